@@ -1,0 +1,85 @@
+"""What a Struct says about its schema beyond its Python types: the words that `bosket.api.crd` understands.
+
+Structs of custom resources annotate fields with these (`minMember: Count | None = None`) and state rules, columns and the
+scale subresource as class variables. Constraints bind the API server, not the decoder: a cluster whose CRDs were installed by
+KAI or Grove may hold objects that ours would refuse, and a reader must still be able to read them. That is why
+they travel in `extra_json_schema`, which msgspec doesn't enforce.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A CEL rule on the value it is attached to, and the sentence that a violation is answered with."""
+
+    rule: str
+    message: str
+    field_path: str = ""
+    #: run a rule that speaks of `oldSelf` also on creation; `oldSelf` is then an optional
+    optional_old_self: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of `kubectl get`; a priority above 0 shows only with `-o wide`."""
+
+    name: str
+    path: str
+    type: str = "string"
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Where the scale subresource finds its numbers."""
+
+    spec_replicas: str = ".spec.replicas"
+    status_replicas: str = ".status.replicas"
+    selector: str = ""
+
+
+AGE = Column("Age", ".metadata.creationTimestamp", "date")
+
+
+def schema(
+    *,
+    list_type: str = "",
+    list_map_keys: tuple[str, ...] = (),
+    map_type: str = "",
+    rules: tuple[Rule, ...] = (),
+    **keywords: Any,
+) -> msgspec.Meta:
+    """Schema keywords of one field, by their OpenAPI names (`minimum=0`), Kubernetes' extensions by ours."""
+    extra: dict[str, Any] = dict(keywords)
+    if list_map_keys:
+        list_type = "map"
+        extra["x-kubernetes-list-map-keys"] = list(list_map_keys)
+    if list_type:
+        extra["x-kubernetes-list-type"] = list_type
+    if map_type:
+        extra["x-kubernetes-map-type"] = map_type
+    if rules:
+        extra["x-kubernetes-validations"] = rules
+    return msgspec.Meta(extra_json_schema=extra)
+
+
+#: Go's own grammar of durations; ISO 8601, which JSON schema means by `format: duration`, is another.
+DURATION_PATTERN = r"^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
+QUALIFIED_NAME_PATTERN = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
+
+Int32 = Annotated[int, schema(format="int32")]
+Int64 = Annotated[int, schema(format="int64")]
+Count = Annotated[int, schema(format="int32", minimum=0)]
+Timestamp = Annotated[str, schema(format="date-time")]
+Duration = Annotated[str, schema(pattern=DURATION_PATTERN)]
+DnsLabel = Annotated[str, schema(minLength=1, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+Quantity = str | int | float

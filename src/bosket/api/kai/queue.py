@@ -1,0 +1,106 @@
+"""scheduling.run.ai/v2 Queue: who may use how much. Queues form a tree of any depth; only leaves hold jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from bosket.api.crd_marks import AGE, Column, Duration, Quantity, Rule, Timestamp, schema
+from bosket.api.object import KubeObject, Wire
+from bosket.api.resource import Resource
+
+#: of quota and limit: as much as there is
+UNLIMITED = -1.0
+
+# KAI's own schema lets any number pass; a quota of -5 would then count as the smallest quota there is.
+_Amount = Annotated[
+    float,
+    schema(
+        minimum=-1,
+        rules=(Rule("self <= -1.0 || self >= 0.0", "must be 0 or more, or -1 for unlimited"),),
+    ),
+]
+_Weight = Annotated[float, schema(minimum=0)]
+
+
+class QueueResource(Wire):
+    """A queue's share of one resource. What is left out is 0: an absent limit lets nothing run."""
+
+    quota: _Amount = 0.0
+    """What the queue is owed, whoever else wants it; -1 is unlimited."""
+    overQuotaWeight: _Weight = 0.0
+    """Share of what is left over after all quotas are served, relative to the sibling queues; 0 gets none."""
+    limit: _Amount = 0.0
+    """What the queue may use at most; -1 is unlimited, and 0, also when left out, is nothing."""
+
+
+class QueueResources(Wire):
+    """A queue's shares by resource, each in the unit that KAI uses."""
+
+    gpu: QueueResource = QueueResource()
+    """In GPUs; fractions are allowed."""
+    cpu: QueueResource = QueueResource()
+    """In thousandths of a core."""
+    memory: QueueResource = QueueResource()
+    """In megabytes of 10^6 bytes."""
+
+
+class QueueSpec(Wire):
+    """What a queue is entitled to, and where it stands in the tree."""
+
+    displayName: str = ""
+    """Name for people, in messages; the queue's identity is its metadata.name."""
+    parentQueue: str = ""
+    """Name of the parent queue; empty at the top of the tree."""
+    priority: int | None = None
+    """Queues of higher priority are served first beyond their quota and reclaimed from last; 100 if left out."""
+    preemptMinRuntime: Duration | None = None
+    """How long a job of this queue runs at least before one of the same queue may preempt it."""
+    reclaimMinRuntime: Duration | None = None
+    """How long a job of this queue runs at least before another queue may reclaim its resources."""
+    resources: QueueResources | None = None
+    """Quota, weight and limit by resource; all are 0 if left out."""
+
+
+class QueueCondition(Wire):
+    """One observed aspect of a queue's state."""
+
+    type: str
+    status: str
+    lastProbeTime: Timestamp | None = None
+    lastTransitionTime: Timestamp | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class QueueStatus(Wire):
+    """What a queue and all below it use and ask for."""
+
+    conditions: tuple[QueueCondition, ...] = ()
+    childQueues: tuple[str, ...] = ()
+    """Names of the queues directly below this one."""
+    allocated: dict[str, Quantity] = {}
+    """In use, by jobs of this queue and of all below it."""
+    allocatedNonPreemptible: dict[str, Quantity] = {}
+    """The part of `allocated` that belongs to jobs which can't be preempted."""
+    requested: dict[str, Quantity] = {}
+    """Asked for by running and pending jobs."""
+
+
+class Queue(KubeObject):
+    """A node of the tree of queues among which the cluster is divided."""
+
+    COLUMNS: ClassVar[tuple[Column, ...]] = (
+        Column("Priority", ".spec.priority"),
+        Column("Parent", ".spec.parentQueue"),
+        Column("Children", ".status.childQueues"),
+        Column("DisplayName", ".spec.displayName"),
+        Column("GPU-Quota", ".spec.resources.gpu.quota", "number", priority=1),
+        Column("GPU-Limit", ".spec.resources.gpu.limit", "number", priority=1),
+        AGE,
+    )
+
+    spec: QueueSpec = QueueSpec()
+    status: QueueStatus = QueueStatus()
+
+
+QUEUE = Resource("scheduling.run.ai", "v2", "Queue", "queues", Queue, namespaced=False, subresources=("status",))
