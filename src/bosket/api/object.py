@@ -6,21 +6,27 @@ writing a patch (`bosket.kube.client.Client.modify`), which also keeps fields th
 
 Conventions for every Struct of this package:
 
-- an optional list is `tuple[X, ...] = ()`, an optional map `dict[str, X] = {}`, anything else optional `X | None = None`;
-  a string whose empty value means "not set" in Kubernetes may be `str = ""`;
-- times are RFC 3339 strings, durations Go duration strings, quantities `Quantity` (see `bosket.api.quantity`, `bosket.api.time`);
+- an optional list is `tuple[X, ...] = ()`, an optional map `dict[str, X] = {}`, anything else optional
+  `X | None = None`; a string whose empty value means "not set" in Kubernetes may be `str = ""`;
+- times are RFC 3339 strings, durations Go duration strings, quantities `Quantity` (see `bosket.api.quantity`,
+  `bosket.api.time`);
 - `apiVersion` and `kind` are empty in memory: a type knows its own (`bosket.api.resource`), and the client writes them.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, dataclass_transform
 
 import msgspec
 
 
+# Type checkers would otherwise want frozen and kw_only repeated in every Struct; msgspec inherits them.
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Base of everything that travels to or from an API server. JSON has no cycles, so the garbage collector may look away."""
+    """Base of everything that travels to or from an API server.
+
+    JSON has no cycles, so the garbage collector may look away.
+    """
 
 
 class ObjectKey(NamedTuple):
