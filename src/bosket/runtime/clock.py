@@ -1,0 +1,59 @@
+"""Time as a parameter: everything above `kube` asks a `Clock` and never the operating system.
+
+`SystemClock` is for production. `LoopClock` follows the event loop's own time, so that under a virtual loop (looptime)
+hours pass in milliseconds and every run of a test sees the same instants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final, Protocol
+
+#: 2025-01-01T00:00:00Z: where a `LoopClock` begins unless told otherwise.
+DEFAULT_EPOCH: Final = 1735689600.0
+
+
+class Clock(Protocol):
+    """What the time is, and how to wait."""
+
+    def now(self) -> float:
+        """Wall-clock time in seconds since the Unix epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never goes back; only differences mean anything."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run until `seconds` have passed on this clock."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class LoopClock:
+    """The running event loop's time, counted from a fixed date; needs a running loop."""
+
+    def __init__(self, epoch: float = DEFAULT_EPOCH) -> None:
+        self._epoch = epoch
+
+    def now(self) -> float:
+        return self._epoch + asyncio.get_running_loop().time()
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

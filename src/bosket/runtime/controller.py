@@ -1,0 +1,127 @@
+"""A reconciler: informers say which keys changed, workers bring each of them to what it should be.
+
+A reconcile function is level-triggered: it is given a key and not a change, reads the present state, and writes what
+is missing. It may be called at any time and as often as one likes. It returns `None` when there is nothing more to
+do, or the seconds after which to look again. What it raises is logged, counted, and answered by another attempt after
+a back-off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from typing import Any, Generic, TypeVar
+
+from prometheus_client import CollectorRegistry
+
+from bosket.kube.errors import Conflict
+from bosket.kube.informer import Change, Informer
+from bosket.runtime.clock import Clock
+from bosket.runtime.metrics import runtime_metrics
+from bosket.runtime.workqueue import Backoff, QueueClosed, WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+Reconcile = Callable[[K], Awaitable[float | None]]
+
+_log = logging.getLogger(__name__)
+
+
+class Controller(Generic[K]):
+    """Workers that reconcile the keys of one queue; `run` until cancelled."""
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile[K],
+        *,
+        workers: int = 1,
+        clock: Clock,
+        metrics: CollectorRegistry | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        collectors = runtime_metrics(metrics if metrics is not None else CollectorRegistry())
+        self.name = name
+        self.queue: WorkQueue[K] = WorkQueue(clock=clock, backoff=backoff, metrics=collectors.queue(name))
+        self._reconcile = reconcile
+        self._workers = workers
+        self._clock = clock
+        self._metrics = collectors.controller(name)
+        self._informers: list[Informer[Any]] = []
+
+    def watch(self, informer: Informer[T], keys: Callable[[T], Iterable[K]]) -> None:
+        """Reconcile `keys(object)`, of the old and the new version, whenever an object of the informer changes."""
+
+        def enqueue(change: Change[T]) -> None:
+            for version in change:
+                if version is not None:
+                    for key in keys(version):
+                        self.queue.add(key)
+
+        informer.subscribe(enqueue)
+        if informer not in self._informers:
+            self._informers.append(informer)
+
+    async def run(self) -> None:
+        """Work once the watched informers have seen everything; until cancelled, or until the queue is closed."""
+        for informer in self._informers:
+            await informer.wait_synced()
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(), name=f"{self.name}-{number}")
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except QueueClosed:
+                return
+            try:
+                await self._handle(key)
+            finally:
+                self.queue.done(key)
+
+    async def _handle(self, key: K) -> None:
+        started = self._clock.monotonic()
+        self._metrics.started()
+        result = "error"
+        try:
+            look_again_seconds = await self._reconcile(key)
+        except asyncio.CancelledError:
+            # Something that the reconcile function waited for was cancelled, not this worker: an error like any other.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self._failed(key, "something it waited for was cancelled")
+        except Conflict as conflict:
+            # Expected wherever several write: the cache was behind. The next attempt reads a newer version.
+            _log.debug(
+                "conflict, will try again", extra={"controller": self.name, "key": str(key), "error": str(conflict)}
+            )
+            self.queue.add_rate_limited(key)
+        except Exception as error:
+            self._failed(key, error)
+        else:
+            self.queue.forget(key)
+            if look_again_seconds is None:
+                result = "success"
+            else:
+                result = "requeue_after"
+                self.queue.add_after(key, look_again_seconds)
+        finally:
+            self._metrics.finished(result, self._clock.monotonic() - started)
+
+    def _failed(self, key: K, error: Exception | str) -> None:
+        self.queue.add_rate_limited(key)
+        _log.error(
+            "reconcile failed",
+            extra={
+                "controller": self.name,
+                "key": str(key),
+                "error": str(error),
+                "attempt": self.queue.failures(key),
+            },
+            exc_info=error if isinstance(error, Exception) else None,
+        )

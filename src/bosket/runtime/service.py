@@ -1,0 +1,167 @@
+"""Services in one process: what they are given, how they are kept alive, and how they end.
+
+A service is anything with a `name` and a `run()` that goes on until it is cancelled. `run_services` starts the
+informers and the event recorder that all of them share, runs each service (behind a lease of its own where several
+processes may run the same one), starts again what fails, and stops in order: services first, so that what they still
+report is written, then the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry
+
+from bosket.kube.client import Client
+from bosket.kube.informer import Informers
+from bosket.runtime.clock import Clock
+from bosket.runtime.events import EventRecorder
+from bosket.runtime.leader import LeaderElector
+from bosket.runtime.metrics import runtime_metrics
+from bosket.runtime.workqueue import Backoff
+
+_log = logging.getLogger(__name__)
+
+#: A service that ran this long before it failed starts its back-off anew.
+_HEALTHY_SECONDS: Final = 60.0
+_RESTART: Final = Backoff(base_seconds=0.5, limit_seconds=30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What every service is given: the way to the cluster, and the process around it."""
+
+    client: Client
+    informers: Informers
+    clock: Clock
+    events: EventRecorder
+    metrics: CollectorRegistry
+    #: Where the services' own objects live: leases, reservations.
+    namespace: str = "kai-scheduler"
+    #: Who this process is among its replicas.
+    identity: str = "bosket"
+
+
+class Service(Protocol):
+    """A part of the system that runs until it is cancelled."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def run(self) -> None: ...
+
+
+async def run_services(
+    environment: Environment,
+    services: Sequence[Service],
+    *,
+    leader_election: bool,
+    stop_seconds: float = 10.0,
+) -> None:
+    """Run the services until cancelled, or until all of them have ended by themselves.
+
+    With `leader_election` each service runs only while this process holds the lease of the service's name. On
+    cancellation the services get `stop_seconds` to end; events that they left are then written within the same time.
+    """
+    informers = asyncio.create_task(
+        _keep_running("informers", environment.informers.run, environment), name="informers"
+    )
+    events = asyncio.create_task(_keep_running("events", environment.events.run, environment), name="events")
+    running = [
+        asyncio.create_task(_run_service(environment, service, leader_election=leader_election), name=service.name)
+        for service in services
+    ]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        await _stop(running, stop_seconds)
+        await _stop([events], stop_seconds)
+        await _stop([informers], stop_seconds)
+
+
+async def _run_service(environment: Environment, service: Service, *, leader_election: bool) -> None:
+    async def lead() -> None:
+        await _keep_running(service.name, service.run, environment)
+
+    if not leader_election:
+        await lead()
+        return
+    elector = LeaderElector(
+        environment.client,
+        clock=environment.clock,
+        namespace=environment.namespace,
+        name=service.name,
+        identity=environment.identity,
+        metrics=environment.metrics,
+    )
+    await elector.run(lead)
+
+
+async def _keep_running(name: str, run: Callable[[], Awaitable[None]], environment: Environment) -> None:
+    """Run until it returns; after a failure, log it and start again."""
+    clock = environment.clock
+    failures = 0
+    while True:
+        started = clock.monotonic()
+        try:
+            await run()
+        except Exception as error:
+            failures = 1 if clock.monotonic() - started > _HEALTHY_SECONDS else failures + 1
+            delay = _RESTART.delay(failures)
+            runtime_metrics(environment.metrics).service_restarted(name)
+            _log.exception(
+                "service failed, will start again",
+                extra={"service": name, "error": str(error), "seconds": round(delay, 3)},
+            )
+            await clock.sleep(delay)
+        else:
+            return
+
+
+async def _stop(tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:
+    for task in tasks:
+        task.cancel()
+    if not tasks:
+        return
+    _, late = await asyncio.wait(tasks, timeout=seconds)
+    for task in late:
+        _log.warning("did not stop in time", extra={"service": task.get_name(), "seconds": seconds})
+
+
+@contextmanager
+def stop_on_signals(signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)) -> Iterator[None]:
+    """At the first signal, cancel what the block awaits and leave it without an error; a second one ends the process.
+
+    For the main task of a process: `with stop_on_signals(): await run_services(...)`.
+    """
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    received: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        received.append(number)
+        _log.info("stopping", extra={"signal": number.name})
+        for each in signals:
+            loop.remove_signal_handler(each)
+            # The kernel ends the process, even if the loop is stuck in a computation.
+            signal.signal(each, signal.SIG_DFL)
+        task.cancel()
+
+    for each in signals:
+        loop.add_signal_handler(each, stop, each)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not received or task.uncancel() > 0:
+            raise
+    finally:
+        if not received:
+            for each in signals:
+                loop.remove_signal_handler(each)
