@@ -1,0 +1,25 @@
+"""metav1: what is sent beside objects."""
+
+from __future__ import annotations
+
+from bosket.api.object import Wire
+
+
+class Preconditions(Wire):
+    """What must be true of an object for a deletion to happen."""
+
+    uid: str | None = None
+    resourceVersion: str | None = None
+
+
+class DeleteOptions(Wire):
+    """How an object should be deleted; the body of a DELETE."""
+
+    apiVersion: str = ""
+    kind: str = ""
+    gracePeriodSeconds: int | None = None
+    preconditions: Preconditions | None = None
+    orphanDependents: bool | None = None
+    propagationPolicy: str | None = None
+    dryRun: tuple[str, ...] = ()
+    ignoreStoreReadErrorWithClusterBreakingPotential: bool | None = None

@@ -1,0 +1,14 @@
+"""scheduling.k8s.io: priority classes, and the gang API of the default scheduler."""
+
+from __future__ import annotations
+
+from bosket.api.object import KubeObject
+
+
+class PriorityClass(KubeObject):
+    """A name for a priority that pods can have."""
+
+    value: int = 0
+    globalDefault: bool = False
+    description: str = ""
+    preemptionPolicy: str | None = None
