@@ -1,7 +1,7 @@
 """Time as a parameter: everything above `kube` asks a `Clock` and never the operating system.
 
-`SystemClock` is for production. `LoopClock` follows the event loop's own time, so that under a virtual loop (looptime)
-hours pass in milliseconds and every run of a test sees the same instants.
+`SystemClock` is for production. `LoopClock` follows the event loop's own time, so that under a virtual loop
+(looptime) hours pass in milliseconds and every run of a test sees the same instants.
 """
 
 from __future__ import annotations

@@ -15,8 +15,9 @@ from typing import Any, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry
 
-from bosket.kube.errors import Conflict
+from bosket.kube.errors import Conflict, KubeError
 from bosket.kube.informer import Change, Informer
+from bosket.runtime.cancellation import being_cancelled
 from bosket.runtime.clock import Clock
 from bosket.runtime.metrics import runtime_metrics
 from bosket.runtime.workqueue import Backoff, QueueClosed, WorkQueue
@@ -89,19 +90,16 @@ class Controller(Generic[K]):
         result = "error"
         try:
             look_again_seconds = await self._reconcile(key)
-        except asyncio.CancelledError:
-            # Something that the reconcile function waited for was cancelled, not this worker: an error like any other.
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            self._failed(key, "something it waited for was cancelled")
         except Conflict as conflict:
             # Expected wherever several write: the cache was behind. The next attempt reads a newer version.
             _log.debug(
                 "conflict, will try again", extra={"controller": self.name, "key": str(key), "error": str(conflict)}
             )
             self.queue.add_rate_limited(key)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if being_cancelled():
+                result = "cancelled"
+                raise
             self._failed(key, error)
         else:
             self.queue.forget(key)
@@ -113,15 +111,16 @@ class Controller(Generic[K]):
         finally:
             self._metrics.finished(result, self._clock.monotonic() - started)
 
-    def _failed(self, key: K, error: Exception | str) -> None:
+    def _failed(self, key: K, error: BaseException) -> None:
         self.queue.add_rate_limited(key)
         _log.error(
             "reconcile failed",
             extra={
                 "controller": self.name,
                 "key": str(key),
-                "error": str(error),
+                "error": str(error) or repr(error),
                 "attempt": self.queue.failures(key),
             },
-            exc_info=error if isinstance(error, Exception) else None,
+            # The server's refusals say it all in a sentence; anything else is a surprise, and its origin matters.
+            exc_info=None if isinstance(error, KubeError) else error,
         )

@@ -9,6 +9,7 @@ memory is bounded: events are a courtesy, and the first thing to go when there i
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -39,6 +40,7 @@ _MAX_ATTEMPTS: Final = 12
 class _Key(NamedTuple):
     """Events with the same key are one event that happened several times."""
 
+    component: str
     kind: str
     namespace: str
     name: str
@@ -49,7 +51,7 @@ class _Key(NamedTuple):
 
     @property
     def regarding(self) -> tuple[str, str, str, str]:
-        return self[:4]
+        return self[1:5]
 
 
 @dataclass(slots=True)
@@ -96,7 +98,7 @@ class EventRecorder:
         self._client = client
         self._clock = clock
         self._component = component
-        self._instance = instance or component
+        self._instance = instance
         self._burst = burst
         self._refill_seconds = refill_seconds
         self._capacity = capacity
@@ -106,6 +108,12 @@ class EventRecorder:
         self._buckets: OrderedDict[tuple[str, str, str, str], _Bucket] = OrderedDict()
         self._queue: WorkQueue[_Key] = WorkQueue(clock=clock, backoff=Backoff(base_seconds=0.5, limit_seconds=10.0))
         self._last_suffix = 0
+
+    def for_component(self, component: str) -> EventRecorder:
+        """A recorder that reports as `component`; memory and writer are shared with this one."""
+        other = copy.copy(self)
+        other._component = component
+        return other
 
     def event(
         self,
@@ -136,7 +144,9 @@ class EventRecorder:
     def _note(
         self, regarding: ObjectReference, type: str, reason: str, message: str, annotations: Mapping[str, str]
     ) -> None:
-        key = _Key(regarding.kind, regarding.namespace, regarding.name, regarding.uid, type, reason, message)
+        key = _Key(
+            self._component, regarding.kind, regarding.namespace, regarding.name, regarding.uid, type, reason, message
+        )
         now = self._clock.now()
         entry = self._entries.get(key)
         if entry is None:
@@ -217,9 +227,9 @@ class EventRecorder:
                 count=count,
                 firstTimestamp=format_time(entry.first),
                 lastTimestamp=format_time(entry.last),
-                source=EventSource(component=self._component),
-                reportingComponent=self._component,
-                reportingInstance=self._instance,
+                source=EventSource(component=key.component),
+                reportingComponent=key.component,
+                reportingInstance=self._instance or key.component,
             )
             try:
                 await self._client.create(event, namespace)

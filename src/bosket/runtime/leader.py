@@ -163,7 +163,7 @@ class LeaderElector:
             self._observe(created.spec)
             return True
         self._observe(lease.spec)
-        spec = lease.spec or LeaseSpec()
+        spec = lease.spec
         if spec.holderIdentity == self.identity:
             wanted = self._record(acquired=None, renewed=now, transitions=spec.leaseTransitions or 0)
             wanted = msgspec.structs.replace(wanted, acquireTime=spec.acquireTime)
@@ -185,7 +185,7 @@ class LeaderElector:
                 self._observe(lease.spec)
                 if self.leader != self.identity:
                     return
-                spec = lease.spec or LeaseSpec()
+                spec = lease.spec
                 released = self._record(acquired=now, renewed=now, transitions=spec.leaseTransitions or 0)
                 await self._write(lease, msgspec.structs.replace(released, holderIdentity="", leaseDurationSeconds=1))
         except (KubeError, TimeoutError) as error:
@@ -208,8 +208,7 @@ class LeaderElector:
             leaseTransitions=transitions,
         )
 
-    def _observe(self, spec: LeaseSpec | None) -> None:
-        spec = spec or LeaseSpec()
+    def _observe(self, spec: LeaseSpec) -> None:
         if self._observation is None or self._observation.spec != spec:
             self._observation = _Observation(spec, self._clock.monotonic())
 

@@ -47,7 +47,7 @@ class ControllerMetrics:
         self._active.inc()
 
     def finished(self, result: str, seconds: float) -> None:
-        """`result` is `success`, `requeue_after` or `error`."""
+        """`result` is `success`, `requeue_after`, `error`, or `cancelled` when the process stops meanwhile."""
         self._active.dec()
         self._results.labels(self._name, result).inc()
         self._seconds.observe(seconds)

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -20,8 +20,10 @@ from prometheus_client import CollectorRegistry
 
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
+from bosket.runtime.cancellation import being_cancelled
 from bosket.runtime.clock import Clock
 from bosket.runtime.events import EventRecorder
+from bosket.runtime.health import Address, serve_health
 from bosket.runtime.leader import LeaderElector
 from bosket.runtime.metrics import runtime_metrics
 from bosket.runtime.workqueue import Backoff
@@ -62,13 +64,25 @@ async def run_services(
     services: Sequence[Service],
     *,
     leader_election: bool,
+    health: Address | None = None,
     stop_seconds: float = 10.0,
 ) -> None:
     """Run the services until cancelled, or until all of them have ended by themselves.
 
     With `leader_election` each service runs only while this process holds the lease of the service's name. On
     cancellation the services get `stop_seconds` to end; events that they left are then written within the same time.
+    `health` is where to serve metrics and probes, if at all.
     """
+    async with AsyncExitStack() as stack:
+        if health is not None:
+            checks = {"informers": lambda: environment.informers.synced}
+            await stack.enter_async_context(serve_health(environment.metrics, checks, health))
+        await _run_all(environment, services, leader_election=leader_election, stop_seconds=stop_seconds)
+
+
+async def _run_all(
+    environment: Environment, services: Sequence[Service], *, leader_election: bool, stop_seconds: float
+) -> None:
     informers = asyncio.create_task(
         _keep_running("informers", environment.informers.run, environment), name="informers"
     )
@@ -111,13 +125,15 @@ async def _keep_running(name: str, run: Callable[[], Awaitable[None]], environme
         started = clock.monotonic()
         try:
             await run()
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if being_cancelled():
+                raise
             failures = 1 if clock.monotonic() - started > _HEALTHY_SECONDS else failures + 1
             delay = _RESTART.delay(failures)
             runtime_metrics(environment.metrics).service_restarted(name)
             _log.exception(
                 "service failed, will start again",
-                extra={"service": name, "error": str(error), "seconds": round(delay, 3)},
+                extra={"service": name, "error": repr(error), "seconds": round(delay, 3)},
             )
             await clock.sleep(delay)
         else:
@@ -129,7 +145,10 @@ async def _stop(tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:
         task.cancel()
     if not tasks:
         return
-    _, late = await asyncio.wait(tasks, timeout=seconds)
+    ended, late = await asyncio.wait(tasks, timeout=seconds)
+    for task in ended:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("failed while stopping", extra={"service": task.get_name()}, exc_info=error)
     for task in late:
         _log.warning("did not stop in time", extra={"service": task.get_name(), "seconds": seconds})
 

@@ -1,0 +1,78 @@
+"""What a process shows of itself over HTTP: /metrics for Prometheus, /healthz and /readyz for the kubelet.
+
+Healthy means that the event loop answers. Ready means that every check passes: for services, that the informers have
+seen the cluster. Both answer 200 `ok`, or 503 with one line per check, so that a person with curl sees what is
+missing. The server listens on loopback unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, exposition
+
+_log = logging.getLogger(__name__)
+
+#: Whether a part of the process is ready, by the name that /readyz shows.
+Checks = Mapping[str, Callable[[], bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen; port 0 takes any that is free."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+
+
+@asynccontextmanager
+async def serve_health(registry: CollectorRegistry, checks: Checks, address: Address) -> AsyncIterator[str]:
+    """Serve while the block runs; gives the URL."""
+    runner = web.AppRunner(_application(registry, checks), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, address.host, address.port)
+        await site.start()
+        url = _url(runner, address.host)
+        _log.info("serving metrics and health", extra={"url": url})
+        yield url
+    finally:
+        await runner.cleanup()
+
+
+def _application(registry: CollectorRegistry, checks: Checks) -> web.Application:
+    async def metrics(request: web.Request) -> web.Response:
+        encode, content_type = exposition.choose_encoder(request.headers.get("Accept", ""))
+        # Not in a thread: collectors that look at a service's state when asked may assume that nothing moves.
+        return web.Response(body=encode(registry), headers={"Content-Type": content_type})
+
+    async def healthy(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def ready(_: web.Request) -> web.Response:
+        results = {name: check() for name, check in checks.items()}
+
+        if all(results.values()):
+            return web.Response(text="ok\n")
+        lines = (f"{name}: {'ok' if passed else 'not ready'}\n" for name, passed in results.items())
+        return web.Response(status=503, text="".join(lines))
+
+    application = web.Application()
+    application.add_routes(
+        [
+            web.get("/metrics", metrics),
+            web.get("/healthz", healthy),
+            web.get("/livez", healthy),
+            web.get("/readyz", ready),
+        ]
+    )
+    return application
+
+
+def _url(runner: web.AppRunner, host: str) -> str:
+    port = runner.addresses[0][1]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
