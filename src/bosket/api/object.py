@@ -20,7 +20,8 @@ from typing import Any, NamedTuple, dataclass_transform
 import msgspec
 
 
-# Type checkers would otherwise want frozen and kw_only repeated in every Struct; msgspec inherits them.
+# Type checkers would otherwise want `frozen` repeated in every Struct. `kw_only` msgspec itself wants repeated, where a
+# required field follows an optional one.
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Base of everything that travels to or from an API server.
