@@ -1,0 +1,1 @@
+"""Talking to an API server: client, watch, informers, patches, selectors, kubeconfig."""

@@ -1,0 +1,379 @@
+"""The client: typed verbs on an API server, over any transport.
+
+Every service and the tools reach Kubernetes through a `Client`. Methods prepare a request, `_send` carries it through
+the retries, a `Codec` makes objects of the answer. Failures are the exceptions of `bosket.kube.errors`. Objects are
+never changed in place: `modify` writes the difference between two of them, so that fields no Struct knows survive.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import AsyncIterator, Mapping
+from enum import StrEnum
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from bosket.api.core import Pod
+from bosket.api.object import ObjectKey, Status
+from bosket.api.resource import Resource
+from bosket.kube import discovery, watch
+from bosket.kube.codec import Codec, Kind, check_verdict, codec_of, codec_of_object, identify, untyped
+from bosket.kube.errors import Conflict, Gone, Invalid, TransportError, error_from_answer
+from bosket.kube.modification import is_guarded, modification
+from bosket.kube.retry import LoopSleeper, RetryPolicy, Sleeper
+from bosket.kube.transport import Request, Response, Transport
+
+T = TypeVar("T")
+Query = tuple[tuple[str, str], ...]
+
+
+class PatchType(StrEnum):
+    """How a patch is meant; the values are the content types."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class Page(NamedTuple, Generic[T]):
+    """All objects of a list, the version it is true of, and the keys of objects that were malformed and left out."""
+
+    items: list[T]
+    resource_version: str
+    left_out: tuple[ObjectKey, ...] = ()
+
+
+class Client:
+    """Talks to one API server. Safe to share between tasks of one event loop."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        user_agent: str = "bosket",
+        retry: RetryPolicy | None = None,
+        clock: Sleeper | None = None,
+    ) -> None:
+        self._transport = transport
+        self._retry = retry or RetryPolicy()
+        self._clock = clock or LoopSleeper()
+        self._headers = {"Accept": "application/json", "User-Agent": user_agent}
+        # Made once: headers are most of what a request is made of.
+        self._headers_by_type = {
+            content_type: {**self._headers, "Content-Type": str(content_type)}
+            for content_type in ("application/json", *PatchType)
+        }
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    # --- reading
+
+    async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
+        codec = codec_of(kind)
+        return codec.decode_answer(await self._send("GET", _path(codec, namespace, name)))
+
+    async def list(
+        self,
+        kind: Kind[T],
+        namespace: str | None = None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        page_size: int = 500,
+    ) -> Page[T]:
+        """All objects that match. `page_size` 0 asks for everything in one answer."""
+        codec = codec_of(kind)
+        path = codec.resource.path(namespace)
+        try:
+            return await self._list_pages(codec, path, _selection(labels, fields), page_size)
+        except Gone:
+            # The server forgot the snapshot that the pages were cut from. In one piece that can't happen.
+            return await self._list_pages(codec, path, _selection(labels, fields), 0)
+
+    async def _list_pages(self, codec: Codec[T], path: str, selection: Query, page_size: int) -> Page[T]:
+        items: list[T] = []
+        left_out: list[ObjectKey] = []
+        version = token = ""
+        while True:
+            query = selection
+            if page_size:
+                query += (("limit", str(page_size)),)
+            if token:
+                query += (("continue", token),)
+            page, malformed = codec.decode_list(await self._send("GET", path, query=query))
+            items += page.items
+            left_out += malformed
+            # The first version: should later pages be newer, a watch from it repeats what they already show.
+            version = version or page.metadata.resourceVersion
+            token = page.metadata.continue_
+            if not token:
+                return Page(items, version, tuple(left_out))
+
+    async def watch(
+        self,
+        kind: Kind[T],
+        namespace: str | None = None,
+        *,
+        resource_version: str,
+        labels: str | None = None,
+        fields: str | None = None,
+        timeout_seconds: int | None = None,
+    ) -> AsyncIterator[watch.WatchEvent[T]]:
+        """The events of one connection, until the server ends it. Raises `Gone` when the version is too old.
+
+        Bookmarks are among them. Close the iterator (`contextlib.aclosing`) to hang up early.
+        """
+        codec = codec_of(kind)
+        query = (
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("resourceVersion", resource_version),
+            *_selection(labels, fields),
+        )
+        if timeout_seconds is not None:
+            query += (("timeoutSeconds", str(timeout_seconds)),)
+        path = codec.resource.path(namespace)
+        stream = await self._transport.stream(Request("GET", path, query, self._headers))
+        try:
+            if stream.status != 200:
+                raise error_from_answer(stream.status, await stream.read_all())
+            async for event in watch.events(codec, stream):
+                yield event
+        finally:
+            await stream.aclose()
+
+    # --- writing
+
+    async def create(
+        self, obj: T, namespace: str | None = None, *, kind: Kind[T] | None = None, dry_run: bool = False
+    ) -> T:
+        """Creates `obj` and gives back what the server made of it. A dict says its kind by apiVersion and kind."""
+        codec = codec_of(kind) if kind is not None else codec_of_object(obj)
+        path = _path(codec, namespace or identify(obj).key.namespace, None)
+        query = (("dryRun", "All"),) if dry_run else ()
+        return codec.decode_answer(await self._send("POST", path, query=query, body=codec.encode(obj)))
+
+    async def replace(self, obj: T, *, kind: Kind[T] | None = None, subresource: str | None = None) -> T:
+        """Overwrites the whole object. Only for objects that are known in full: a PUT drops what `obj` doesn't show."""
+        codec = codec_of(kind) if kind is not None else codec_of_object(obj)
+        key = identify(obj).key
+        path = _path(codec, key.namespace, key.name, subresource)
+        return codec.decode_answer(await self._send("PUT", path, body=codec.encode(obj)))
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        patch: Any,
+        *,
+        namespace: str | None = None,
+        type: PatchType = PatchType.MERGE,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+        force: bool = False,
+    ) -> T:
+        """Applies a patch: a dict or Struct, or, for a JSON patch, a list of operations."""
+        codec = codec_of(kind)
+        query: Query = ()
+        if field_manager or type is PatchType.APPLY:
+            query += (("fieldManager", field_manager or self._headers["User-Agent"]),)
+        if force:
+            query += (("force", "true"),)
+        if type is PatchType.APPLY:
+            about = {"apiVersion": codec.resource.api_version, "kind": codec.resource.kind}
+            patch = {**msgspec.to_builtins(patch), **about}
+        path = _path(codec, namespace, name, subresource)
+        return await self._patch(codec, path, patch, type, query)
+
+    async def _patch(self, codec: Codec[T], path: str, patch: Any, type: PatchType, query: Query = ()) -> T:
+        response = await self._send(
+            "PATCH",
+            path,
+            query=query,
+            body=msgspec.json.encode(patch),
+            content_type=type,
+            # `add` to a list does harm when done twice, unless the version is part of the patch.
+            idempotent=type is not PatchType.JSON or is_guarded(patch),
+        )
+        return codec.decode_answer(response)
+
+    async def modify(self, before: T, after: T, *, kind: Kind[T] | None = None, subresource: str | None = None) -> T:
+        """Writes what differs between `before`, as it was read, and `after`; raises `Conflict` if it changed since.
+
+        Sends nothing when nothing differs. Fields that the Struct doesn't know stay as they are.
+        """
+        codec = codec_of(kind) if kind is not None else codec_of_object(before)
+        identity = identify(before)
+        key, version = identity.key, identity.resource_version
+        if not version:
+            raise ValueError(f"{codec.resource.kind} {key} has no resourceVersion: only what was read can be modified")
+        change = modification(before, after)
+        if change is None:
+            return before
+        path = _path(codec, key.namespace, key.name, subresource)
+        if isinstance(change.content, dict):
+            return await self._patch(codec, path, change.content, PatchType.MERGE)
+        if change.needs_document:
+            change = change.with_document(await self._read_same_version(codec, key, version))
+        try:
+            return await self._patch(codec, path, change.content, PatchType.JSON)
+        except Invalid:
+            # A patch made for an older document may not even apply to the present one: then that is the reason.
+            await self._read_same_version(codec, key, version)
+            raise
+
+    async def _read_same_version(self, codec: Codec[Any], key: ObjectKey, version: str) -> dict[str, Any]:
+        """The object as the server has it; raises `Conflict` if that is not the version meant."""
+        document = await self.get(untyped(codec.resource), key.name, key.namespace)
+        found = identify(document).resource_version
+        if found == version:
+            return document
+        message = (
+            f"{codec.resource.group_resource} {key} was read in version {version} and is in version {found} by now"
+        )
+        raise Conflict(Status(status="Failure", code=409, reason="Conflict", message=message))
+
+    async def delete(
+        self,
+        kind: Kind[T],
+        name: str,
+        namespace: str | None = None,
+        *,
+        grace_seconds: int | None = None,
+        propagation: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+    ) -> None:
+        """Asks for deletion; the object is gone once its grace period and finalizers are through."""
+        body = _delete_options(grace_seconds, propagation, uid, resource_version)
+        check_verdict(await self._send("DELETE", _path(codec_of(kind), namespace, name), body=body))
+
+    async def delete_collection(
+        self,
+        kind: Kind[T],
+        namespace: str | None = None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        path = _path(codec_of(kind), namespace, None)
+        body = _delete_options(grace_seconds)
+        check_verdict(await self._send("DELETE", path, query=_selection(labels, fields), body=body))
+
+    async def bind(self, pod: Pod, node: str) -> None:
+        """Assigns the pod to a node; raises `Conflict` if it has one, or is not the same pod any more."""
+        meta = pod.metadata
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        path = _path(codec_of(Pod), meta.namespace, meta.name, "binding")
+        check_verdict(await self._send("POST", path, body=msgspec.json.encode(binding)))
+
+    async def evict(self, pod: Pod, *, grace_seconds: int | None = None) -> None:
+        """Asks for the pod's eviction; raises `TooManyRequests` if a disruption budget forbids it now."""
+        meta = pod.metadata
+        options: dict[str, Any] = {"preconditions": {"uid": meta.uid}} if meta.uid else {}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": meta.name, "namespace": meta.namespace},
+            "deleteOptions": options,
+        }
+        path = _path(codec_of(Pod), meta.namespace, meta.name, "eviction")
+        check_verdict(await self._send("POST", path, body=msgspec.json.encode(eviction)))
+
+    # --- anything else
+
+    async def discover(self) -> builtins.list[Resource[dict[str, Any]]]:
+        """Every kind that the server serves, in every version."""
+
+        async def fetch(path: str, accept: str) -> Response:
+            return await self.raw("GET", path, headers={"Accept": accept})
+
+        return await discovery.discover(fetch)
+
+    async def raw(
+        self, method: str, path: str, *, query: Query = (), body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """Any request; `body` is bytes, or anything that can be JSON. Failures are raised as everywhere."""
+        content = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+        return await self._send(method, path, query=query, body=content, headers=headers)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes = b"",
+        content_type: str = "application/json",
+        idempotent: bool | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        base = self._headers_by_type[content_type] if body else self._headers
+        request = Request(method, path, query, {**base, **headers} if headers else base, body)
+        if idempotent is None:
+            idempotent = method != "POST"
+        attempt = 0
+        while True:
+            try:
+                response = await self._transport.request(request)
+            except TransportError as error:
+                delay = self._retry.delay_after_failure(error, attempt, idempotent=idempotent)
+                if delay is None:
+                    raise
+            else:
+                if response.status < 400:
+                    return response
+                delay = self._retry.delay_after_answer(response, attempt, idempotent=idempotent)
+                if delay is None:
+                    raise error_from_answer(response.status, response.body)
+            await self._clock.sleep(delay)
+            attempt += 1
+
+
+def _path(codec: Codec[Any], namespace: str | None, name: str | None, subresource: str | None = None) -> str:
+    """The path of one object, or of the collection where one is created; refuses what would reach something else."""
+    resource = codec.resource
+    if resource.namespaced and not namespace:
+        raise ValueError(f"{resource.kind} {name or ''} needs a namespace")
+    for segment in (namespace, name):
+        if segment and ("/" in segment or "%" in segment or segment in (".", "..")):
+            raise ValueError(f"{segment!r} can't be the name of a {resource.kind} or its namespace")
+    if name == "":
+        raise ValueError(f"a {resource.kind} can't have an empty name")
+    return resource.path(namespace, name, subresource)
+
+
+def _selection(labels: str | None, fields: str | None) -> Query:
+    query: Query = ()
+    if labels:
+        query += (("labelSelector", labels),)
+    if fields:
+        query += (("fieldSelector", fields),)
+    return query
+
+
+def _delete_options(
+    grace_seconds: int | None, propagation: str | None = None, uid: str | None = None, version: str | None = None
+) -> bytes:
+    options: dict[str, Any] = {}
+    if grace_seconds is not None:
+        options["gracePeriodSeconds"] = grace_seconds
+    if propagation is not None:
+        options["propagationPolicy"] = propagation
+    preconditions = {name: value for name, value in (("uid", uid), ("resourceVersion", version)) if value}
+    if preconditions:
+        options["preconditions"] = preconditions
+    if not options:
+        return b""
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", **options})
