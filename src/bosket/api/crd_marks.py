@@ -1,9 +1,9 @@
 """What a Struct says about its schema beyond its Python types: the words that `bosket.api.crd` understands.
 
-Structs of custom resources annotate fields with these (`minMember: Count | None = None`) and state rules, columns and the
-scale subresource as class variables. Constraints bind the API server, not the decoder: a cluster whose CRDs were installed by
-KAI or Grove may hold objects that ours would refuse, and a reader must still be able to read them. That is why
-they travel in `extra_json_schema`, which msgspec doesn't enforce.
+Structs of custom resources annotate fields with these (`minMember: Count | None = None`) and state rules, columns and
+the scale subresource as class variables. Constraints bind the API server, not the decoder: a cluster whose CRDs were
+installed by KAI or Grove may hold objects that ours would refuse, and they must still be readable. That is why
+constraints travel in `extra_json_schema`, which msgspec doesn't enforce.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ class Rule:
     rule: str
     message: str
     field_path: str = ""
+    #: what kind of mistake it is; Kubernetes calls it FieldValueInvalid if nothing is said
+    reason: str = ""
     #: run a rule that speaks of `oldSelf` also on creation; `oldSelf` is then an optional
     optional_old_self: bool = False
 
@@ -78,8 +80,9 @@ QUALIFIED_NAME_PATTERN = (
 
 Int32 = Annotated[int, schema(format="int32")]
 Int64 = Annotated[int, schema(format="int64")]
+#: a number in a status that is 0 rather than absent, so that `kubectl get` shows it
+Counter = Annotated[int, schema(format="int32", default=0)]
 Count = Annotated[int, schema(format="int32", minimum=0)]
 Timestamp = Annotated[str, schema(format="date-time")]
 Duration = Annotated[str, schema(pattern=DURATION_PATTERN)]
 DnsLabel = Annotated[str, schema(minLength=1, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
-Quantity = str | int | float

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from bosket.api.crd_marks import AGE, Column, Int32, Quantity
+from bosket.api.crd_marks import AGE, Column, Int32
 from bosket.api.object import KubeObject, Wire
+from bosket.api.quantity import Quantity
 from bosket.api.resource import Resource
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from bosket.api.crd_marks import AGE, Column, Count, DnsLabel, Duration, Int32, Quantity, Rule, Timestamp, schema
+from bosket.api.crd_marks import AGE, Column, Count, DnsLabel, Duration, Int32, Rule, Timestamp, schema
 from bosket.api.object import KubeObject, Wire
+from bosket.api.quantity import Quantity
 from bosket.api.resource import Resource
 
 _ONE_MINIMUM = Rule(
@@ -35,7 +36,7 @@ class SubGroup(Wire):
     minMember: Count | None = None
     """Pods that must be able to run together; for sub-groups that hold pods."""
     minSubGroup: Count | None = None
-    """Direct children that must be able to run together; all of them if left out. For sub-groups that hold sub-groups."""
+    """Direct children that must be able to run together, all of them if left out; for sub-groups of sub-groups."""
     parent: DnsLabel | None = None
     """Name of the sub-group that this one is part of; directly under the PodGroup if left out."""
     topologyConstraint: TopologyConstraint | None = None
@@ -62,7 +63,7 @@ class PodGroupSpec(Wire):
     markUnschedulable: bool | None = None
     """Whether pods that can't be placed get the condition PodScheduled=False; true if left out."""
     schedulingBackoff: Int32 | None = None
-    """Cycles to try on a node pool before giving it up; only 1 and -1 (never give up, also if left out) mean something."""
+    """Cycles to try on a node pool before giving it up: 1, or -1 for never giving up, as also if left out."""
     preemptionDelay: Duration | None = None
     """How long the gang waits, after its creation or last eviction, before it may have others evicted."""
     stalenessGracePeriod: Duration | None = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from bosket.api.crd_marks import AGE, Column, Duration, Quantity, Rule, Timestamp, schema
+from bosket.api.crd_marks import AGE, Column, Duration, Rule, Timestamp, schema
 from bosket.api.object import KubeObject, Wire
+from bosket.api.quantity import Quantity
 from bosket.api.resource import Resource
 
 #: of quota and limit: as much as there is
