@@ -19,6 +19,7 @@ import msgspec
 
 from bosket.kube.patch import Operation, apply_json_patch, escape, json_patch, resolve
 
+_LISTS = (list, tuple)
 _VERSION_PATH = "/metadata/resourceVersion"
 
 
@@ -94,7 +95,7 @@ def _merge_values(old: Any, new: Any, default: Any = msgspec.NODEFAULT) -> Any:
     if isinstance(old, dict) and isinstance(new, dict):
         changed = {key: _merge_values(old.get(key), value) for key, value in new.items() if old.get(key) != value}
         return {**dict.fromkeys(old.keys() - new.keys()), **changed}
-    if isinstance(old, tuple | list) and any(isinstance(element, msgspec.Struct) for element in old):
+    if isinstance(old, _LISTS) and any(isinstance(element, msgspec.Struct) for element in old):
         raise _NotMergeable
     value = msgspec.to_builtins(new)
     if _has_null(value):
@@ -113,13 +114,32 @@ def _has_null(value: Any) -> bool:
 
 
 def _as_json_patch(before: Any, after: Any, version: str) -> Modification | None:
-    operations = json_patch(msgspec.to_builtins(before), msgspec.to_builtins(after))
+    operations = json_patch(*_differing(before, after))
     operations = [each for each in operations if each["path"] != _VERSION_PATH]
     if not operations:
         return None
     guard: Operation = {"op": "replace", "path": _VERSION_PATH, "value": version}
     hides = not isinstance(before, dict) and any(_may_hide_members(before, operation) for operation in operations)
     return Modification([guard, *operations], needs_document=hides)
+
+
+def _differing(before: Any, after: Any) -> tuple[Any, Any]:
+    """Both as plain data, without those members of Structs that are equal: most of an object never changes."""
+    if not isinstance(before, msgspec.Struct) or type(before) is not type(after):
+        return msgspec.to_builtins(before), msgspec.to_builtins(after)
+    old_members: dict[str, Any] = {}
+    new_members: dict[str, Any] = {}
+    for attribute, name, default in _members(type(before)):
+        old, new = getattr(before, attribute), getattr(after, attribute)
+        if old is new or old == new:
+            continue
+        old_plain, new_plain = _differing(old, new)
+        if old != default:
+            old_members[name] = old_plain
+        # An emptied Struct stays as an empty map: members it doesn't know may remain.
+        if new != default or isinstance(new, msgspec.Struct):
+            new_members[name] = new_plain
+    return old_members, new_members
 
 
 def _may_hide_members(before: msgspec.Struct, operation: Operation) -> bool:
@@ -132,7 +152,7 @@ def _may_hide_members(before: msgspec.Struct, operation: Operation) -> bool:
             value = next(getattr(value, attribute) for attribute, name, _ in _members(type(value)) if name == part)
         elif isinstance(value, dict):
             value = value.get(part.replace("~1", "/").replace("~0", "~"))
-        elif isinstance(value, tuple | list):
+        elif isinstance(value, _LISTS):
             # Operations before this one may have moved the elements, so it can't be told which one it is.
             return not operation["path"].rsplit("/", 1)[1].isdigit()
     return isinstance(value, msgspec.Struct)

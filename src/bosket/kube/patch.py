@@ -1,7 +1,8 @@
 """Differences between JSON documents, and how they are applied: JSON Patch (RFC 6902) and Merge Patch (RFC 7386).
 
 The client makes patches with these functions and the embedded server applies them. Documents are what a JSON parser
-gives: dict, list, str, int, float, bool, None; what is compared may have tuples for lists, as Structs do. Nothing here changes its arguments; results share what did not change.
+gives: dict, list, str, int, float, bool, None; what is compared may have tuples for lists, as Structs do. Nothing here
+changes its arguments; results share what did not change.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 Json = Any
 Operation = dict[str, Any]
 
+_LISTS = (list, tuple)
+_SCALARS = (str, int)
 #: Fields by which Kubernetes tells the elements of a list apart, the most telling first.
 _IDENTITIES = ("uid", "name", "type", "key", "containerPort", "mountPath", "devicePath", "ip", "topologyKey")
 
@@ -34,9 +37,9 @@ def equal(left: Json, right: Json) -> bool:
             and left.keys() == right.keys()
             and all(equal(value, right[key]) for key, value in left.items())
         )
-    if isinstance(left, list | tuple):
+    if isinstance(left, _LISTS):
         return (
-            isinstance(right, list | tuple)
+            isinstance(right, _LISTS)
             and len(left) == len(right)
             and all(equal(a, b) for a, b in zip(left, right, strict=True))
         )
@@ -74,7 +77,7 @@ def _diff(path: str, before: Json, after: Json, operations: list[Operation]) -> 
                 _diff(f"{path}/{escape(key)}", before[key], value, operations)
             else:
                 operations.append({"op": "add", "path": f"{path}/{escape(key)}", "value": value})
-    elif isinstance(before, list | tuple) and isinstance(after, list | tuple):
+    elif isinstance(before, _LISTS) and isinstance(after, _LISTS):
         _diff_lists(path, before, after, operations)
     elif not equal(before, after):
         operations.append({"op": "replace", "path": path, "value": after})
@@ -98,16 +101,18 @@ def _diff_lists(path: str, before: Sequence[Json], after: Sequence[Json], operat
 
 def _identity(old: list[Json], new: list[Json]) -> str | None:
     """The field that tells all elements of both lists apart, if there is one."""
-    if not all(isinstance(element, dict) for element in (*old, *new)):
+    elements = [*old, *new]
+    if not elements or not all(isinstance(element, dict) for element in elements):
         return None
     for field in _IDENTITIES:
-        if all(_all_different([element.get(field) for element in elements]) for elements in (old, new)):
+        if field in elements[0] and _all_different(old, field) and _all_different(new, field):
             return field
     return None
 
 
-def _all_different(values: list[Json]) -> bool:
-    return all(isinstance(value, str | int) for value in values) and len(set(values)) == len(values)
+def _all_different(elements: list[Json], field: str) -> bool:
+    values = [element.get(field) for element in elements]
+    return all(isinstance(value, _SCALARS) for value in values) and len(set(values)) == len(values)
 
 
 def _diff_by_position(path: str, start: int, old: list[Json], new: list[Json], operations: list[Operation]) -> None:
