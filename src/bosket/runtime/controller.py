@@ -98,6 +98,8 @@ class Controller(Generic[K]):
             self.queue.add_rate_limited(key)
         except (Exception, asyncio.CancelledError) as error:
             if being_cancelled():
+                # `run` may be called again, by a process that leads again: the key is still to be done.
+                self.queue.add(key)
                 result = "cancelled"
                 raise
             self._failed(key, error)

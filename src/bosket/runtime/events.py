@@ -23,7 +23,15 @@ from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.table import resource_of
 from bosket.api.time import format_time
 from bosket.kube.client import Client
-from bosket.kube.errors import AlreadyExists, ApiError, KubeError, NotFound, ServerError, TooManyRequests
+from bosket.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
 from bosket.runtime.clock import Clock
 from bosket.runtime.metrics import runtime_metrics
 from bosket.runtime.workqueue import Backoff, WorkQueue
@@ -64,7 +72,9 @@ class _Entry:
     count: int = 0
     annotations: dict[str, str] = field(default_factory=dict)
     written_count: int = 0
-    written_name: str = ""
+    name: str = ""
+    exists: bool = False
+    may_exist: bool = False
 
     @property
     def saved(self) -> bool:
@@ -196,7 +206,7 @@ class EventRecorder:
             return
         count = entry.count  # may grow while we write
         try:
-            if entry.written_name:
+            if entry.exists:
                 await self._raise_count(key, entry, count)
             else:
                 await self._create(key, entry, count)
@@ -217,9 +227,9 @@ class EventRecorder:
     async def _create(self, key: _Key, entry: _Entry, count: int) -> None:
         namespace = key.namespace or "default"
         while True:
-            name = f"{key.name[:_MAX_NAME]}.{self._next_suffix():016x}"
+            entry.name = entry.name or f"{key.name[:_MAX_NAME]}.{self._next_suffix():016x}"
             event = Event(
-                metadata=ObjectMeta(name=name, namespace=namespace, annotations=dict(entry.annotations)),
+                metadata=ObjectMeta(name=entry.name, namespace=namespace, annotations=dict(entry.annotations)),
                 involvedObject=entry.regarding,
                 type=key.type,
                 reason=key.reason,
@@ -233,9 +243,17 @@ class EventRecorder:
             )
             try:
                 await self._client.create(event, namespace)
+            except (TransportError, asyncio.CancelledError):
+                entry.may_exist = True  # perhaps only the answer was lost
+                raise
             except AlreadyExists:
-                continue  # another recorder named one at the same instant
-            entry.written_name = name
+                if entry.may_exist:
+                    entry.exists = True
+                    await self._raise_count(key, entry, count)
+                    return
+                entry.name = ""  # another recorder named one at the same instant
+                continue
+            entry.exists = True
             self._metrics.event("created")
             return
 
@@ -244,9 +262,9 @@ class EventRecorder:
         if entry.annotations:
             patch["metadata"] = {"annotations": dict(entry.annotations)}
         try:
-            await self._client.patch(Event, entry.written_name, patch, namespace=key.namespace or "default")
+            await self._client.patch(Event, entry.name, patch, namespace=key.namespace or "default")
         except NotFound:  # events live for an hour
-            entry.written_name = ""
+            entry.name, entry.exists, entry.may_exist = "", False, False
             await self._create(key, entry, count)
         else:
             self._metrics.event("aggregated")

@@ -28,7 +28,7 @@ K = TypeVar("K", bound=Hashable)
 _CLOSED = object()
 
 
-class QueueClosed(Exception):  # noqa: N818 - an end, not an error
+class QueueClosed(Exception):
     """Nothing will come out of this queue any more."""
 
 
