@@ -4,8 +4,8 @@
         connect(plane.kubeconfig())
 
 The end-to-end tests hold one for a whole session; `python -m tests.controlplane up` leaves one running. All files
-(keys, logs, pids, etcd's data) are in `folder`. What it promises when it is up: the API server is ready, controllers run, kwok
-serves every Node with the annotation `bosket.dev/simulated: "true"`, and the namespace `default` accepts pods.
+(keys, logs, pids, etcd's data) are in `folder`. What it promises when it is up: the API server is ready, controllers
+run, kwok serves every Node with the annotation `bosket.dev/simulated: "true"`, and `default` accepts pods.
 """
 
 from __future__ import annotations

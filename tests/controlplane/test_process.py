@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,12 @@ NEVER = Health("http://127.0.0.1:9/healthz")
 
 
 def start(folder: Path, script: str) -> Component:
-    return Component.start("sample", ["/bin/sh", "-c", script, str(folder)], folder, NEVER)
+    """A shell that runs the script, told its folder as every component is; returns when the script runs."""
+    component = Component.start("sample", ["/bin/sh", "-c", f"echo started; {script}", str(folder)], folder, NEVER)
+    while not component.log.read_bytes():
+        with suppress(subprocess.TimeoutExpired):
+            component.process.wait(0.01)
+    return component
 
 
 def test_a_process_that_dies_is_reported_at_once_with_the_end_of_its_log(tmp_path: Path) -> None:
