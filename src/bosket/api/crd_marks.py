@@ -26,6 +26,18 @@ class Rule:
     #: run a rule that speaks of `oldSelf` also on creation; `oldSelf` is then an optional
     optional_old_self: bool = False
 
+    @property
+    def validation(self) -> dict[str, Any]:
+        """The rule as it stands in a manifest."""
+        validation: dict[str, Any] = {"rule": self.rule, "message": self.message}
+        if self.field_path:
+            validation["fieldPath"] = self.field_path
+        if self.reason:
+            validation["reason"] = self.reason
+        if self.optional_old_self:
+            validation["optionalOldSelf"] = True
+        return validation
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -67,7 +79,7 @@ def schema(
     if map_type:
         extra["x-kubernetes-map-type"] = map_type
     if rules:
-        extra["x-kubernetes-validations"] = rules
+        extra["x-kubernetes-validations"] = [rule.validation for rule in rules]
     return msgspec.Meta(extra_json_schema=extra)
 
 
