@@ -1,0 +1,1 @@
+"""A whole cluster in one process: API server, controllers, simulated nodes and any of Bosket's services."""

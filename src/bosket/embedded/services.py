@@ -1,0 +1,54 @@
+"""The services that a process can run, by name: the one table behind `bosket run`, `bosket up` and `EmbeddedCluster`.
+
+A package is imported only when its service is asked for, so that a process pays for what it runs. Each exports
+`service(environment, options) -> Service` and an `Options` type whose defaults are KAI's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Final, cast
+
+from bosket.runtime.service import Environment, Service
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceEntry:
+    """One row: what `bosket run` calls the service, where it lives, and what it does."""
+
+    name: str
+    module: str
+    purpose: str
+
+    def make(self, environment: Environment) -> Service:
+        """The service with default options."""
+        package = import_module(self.module)
+        return cast(Service, package.service(environment, package.Options()))
+
+
+SERVICES: Final = {
+    entry.name: entry
+    for entry in (
+        ServiceEntry("podgrouper", "bosket.podgrouper", "makes a PodGroup for each workload's pods"),
+        ServiceEntry("scheduler", "bosket.scheduler", "decides which pods run where"),
+        ServiceEntry("binder", "bosket.binder", "carries the scheduler's decisions out"),
+    )
+}
+
+
+class UnknownService(ValueError):
+    """A name that is not in the table; the message lists those that are."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'there is no service "{name}"; there are: {", ".join(SERVICES)}')
+
+
+def entries(names: Iterable[str]) -> list[ServiceEntry]:
+    """The rows of these names, in the order of the table, each once; raises `UnknownService`."""
+    wanted = set(names)
+    for name in sorted(wanted):
+        if name not in SERVICES:
+            raise UnknownService(name)
+    return [entry for entry in SERVICES.values() if entry.name in wanted]
