@@ -1,0 +1,51 @@
+# What a developer does here. `make` alone lists it. Every target sets itself up first: `make setup` is implied.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Tests run on two processes; `make test WORKERS=8` on more.
+WORKERS := 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test e2e bench clean
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make the virtual environment; the second time it is quick and needs no network
+	@echo "ready: $(VENV)"
+
+# Runs again only when what is installed would change. The build backend is installed first, from the same pins,
+# so that nothing is fetched outside of them.
+$(READY): pyproject.toml constraints.txt
+	@python=; for each in python3 python3.13 python3.12 python3.11; do \
+	  if $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$each; break; fi; \
+	done; \
+	test -n "$$python" || { echo "Bosket needs Python 3.11 or newer: none of python3, python3.13, python3.12, python3.11 is."; exit 1; }; \
+	test -x $(BIN)/python || { echo "== making $(VENV) with $$python ($$($$python --version))"; $$python -m venv $(VENV); }
+	@echo "== installing Bosket and its tools into $(VENV)"
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt hatchling editables
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+demo: $(READY) ## a whole cluster in one process: queues, gangs, more work than fits
+	$(BIN)/bosket demo
+
+test: $(READY) ## style, types, layers, and all tests that need nothing but Python
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/mypy tests/controlplane tests/e2e
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n $(WORKERS) -m "not real"
+
+e2e: $(READY) ## the end-to-end tests on the embedded and on a real control plane, which is built once
+	$(BIN)/python -m tests.controlplane build
+	$(BIN)/pytest tests/e2e -m e2e
+
+bench: $(READY) ## measure: how long, how much CPU, how many API writes
+	$(BIN)/python -m benchmarks
+
+clean: ## remove what was made here; the control plane's binaries stay in the user's cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
