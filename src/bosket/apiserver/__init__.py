@@ -1,0 +1,5 @@
+"""The embedded Kubernetes API server."""
+
+from bosket.apiserver.server import ApiServer
+
+__all__ = ["ApiServer"]

@@ -1,0 +1,56 @@
+"""The built-in kinds: those of the table of Structs that belong to Kubernetes itself, with their ways and columns."""
+
+from __future__ import annotations
+
+from bosket.api.resource import AnyResource
+from bosket.api.table import TABLE
+from bosket.apiserver.builtin import Behaviour, BuiltinStrategy
+from bosket.apiserver.kind import Kind, Registry, Version
+from bosket.apiserver.kinds import namespace, pod
+from bosket.apiserver.store import Store
+
+_PLAIN = Behaviour()
+
+
+def is_builtin(resource: AnyResource) -> bool:
+    """Kubernetes' own groups have no dot, or end in k8s.io; all others are custom resources."""
+    return "." not in resource.group or resource.group.endswith(".k8s.io")
+
+
+def register_builtin_kinds(registry: Registry, store: Store, *, scheduler_name: str) -> None:
+    """Serve every built-in kind that has a Struct; pods that name no scheduler get `scheduler_name`."""
+    behaviours = {**namespace.BEHAVIOURS, **pod.behaviours(scheduler_name)}
+    for resource in TABLE:
+        if not is_builtin(resource):
+            continue
+        behaviour = behaviours.get((resource.group, resource.kind), _PLAIN)
+        version = Version(
+            resource.version,
+            BuiltinStrategy(resource, behaviour),
+            frozenset(resource.subresources),
+        )
+        known = registry.at(resource.group, resource.plural)
+        if known is not None:
+            known.versions[resource.version] = version
+            continue
+        shelf = store.shelf(
+            resource.group,
+            resource.plural,
+            namespaced=resource.namespaced,
+            selectable=behaviour.fields(),
+            index=behaviour.index,
+        )
+        registry.add(
+            Kind(
+                group=resource.group,
+                kind=resource.kind,
+                plural=resource.plural,
+                namespaced=resource.namespaced,
+                shelf=shelf,
+                storage_version=resource.version,
+                versions={resource.version: version},
+                singular=resource.singular,
+                short_names=resource.short_names,
+                categories=resource.categories,
+            )
+        )

@@ -1,0 +1,147 @@
+"""Deleting: an object goes at once, or is marked and waits for its grace period and its finalizers.
+
+A second DELETE may shorten the grace, and the last finalizer to go takes the object with it (`Writer` sees to that).
+Dependents are the garbage collector's business; here they only leave a finalizer behind.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bosket.api.meta import DeleteOptions
+from bosket.api.time import format_time
+from bosket.apiserver.body import decode_body
+from bosket.apiserver.call import Call
+from bosket.apiserver.kind import Kind, Version
+from bosket.apiserver.status import bad_request, conflict, not_found
+from bosket.apiserver.store import Doc, Entry
+from bosket.runtime.clock import Clock
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_POLICIES = ("Background", "Foreground", "Orphan")
+
+
+def delete_options(call: Call) -> DeleteOptions:
+    """From the body, or from the query as some clients have it."""
+    options = DeleteOptions()
+    if call.body:
+        value = decode_body(call.body, call.headers.get("content-type", ""))
+        try:
+            options = msgspec.convert(value, DeleteOptions)
+        except msgspec.ValidationError as error:
+            raise bad_request(f"the body is not a DeleteOptions object: {error}") from None
+    query = call.query
+    changes: dict[str, Any] = {}
+    if options.gracePeriodSeconds is None and (text := query.get("gracePeriodSeconds")):
+        try:
+            changes["gracePeriodSeconds"] = int(text)
+        except ValueError:
+            raise bad_request(f"parameter gracePeriodSeconds: {text!r} is not a number") from None
+    if options.propagationPolicy is None and (policy := query.get("propagationPolicy")):
+        changes["propagationPolicy"] = policy
+    if options.orphanDependents is None and (text := query.get("orphanDependents")):
+        changes["orphanDependents"] = text.lower() == "true"
+    if call.dry_run:
+        changes["dryRun"] = ("All",)
+    options = msgspec.structs.replace(options, **changes) if changes else options
+    if options.propagationPolicy is not None:
+        if options.orphanDependents is not None:
+            raise bad_request("orphanDependents and propagationPolicy cannot be both set")
+        if options.propagationPolicy not in _POLICIES:
+            raise bad_request(
+                f'propagationPolicy: Unsupported value: "{options.propagationPolicy}": supported values: '
+                + ", ".join(f'"{policy}"' for policy in _POLICIES)
+            )
+    return options
+
+
+class Deleter:
+    """Carries deletions out."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def delete(
+        self, kind: Kind, version: Version, namespace: str, name: str, options: DeleteOptions
+    ) -> tuple[Entry, bool]:
+        """The object as it is afterwards, and whether it is gone."""
+        shelf = kind.shelf
+        entry = shelf.get(namespace, name)
+        if entry is None:
+            raise not_found(kind.group, kind.plural, name)
+        _check_preconditions(kind, entry, options)
+        doc = entry.decode()
+        self._mark(kind, version, doc, options)
+        if "All" in options.dryRun:
+            return shelf.preview(doc), False
+        if version.strategy.may_go(doc):
+            return shelf.remove(entry, doc), True
+        if doc == entry.decode():
+            return entry, False
+        return shelf.replace(entry, doc), False
+
+    def _mark(self, kind: Kind, version: Version, doc: Doc, options: DeleteOptions) -> None:
+        """Write into the metadata that the object is to go, when, and what must happen before."""
+        metadata = doc["metadata"]
+        _mark_propagation(version, metadata, options)
+        grace = _grace_seconds(kind, doc, options)
+        if "deletionTimestamp" in metadata:
+            if grace >= metadata.get("deletionGracePeriodSeconds", 0):
+                return
+        elif version.strategy.has_generation:
+            metadata["generation"] = metadata.get("generation", 0) + 1
+        metadata["deletionTimestamp"] = format_time(int(self._clock.now()) + grace)
+        metadata["deletionGracePeriodSeconds"] = grace
+        if kind.kind == "Namespace" and not kind.group:
+            doc.setdefault("status", {})["phase"] = "Terminating"
+
+
+def _check_preconditions(kind: Kind, entry: Entry, options: DeleteOptions) -> None:
+    wanted = options.preconditions
+    if wanted is None:
+        return
+    if wanted.uid is not None and wanted.uid != entry.uid:
+        detail = f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: {entry.uid}"
+        raise conflict(kind.group, kind.plural, entry.name, detail)
+    if wanted.resourceVersion is not None and wanted.resourceVersion != str(entry.version):
+        detail = (
+            f"Precondition failed: ResourceVersion in precondition: {wanted.resourceVersion}, "
+            f"ResourceVersion in object meta: {entry.version}"
+        )
+        raise conflict(kind.group, kind.plural, entry.name, detail)
+
+
+def _mark_propagation(version: Version, metadata: dict[str, Any], options: DeleteOptions) -> None:
+    """Dependents are orphaned or deleted first by leaving the garbage collector a finalizer."""
+    finalizers = metadata.get("finalizers", [])
+    policy = options.propagationPolicy
+    if policy is None and options.orphanDependents is not None:
+        policy = "Orphan" if options.orphanDependents else "Background"
+    if policy is None:
+        if ORPHAN in finalizers or FOREGROUND in finalizers:
+            return
+        policy = version.strategy.default_propagation
+    kept = [each for each in finalizers if each not in (ORPHAN, FOREGROUND)]
+    if policy == "Orphan":
+        kept.append(ORPHAN)
+    elif policy == "Foreground":
+        kept.append(FOREGROUND)
+    if kept:
+        metadata["finalizers"] = kept
+    else:
+        metadata.pop("finalizers", None)
+
+
+def _grace_seconds(kind: Kind, doc: Doc, options: DeleteOptions) -> int:
+    """Only pods have someone to wait for: the kubelet of the node that they are on."""
+    if kind.kind != "Pod" or kind.group:
+        return 0
+    spec = doc["spec"]
+    if not spec.get("nodeName") or doc.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        return 0
+    grace = options.gracePeriodSeconds
+    if grace is None:
+        grace = spec.get("terminationGracePeriodSeconds", 30)
+    return 1 if grace < 0 else grace

@@ -1,0 +1,270 @@
+"""Metadata: what the server writes into it, and what it lets clients write."""
+
+from __future__ import annotations
+
+import random
+import re
+import uuid
+from functools import lru_cache
+from typing import Any
+
+from bosket.apiserver.body import describe
+from bosket.apiserver.kind import Version
+from bosket.apiserver.status import FieldError, bad_request, forbidden_field, invalid_value, required, too_long
+from bosket.apiserver.store import Doc
+
+#: No vowels and nothing that looks like something else: generated names spell no words.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+_MAX_BASE_LENGTH = 63 - _SUFFIX_LENGTH
+_MAX_ANNOTATIONS_BYTES = 256 * 1024
+
+_STRINGS = ("name", "generateName", "namespace", "uid", "resourceVersion", "selfLink")
+_STRING_MAPS = ("labels", "annotations")
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_DNS_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_LABEL_RE, _SUBDOMAIN_RE = re.compile(_LABEL), re.compile(_SUBDOMAIN)
+_QUALIFIED_RE, _DNS_1035_RE = re.compile(_QUALIFIED), re.compile(_DNS_1035)
+
+_random = random.SystemRandom()
+
+
+def generate_name(base: str) -> str:
+    """A name that begins with `base`, or with as much of it as leaves room for the suffix."""
+    return base[:_MAX_BASE_LENGTH] + "".join(_random.choices(_ALPHABET, k=_SUFFIX_LENGTH))
+
+
+# names
+
+
+def _pattern(what: str, example: str, pattern: str) -> str:
+    return f"{what} (e.g. {example}, regex used for validation is '{pattern}')"
+
+
+@lru_cache(maxsize=4096)
+def subdomain_error(name: str) -> str | None:
+    """What keeps `name` from being a DNS subdomain, as most names must be."""
+    if len(name) > 253:
+        return "must be no more than 253 bytes"
+    if not _SUBDOMAIN_RE.fullmatch(name):
+        return _pattern(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+            "and must start and end with an alphanumeric character",
+            "'example.com'",
+            _SUBDOMAIN,
+        )
+    return None
+
+
+@lru_cache(maxsize=4096)
+def label_error(name: str) -> str | None:
+    """What keeps `name` from being a DNS label, as namespaces are."""
+    if len(name) > 63:
+        return "must be no more than 63 bytes"
+    if not _LABEL_RE.fullmatch(name):
+        return _pattern(
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+            "and must start and end with an alphanumeric character",
+            "'my-name',  or '123-abc'",
+            _LABEL,
+        )
+    return None
+
+
+def dns_1035_error(name: str) -> str | None:
+    """What keeps `name` from being a service's."""
+    if len(name) > 63:
+        return "must be no more than 63 bytes"
+    if not _DNS_1035_RE.fullmatch(name):
+        return _pattern(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+            "start with an alphabetic character, and end with an alphanumeric character",
+            "'my-name',  or 'abc-123'",
+            _DNS_1035,
+        )
+    return None
+
+
+def path_segment_error(name: str) -> str | None:
+    """What keeps `name` from being a part of a URL path, all that is asked of roles."""
+    if name in (".", ".."):
+        return f"may not be '{name}'"
+    if "/" in name or "%" in name:
+        return f"may not contain '{'/' if '/' in name else '%'}'"
+    return None
+
+
+@lru_cache(maxsize=8192)
+def label_key_error(key: str) -> str | None:
+    """What keeps `key` from being a key of a label or annotation."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and subdomain_error(prefix):
+        return f"prefix part {subdomain_error(prefix)}" if prefix else "prefix part must be non-empty"
+    if not name:
+        return "name part must be non-empty"
+    if len(name) > 63:
+        return "name part must be no more than 63 bytes"
+    if not _QUALIFIED_RE.fullmatch(name):
+        return _pattern(
+            "name part must consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character",
+            "'MyName',  or 'my.name',  or '123-abc'",
+            _QUALIFIED,
+        )
+    return None
+
+
+@lru_cache(maxsize=8192)
+def label_value_error(value: str) -> str | None:
+    """What keeps `value` from being a label's."""
+    if len(value) > 63:
+        return "must be no more than 63 bytes"
+    if value and not _QUALIFIED_RE.fullmatch(value):
+        return _pattern(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character",
+            "'MyValue',  or 'my_value',  or '12345'",
+            _QUALIFIED,
+        )
+    return None
+
+
+# types: metadata is the same for all kinds, so it's checked here for all of them
+
+
+def check_metadata_types(metadata: dict[str, Any]) -> None:
+    """Drop nulls and refuse values of a wrong type."""
+    for key in [key for key, value in metadata.items() if value is None]:
+        del metadata[key]
+    for key in _STRINGS:
+        if key in metadata and not isinstance(metadata[key], str):
+            raise bad_request(f"metadata.{key} must be a string, not {describe(metadata[key])}")
+    for key in _STRING_MAPS:
+        entries = metadata.get(key)
+        if entries is None:
+            continue
+        if not isinstance(entries, dict):
+            raise bad_request(f"metadata.{key} must be an object of strings, not {describe(entries)}")
+        for name, value in entries.items():
+            if value is None:
+                entries[name] = ""
+            elif not isinstance(value, str):
+                raise bad_request(f"metadata.{key}.{name} must be a string, not {describe(value)}")
+    finalizers = metadata.get("finalizers")
+    if finalizers is not None and (
+        not isinstance(finalizers, list) or not all(isinstance(each, str) for each in finalizers)
+    ):
+        raise bad_request("metadata.finalizers must be a list of strings")
+    owners = metadata.get("ownerReferences")
+    if owners is not None and (not isinstance(owners, list) or not all(isinstance(each, dict) for each in owners)):
+        raise bad_request("metadata.ownerReferences must be a list of objects")
+    for index, owner in enumerate(owners or ()):
+        for key in ("apiVersion", "kind", "name", "uid"):
+            if not isinstance(owner.get(key, ""), str):
+                raise bad_request(
+                    f"metadata.ownerReferences[{index}].{key} must be a string, not {describe(owner[key])}"
+                )
+    for key in ("labels", "annotations", "finalizers", "ownerReferences", "generateName", "selfLink"):
+        if not metadata.get(key, True):
+            del metadata[key]
+
+
+# what the server writes
+
+
+def begin(metadata: dict[str, Any], *, now: str, generation: bool) -> None:
+    """Metadata of a new object: identity and birth are the server's to give."""
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "generation"):
+        metadata.pop(key, None)
+    metadata["uid"] = str(uuid.uuid4())
+    metadata["creationTimestamp"] = now
+    if generation:
+        metadata["generation"] = 1
+
+
+_SERVER_OWNED = (
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generateName",
+)
+
+
+def carry_over(new: dict[str, Any], old: dict[str, Any]) -> None:
+    """On a change, what the server wrote stays as it was."""
+    for key in _SERVER_OWNED:
+        if key in old:
+            new[key] = old[key]
+        else:
+            new.pop(key, None)
+    new.pop("selfLink", None)
+
+
+# rules
+
+
+def validate_metadata(version: Version, metadata: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+    """The rules that hold for every kind's metadata."""
+    errors: list[FieldError] = []
+    if old is None:
+        name = metadata["name"]
+        problem = version.strategy.validate_name(name)
+        if problem:
+            errors.append(invalid_value("metadata.name", name, problem))
+    elif metadata.get("finalizers") and old.get("deletionTimestamp"):
+        added = sorted(set(metadata["finalizers"]) - set(old.get("finalizers", ())))
+        if added:
+            listed = ", ".join(f'"{each}"' for each in added)
+            errors.append(
+                forbidden_field(
+                    "metadata.finalizers",
+                    "no new finalizers can be added if the object is being deleted, "
+                    f"found new finalizers []string{{{listed}}}",
+                )
+            )
+    for key, value in metadata.get("labels", _NOTHING).items():
+        if problem := label_key_error(key):
+            errors.append(invalid_value("metadata.labels", key, problem))
+        if problem := label_value_error(value):
+            errors.append(invalid_value("metadata.labels", value, problem))
+    if annotations := metadata.get("annotations"):
+        size = 0
+        for key, value in annotations.items():
+            if problem := label_key_error(key.lower()):
+                errors.append(invalid_value("metadata.annotations", key, problem))
+            size += len(key) + len(value)
+        if size > _MAX_ANNOTATIONS_BYTES:
+            errors.append(too_long("metadata.annotations", _MAX_ANNOTATIONS_BYTES))
+    for each in metadata.get("finalizers", ()):
+        if problem := label_key_error(each):
+            errors.append(invalid_value("metadata.finalizers", each, problem))
+    if owners := metadata.get("ownerReferences"):
+        errors += _validate_owners(owners)
+    return errors
+
+
+_NOTHING: dict[str, str] = {}
+
+
+def _validate_owners(owners: list[Doc]) -> list[FieldError]:
+    errors = []
+    for index, owner in enumerate(owners):
+        for key in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(key):
+                errors.append(required(f"metadata.ownerReferences[{index}].{key}", "must not be empty"))
+    controllers = [owner for owner in owners if owner.get("controller")]
+    if len(controllers) > 1:
+        names = " and ".join(f"{owner.get('kind')} {owner.get('name')}" for owner in controllers)
+        errors.append(
+            invalid_value(
+                "metadata.ownerReferences",
+                [owner.get("name") for owner in controllers],
+                f'Only one reference can have Controller set to true. Found "true" in references for {names}',
+            )
+        )
+    return errors

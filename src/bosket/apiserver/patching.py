@@ -1,0 +1,44 @@
+"""The patch formats: which one a content type means, and how a document looks after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bosket.apiserver.body import describe, media_type
+from bosket.apiserver.kind import Kind
+from bosket.apiserver.status import StatusError, bad_request, unprocessable, unsupported_media_type
+from bosket.apiserver.store import Doc
+from bosket.kube.patch import PatchError, apply_json_patch, merge_patch
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCHES = ("application/apply-patch+yaml", "application/apply-patch+cbor")
+#: A JSON patch may have this many operations.
+MAX_OPERATIONS = 10_000
+
+
+def patched(doc: Doc, patch: Any, content_type: str, kind: Kind) -> Any:
+    """`doc` after the patch; may share with both, and change neither."""
+    form = media_type(content_type)
+    if form == JSON_PATCH:
+        if not isinstance(patch, list):
+            raise bad_request(f"a JSON patch is a list of operations, not {describe(patch)}")
+        if len(patch) > MAX_OPERATIONS:
+            message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+            raise StatusError(413, "RequestEntityTooLarge", message)
+        try:
+            return apply_json_patch(doc, patch)
+        except PatchError as error:
+            raise unprocessable(str(error)) from None
+    if form in (MERGE_PATCH, STRATEGIC_PATCH):
+        if not isinstance(patch, dict):
+            raise bad_request(f"a merge patch is an object, not {describe(patch)}")
+        if form == MERGE_PATCH:
+            return merge_patch(doc, patch)
+        if not kind.custom:
+            return merge_patch(doc, patch)
+    raise unsupported_media_type(
+        "accepted media types include: "
+        + ", ".join((JSON_PATCH, MERGE_PATCH, *(() if kind.custom else (STRATEGIC_PATCH,))))
+    )

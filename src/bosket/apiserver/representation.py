@@ -1,0 +1,155 @@
+"""The forms in which objects leave: as stored, in another version, as metadata only, or as a table for people.
+
+The `Accept` header asks for one. `Representation` shows an entry in it; lists and watches are built from that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bosket.apiserver.call import Call
+from bosket.apiserver.status import JSON, not_acceptable
+from bosket.apiserver.store import Entry
+from bosket.apiserver.table import table_head, table_row
+from bosket.apiserver.watch import Render
+from bosket.runtime.clock import Clock
+
+_encode = msgspec.json.Encoder().encode
+_JSON_HEADERS = {"content-type": JSON}
+_META = "meta.k8s.io"
+
+
+class Representation:
+    """As stored, or in another API version of the kind."""
+
+    headers = _JSON_HEADERS
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        converts = call.version.name != call.kind.storage_version
+        #: None where the stored bytes are what is wanted
+        self.render: Render | None = self._render if converts else None
+
+    def _render(self, entry: Entry) -> bytes:
+        doc = entry.decode()
+        doc["apiVersion"] = self.call.api_version
+        return _encode(doc)
+
+    def one(self, entry: Entry) -> bytes:
+        return entry.encoded if self.render is None else self.render(entry)
+
+    def many(self, entries: list[Entry], metadata: dict[str, object]) -> bytes:
+        render = self.render
+        items = [entry.encoded for entry in entries] if render is None else [render(entry) for entry in entries]
+        api_version, kind = self.list_kind
+        return b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[%s]}\n' % (
+            kind.encode(),
+            api_version.encode(),
+            _encode(metadata),
+            b",".join(items),
+        )
+
+    @property
+    def object_kind(self) -> tuple[str, str]:
+        return self.call.api_version, self.call.kind.kind
+
+    @property
+    def list_kind(self) -> tuple[str, str]:
+        return self.call.api_version, self.call.kind.list_kind
+
+
+class _MetadataOnly(Representation):
+    """PartialObjectMetadata: what generic controllers need of any kind."""
+
+    def __init__(self, call: Call, version: str) -> None:
+        super().__init__(call)
+        self._api_version = f"{_META}/{version}"
+        self.render = self._render
+
+    def _render(self, entry: Entry) -> bytes:
+        return _encode(
+            {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": self._api_version,
+                "metadata": entry.decode()["metadata"],
+            }
+        )
+
+    @property
+    def object_kind(self) -> tuple[str, str]:
+        return self._api_version, "PartialObjectMetadata"
+
+    @property
+    def list_kind(self) -> tuple[str, str]:
+        return self._api_version, "PartialObjectMetadataList"
+
+
+class _Table(Representation):
+    """A table of the kind's columns, as kubectl prints it."""
+
+    def __init__(self, call: Call, version: str, clock: Clock) -> None:
+        super().__init__(call)
+        self._api_version = f"{_META}/{version}"
+        self._clock = clock
+        self._include = call.query.get("includeObject", "Metadata")
+        # In a watch the columns are told once, with the first rows.
+        self._head: list[dict[str, Any]] | None = table_head(call.version.columns)
+        self.render = self._render
+
+    def _rows(self, entries: list[Entry]) -> list[dict[str, Any]]:
+        now = self._clock.now()
+        return [
+            table_row(
+                entry.decode(), self.call.version.columns, now, include=self._include, api_version=self.call.api_version
+            )
+            for entry in entries
+        ]
+
+    def _table(self, entries: list[Entry], metadata: dict[str, object], *, head: bool) -> bytes:
+        table: dict[str, Any] = {
+            "kind": "Table",
+            "apiVersion": self._api_version,
+            "metadata": metadata,
+            "columnDefinitions": self._head if head else None,
+            "rows": self._rows(entries),
+        }
+        return _encode(table)
+
+    def _render(self, entry: Entry) -> bytes:
+        rendered = self._table([entry], {"resourceVersion": str(entry.version)}, head=self._head is not None)
+        self._head = None
+        return rendered
+
+    def one(self, entry: Entry) -> bytes:
+        return self._table([entry], {"resourceVersion": str(entry.version)}, head=True)
+
+    def many(self, entries: list[Entry], metadata: dict[str, object]) -> bytes:
+        return self._table(entries, metadata, head=True)
+
+    @property
+    def object_kind(self) -> tuple[str, str]:
+        return self._api_version, "Table"
+
+
+def representation_for(call: Call, clock: Clock) -> Representation:
+    """The first form in `Accept` that can be given."""
+    accept = call.headers.get("accept", "")
+    if not accept or accept == JSON:
+        return Representation(call)
+    for choice in accept.split(","):
+        media, *parameters = (part.strip() for part in choice.split(";"))
+        options = dict(parameter.partition("=")[::2] for parameter in parameters)
+        if media not in (JSON, "*/*", "application/*"):
+            continue
+        wanted = options.get("as", "")
+        if not wanted:
+            return Representation(call)
+        if options.get("g") != _META or options.get("v") not in ("v1", "v1beta1"):
+            continue
+        if wanted == "Table":
+            return _Table(call, options["v"], clock)
+        if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+            return _MetadataOnly(call, options["v"])
+    raise not_acceptable(JSON)

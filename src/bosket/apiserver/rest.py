@@ -1,0 +1,176 @@
+"""The verbs on objects: create, get, list, watch, update, patch, delete.
+
+Each turns a `Call` into work for `Writer`, `Reader` or `Deleter` and answers in the form that the client accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from bosket.apiserver.body import check_object, decode_body, decode_object
+from bosket.apiserver.call import Call
+from bosket.apiserver.deletion import Deleter, delete_options
+from bosket.apiserver.patching import patched
+from bosket.apiserver.reading import Reader
+from bosket.apiserver.status import bad_request, invalid, invalid_value
+from bosket.apiserver.store import Doc, Entry
+from bosket.apiserver.watch import Watcher
+from bosket.apiserver.write import Change, Write, Writer
+from bosket.kube.transport import Response
+
+Answer = Response | Watcher
+
+
+class Rest:
+    """Handlers of calls without a subresource; those with one are in `subresource.py`."""
+
+    def __init__(self, writer: Writer, reader: Reader, deleter: Deleter) -> None:
+        self.writer = writer
+        self.reader = reader
+        self.deleter = deleter
+        self._verbs: dict[str, Callable[[Call], Awaitable[Answer]]] = {
+            "get": self.get,
+            "list": self.list_page,
+            "watch": self.watch,
+            "create": self.create,
+            "update": self.update,
+            "patch": self.patch,
+            "delete": self.delete,
+            "deletecollection": self.delete_collection,
+        }
+
+    async def handle(self, call: Call) -> Answer:
+        return await self._verbs[call.verb](call)
+
+    async def get(self, call: Call) -> Response:
+        return self.reader.get(call)
+
+    async def list_page(self, call: Call) -> Response:
+        return self.reader.list_page(call)
+
+    async def watch(self, call: Call) -> Watcher:
+        return self.reader.watch(call)
+
+    async def create(self, call: Call) -> Response:
+        if call.kind.namespaced and not call.namespace:
+            raise bad_request(
+                f"a {call.kind.kind} is created in a namespace: POST to …/namespaces/NAMESPACE/{call.kind.plural}"
+            )
+        write = write_of(call)
+        entry = await self.writer.create(write, decode_object(call))
+        return self.answer(call, write, entry, 201)
+
+    async def update(self, call: Call) -> Response:
+        doc = decode_object(call)
+        write = write_of(call)
+        name = settle_name(call, doc)
+        strategy = call.version.strategy
+        if strategy.create_on_update and call.kind.shelf.get(call.namespace, name) is None:
+            doc["metadata"].pop("resourceVersion", None)
+            return self.answer(call, write, await self.writer.create(write, doc), 201)
+        if not doc["metadata"].get("resourceVersion") and not strategy.unconditional_update:
+            error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(call.kind.group, call.kind.kind, name, [error])
+        entry = await self.writer.update(write, name, replacing(doc))
+        return self.answer(call, write, entry)
+
+    async def patch(self, call: Call) -> Response:
+        write = write_of(call)
+        entry = await self.writer.update(write, call.name, patching(call))
+        return self.answer(call, write, entry)
+
+    async def delete(self, call: Call) -> Response:
+        options = delete_options(call)
+        kind, version = call.kind, call.version
+        entry, gone = self.deleter.delete(kind, version, call.namespace, call.name, options)
+        if gone and not version.strategy.returns_deleted:
+            return success(call, entry)
+        return self.reader.answer(call, entry)
+
+    async def delete_collection(self, call: Call) -> Response:
+        options = delete_options(call)
+        doomed = list(self.reader.selection(call).entries(call.kind.shelf))
+        listed = self.reader.list_page(call)
+        for entry in doomed:
+            self.deleter.delete(call.kind, call.version, entry.namespace, entry.name, options)
+        return listed
+
+    def answer(self, call: Call, write: Write, entry: Entry, status: int = 200) -> Response:
+        response = self.reader.answer(call, entry, status)
+        if write.warnings:
+            return with_warnings(response, write.warnings)
+        return response
+
+
+def write_of(call: Call) -> Write:
+    """The write that a call asks for."""
+    dry_run = call.query.get("dryRun")
+    if dry_run not in (None, "All"):
+        raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
+    validation = call.query.get("fieldValidation") or "Ignore"
+    if validation not in ("Ignore", "Warn", "Strict"):
+        raise bad_request(
+            f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Warn", "Strict"'
+        )
+    return Write(
+        kind=call.kind,
+        version=call.version,
+        namespace=call.namespace,
+        user=call.user.name,
+        subresource=call.subresource,
+        dry_run=dry_run == "All",
+        field_validation=validation,
+    )
+
+
+def settle_name(call: Call, doc: Doc) -> str:
+    """The object must be the one that the path names."""
+    given = doc["metadata"].setdefault("name", call.name)
+    if given != call.name:
+        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({call.name})")
+    namespace = doc["metadata"].get("namespace") or call.namespace
+    if namespace != call.namespace:
+        raise bad_request(
+            f"the namespace of the object ({namespace}) does not match the namespace on the request ({call.namespace})"
+        )
+    if call.namespace:
+        doc["metadata"]["namespace"] = call.namespace
+    return call.name
+
+
+def replacing(doc: Doc) -> Change:
+    """The change that PUT asks for: whatever was there, this is there now."""
+
+    def change(_old: Doc) -> Doc:
+        return doc
+
+    return change
+
+
+def patching(call: Call) -> Change:
+    """The change that PATCH asks for."""
+    content_type = call.headers.get("content-type", "")
+    body: Any = decode_body(call.body, content_type)
+
+    def change(old: Doc) -> Doc:
+        return check_object(call, patched(old, body, content_type, call.kind))
+
+    return change
+
+
+def success(call: Call, entry: Entry) -> Response:
+    """A Status that says that an object is gone."""
+    import msgspec
+
+    details = {"name": entry.name, "kind": call.kind.plural, "uid": entry.uid}
+    if call.kind.group:
+        details["group"] = call.kind.group
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    return Response(200, {"content-type": "application/json"}, msgspec.json.encode(body) + b"\n")
+
+
+def with_warnings(response: Response, warnings: list[str]) -> Response:
+    """The same answer with warnings that kubectl shows to people."""
+    texts = ['299 - "' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' for text in warnings]
+    return Response(response.status, {**response.headers, "warning": ", ".join(texts)}, response.body)

@@ -1,0 +1,62 @@
+"""The API server: puts the parts together and answers requests, whoever carries them.
+
+`handle` takes a request and a user and gives an answer: a `Response`, or a `Watcher` for a watch. The in-process
+transport (`transport.py`) and the network listener (`http.py`) call it and nothing else. It never raises: a refusal is
+a Status, and so is a bug (500, logged once).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from bosket.apiserver.admission import BuiltinAdmission
+from bosket.apiserver.call import User, parse_call
+from bosket.apiserver.catalogue import register_builtin_kinds
+from bosket.apiserver.deletion import Deleter
+from bosket.apiserver.kind import Registry
+from bosket.apiserver.reading import Reader
+from bosket.apiserver.rest import Answer, Rest
+from bosket.apiserver.status import JSON, StatusError, internal_error, no_such_path
+from bosket.apiserver.store import Store
+from bosket.apiserver.transport import InProcessTransport
+from bosket.apiserver.write import Writer
+from bosket.kube.transport import Request, Response
+from bosket.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+
+class ApiServer:
+    """A Kubernetes API server in memory."""
+
+    def __init__(self, *, clock: Clock, default_scheduler_name: str = "default-scheduler", history: int = 4096) -> None:
+        self.clock = clock
+        self.store = Store(history=history)
+        self.registry = Registry()
+        register_builtin_kinds(self.registry, self.store, scheduler_name=default_scheduler_name)
+        self.reader = Reader(clock)
+        self.writer = Writer(clock, BuiltinAdmission(self.store, self.registry))
+        self.rest = Rest(self.writer, self.reader, Deleter(clock))
+
+    def transport(
+        self, user: str = "system:admin", groups: tuple[str, ...] = ("system:masters",)
+    ) -> InProcessTransport:
+        """A way to talk to this server without a network."""
+        return InProcessTransport(self, User(user, groups))
+
+    async def handle(self, request: Request, user: User) -> Answer:
+        try:
+            call = parse_call(request, user, self.registry)
+            if call is None:
+                raise no_such_path()
+            return await self.rest.handle(call)
+        except StatusError as error:
+            return refusal(error)
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            return refusal(internal_error("the server made a mistake; its log has the details"))
+
+
+def refusal(error: StatusError) -> Response:
+    """The answer that carries an error."""
+    return Response(error.code, {"content-type": JSON, **error.headers}, error.body)

@@ -1,0 +1,96 @@
+"""Types of built-in kinds: an object is checked by converting it to its Struct.
+
+The Struct also knows every field, so unknown ones can be named where a client asks for that (`fieldValidation`).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from bosket.apiserver.body import describe
+from bosket.apiserver.status import StatusError, bad_request, quote
+from bosket.apiserver.store import Doc
+
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>.*)`)?$", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+
+
+def check_types(doc: Doc, struct: type[msgspec.Struct], kind: str, version: str) -> None:
+    """Raise a 400 that names the field, its value and the type it should have, unless all have theirs."""
+    try:
+        msgspec.convert(doc, struct)
+    except msgspec.ValidationError as error:
+        raise _explain(error, doc, kind, version) from None
+
+
+def _explain(error: msgspec.ValidationError, doc: Doc, kind: str, version: str) -> StatusError:
+    found = _AT.match(str(error))
+    assert found is not None
+    what, path = found["what"], (found["path"] or "")
+    field = path.removeprefix(".")
+    value = _lookup(doc, path)
+    got = "" if value is _ABSENT else f", got {describe(value)}: {quote(value)}"
+    expected = what.split(", got ")[0].replace("Expected ", "expected ")
+    return bad_request(
+        f'{kind} in version "{version}" cannot be handled as a {kind}: {field or "the object"}: {expected}{got}'
+    )
+
+
+_ABSENT = object()
+
+
+def _lookup(value: Any, path: str) -> Any:
+    """The value that msgspec complains of; map keys are `[...]` to it, then there's nothing to quote."""
+    for step in _STEP.finditer(path):
+        key, index = step[1], step[2]
+        if index == "...":
+            return _ABSENT
+        try:
+            value = value[key] if key is not None else value[int(index)]
+        except (KeyError, IndexError, TypeError):
+            return _ABSENT
+    return value
+
+
+# unknown fields
+
+
+def unknown_fields(doc: Any, struct: type[msgspec.Struct]) -> list[str]:
+    """The paths of fields that `struct` doesn't have."""
+    found: list[str] = []
+    _find_unknown(doc, msgspec.inspect.type_info(struct), "", found)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _fields(struct: type) -> dict[str, msgspec.inspect.Type]:
+    info = msgspec.inspect.type_info(struct)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return {field.encode_name: field.type for field in info.fields}
+
+
+def _find_unknown(value: Any, info: msgspec.inspect.Type, path: str, found: list[str]) -> None:
+    while isinstance(info, msgspec.inspect.Metadata):
+        info = info.type
+    if isinstance(info, msgspec.inspect.UnionType):
+        for choice in info.types:
+            if not isinstance(choice, msgspec.inspect.NoneType):
+                _find_unknown(value, choice, path, found)
+    elif isinstance(info, msgspec.inspect.StructType) and isinstance(value, dict):
+        fields = _fields(info.cls)
+        for key, child in value.items():
+            below = f"{path}.{key}" if path else key
+            if key not in fields:
+                found.append(below)
+            elif isinstance(child, dict | list):
+                _find_unknown(child, fields[key], below, found)
+    elif isinstance(info, msgspec.inspect.DictType) and isinstance(value, dict):
+        for key, child in value.items():
+            _find_unknown(child, info.value_type, f"{path}.{key}", found)
+    elif isinstance(info, msgspec.inspect.VarTupleType | msgspec.inspect.ListType) and isinstance(value, list):
+        for index, child in enumerate(value):
+            _find_unknown(child, info.item_type, f"{path}[{index}]", found)

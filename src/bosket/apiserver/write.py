@@ -1,0 +1,217 @@
+"""The way in: every creation and every change, whoever asks for it, passes through `Writer`.
+
+    decoded object → types → defaults → what the client has no say in is undone → admission → rules → stored
+
+Handlers (`rest.py`, `subresource.py`), the garbage collector and the namespace drain all write through here. The
+methods are coroutines because admission may have to ask somebody; what was read is checked again before it is replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bosket.api.time import format_time
+from bosket.apiserver import metadata as meta
+from bosket.apiserver.kind import Kind, Version
+from bosket.apiserver.status import (
+    OBJECT_MODIFIED,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_value,
+    not_found,
+    required,
+)
+from bosket.apiserver.store import Doc, Entry
+from bosket.runtime.clock import Clock
+
+#: Generated names that may collide before the client is told.
+_NAME_ATTEMPTS = 8
+#: How often a change is worked out again because the object changed while admission was being asked.
+_CHANGE_ATTEMPTS = 5
+
+#: Works out the new state from a private copy of the old one.
+Change = Callable[[Doc], Doc]
+
+
+@dataclass(slots=True)
+class Write:
+    """One write on its way in."""
+
+    kind: Kind
+    version: Version
+    namespace: str
+    user: str = ""
+    subresource: str = ""
+    dry_run: bool = False
+    #: Strict refuses fields that the kind doesn't have, Warn tells of them, Ignore says nothing
+    field_validation: str = "Ignore"
+    warnings: list[str] = field(default_factory=list)
+
+
+class Admission(Protocol):
+    """Has the last word on what is written; may complete the new object, and refuse by raising."""
+
+    async def admit(self, write: Write, new: Doc, old: Doc | None) -> None: ...
+
+
+class Writer:
+    """Creates, changes and removes objects."""
+
+    def __init__(self, clock: Clock, admission: Admission) -> None:
+        self._clock = clock
+        self._admission = admission
+        self._now: tuple[int, str] = (0, "")
+
+    def now(self) -> str:
+        """The time as objects carry it."""
+        second = int(self._clock.now())
+        if self._now[0] != second:
+            self._now = (second, format_time(second))
+        return self._now[1]
+
+    # creating
+
+    async def create(self, write: Write, doc: Doc) -> Entry:
+        kind, version, strategy = write.kind, write.version, write.version.strategy
+        metadata = doc["metadata"]
+        meta.check_metadata_types(metadata)
+        self._settle_namespace(write, metadata)
+        if metadata.get("resourceVersion"):
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        metadata.pop("managedFields", None)
+        self._complete(write, doc)
+        meta.begin(metadata, now=self.now(), generation=strategy.has_generation)
+        strategy.prepare_create(doc)
+        generated = not metadata.get("name")
+        if generated:
+            if not metadata.get("generateName"):
+                raise invalid(
+                    kind.group, kind.kind, "", [required("metadata.name", "name or generateName is required")]
+                )
+            metadata["name"] = meta.generate_name(metadata["generateName"])
+        await self._admission.admit(write, doc, None)
+        errors = meta.validate_metadata(version, metadata, None) + strategy.validate(doc, None)
+        if errors:
+            raise invalid(kind.group, kind.kind, metadata["name"], errors)
+        shelf = kind.shelf
+        for _ in range(_NAME_ATTEMPTS):
+            if shelf.get(write.namespace, metadata["name"]) is None:
+                break
+            if not generated:
+                raise already_exists(kind.group, kind.plural, metadata["name"])
+            metadata["name"] = meta.generate_name(metadata["generateName"])
+        else:
+            raise already_exists(kind.group, kind.plural, metadata["name"])
+        doc["apiVersion"] = kind.api_version(kind.storage_version)
+        return shelf.preview(doc) if write.dry_run else shelf.insert(doc)
+
+    def _settle_namespace(self, write: Write, metadata: dict[str, Any]) -> None:
+        given = metadata.get("namespace", "")
+        if given != write.namespace:
+            if given:
+                raise bad_request(
+                    f"the namespace of the provided object ({given}) does not match the namespace sent on the request "
+                    f"({write.namespace})"
+                )
+            metadata["namespace"] = write.namespace
+        if not write.namespace:
+            metadata.pop("namespace", None)
+
+    def _complete(self, write: Write, doc: Doc) -> None:
+        """Types and defaults."""
+        strategy = write.version.strategy
+        unknown = strategy.check_types(doc, find_unknown=write.field_validation != "Ignore")
+        if unknown:
+            described = [f'unknown field "{path}"' for path in unknown]
+            if write.field_validation == "Strict":
+                raise bad_request(
+                    f'{write.kind.kind} in version "{write.version.name}" cannot be handled as a {write.kind.kind}: '
+                    f"strict decoding error: {', '.join(described)}"
+                )
+            write.warnings += described
+        strategy.default(doc)
+
+    # changing
+
+    async def update(self, write: Write, name: str, change: Change, *, versioned: bool = True) -> Entry:
+        """Replace an object by what `change` makes of it.
+
+        With `versioned`, a resourceVersion in the new state must be the current one. An update that changes nothing
+        isn't one: the version stays.
+        """
+        kind, shelf = write.kind, write.kind.shelf
+        for _ in range(_CHANGE_ATTEMPTS):
+            entry = shelf.get(write.namespace, name)
+            if entry is None:
+                raise not_found(kind.group, kind.plural, name)
+            old = self._at_version(entry, write)
+            new = change(self._at_version(entry, write))
+            given = new["metadata"].get("resourceVersion")
+            if versioned and given and given != str(entry.version):
+                raise conflict(kind.group, kind.plural, name, OBJECT_MODIFIED)
+            await self._settle(write, new, old)
+            if shelf.get(write.namespace, name) is not entry:
+                continue  # it changed while admission was asked: work it out again
+            return self._store(write, entry, new, old)
+        raise conflict(kind.group, kind.plural, name, OBJECT_MODIFIED)
+
+    def _at_version(self, entry: Entry, write: Write) -> Doc:
+        doc = entry.decode()
+        if write.version.name != write.kind.storage_version:
+            doc["apiVersion"] = write.kind.api_version(write.version.name)
+        return doc
+
+    async def _settle(self, write: Write, new: Doc, old: Doc) -> None:
+        """Make `new` what may be stored in place of `old`, or raise."""
+        kind, strategy = write.kind, write.version.strategy
+        metadata, old_metadata = new["metadata"], old["metadata"]
+        meta.check_metadata_types(metadata)
+        if (uid := metadata.get("uid")) and uid != old_metadata["uid"]:
+            raise conflict(
+                kind.group,
+                kind.plural,
+                old_metadata["name"],
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_metadata['uid']}",
+            )
+        for key in ("name", "namespace"):
+            if metadata.get(key, "") != old_metadata.get(key, ""):
+                error = invalid_value(f"metadata.{key}", metadata.get(key, ""), "field is immutable")
+                raise invalid(kind.group, kind.kind, old_metadata["name"], [error])
+        self._complete(write, new)
+        meta.carry_over(metadata, old_metadata)
+        metadata["resourceVersion"] = old_metadata["resourceVersion"]
+        if write.subresource == "status":
+            strategy.prepare_status(new, old)
+        else:
+            strategy.prepare_update(new, old)
+        await self._admission.admit(write, new, old)
+        errors = meta.validate_metadata(write.version, new["metadata"], old_metadata)
+        errors += strategy.validate_status(new, old) if write.subresource == "status" else strategy.validate(new, old)
+        if errors:
+            raise invalid(kind.group, kind.kind, old_metadata["name"], errors)
+
+    def _store(self, write: Write, entry: Entry, new: Doc, old: Doc) -> Entry:
+        shelf = write.kind.shelf
+        if new == old:
+            return entry
+        metadata = new["metadata"]
+        if write.version.strategy.has_generation and write.subresource != "status" and _spec_differs(new, old):
+            metadata["generation"] = old["metadata"].get("generation", 0) + 1
+        new["apiVersion"] = write.kind.api_version(write.kind.storage_version)
+        if write.dry_run:
+            return shelf.preview(new)
+        if write.version.strategy.may_go(new):
+            return shelf.remove(entry, new)
+        return shelf.replace(entry, new)
+
+
+def _spec_differs(new: Doc, old: Doc) -> bool:
+    """Whether anything but metadata and status changed."""
+    for key in new.keys() | old.keys():
+        if key not in ("metadata", "status", "apiVersion") and new.get(key) != old.get(key):
+            return True
+    return False
