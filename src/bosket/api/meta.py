@@ -12,6 +12,22 @@ class Preconditions(Wire):
     resourceVersion: str | None = None
 
 
+class GroupVersionKind(Wire):
+    """A kind, in one version."""
+
+    group: str
+    version: str
+    kind: str
+
+
+class GroupVersionResource(Wire):
+    """A resource, in one version."""
+
+    group: str
+    version: str
+    resource: str
+
+
 class DeleteOptions(Wire):
     """How an object should be deleted; the body of a DELETE."""
 

@@ -9,6 +9,9 @@ form and the first operand of a sum keep:
 - a binary quantity below 1024 in magnitude, or with a fraction, is written as a decimal one; its amount is capped at
   2⁶³−1 in magnitude.
 
+Where Go's 64 bits overflow, or its rounding of negative fractions goes astray, the results here stay exact; and a text
+without a digit ("k", "."), which Go reads as zero, is refused.
+
 Everything that computes with wire values calls this module, the scheduler some hundred thousand times with the same few
 strings: results are cached.
 """

@@ -94,9 +94,9 @@ def parse_duration(text: str) -> float:
 
 def format_duration(seconds: float) -> str:
     """As Go's Duration.String writes it: "1h0m0s", "1.5s", "300ms", "0s"; to the nanosecond."""
-    if not math.isfinite(seconds) or abs(seconds) * _SECOND > _MAX_DURATION:
+    if not math.isfinite(seconds) or abs(seconds) > _MAX_DURATION / _SECOND:
         raise InvalidDuration(seconds)
-    nanos = round(abs(seconds) * _SECOND)
+    nanos = min(round(abs(seconds) * _SECOND), _MAX_DURATION)
     if nanos == 0:
         return "0s"
     sign = "-" if seconds < 0 else ""

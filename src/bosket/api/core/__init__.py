@@ -125,6 +125,7 @@ from bosket.api.core.pod import (
     PodSpec,
     PodTemplate,
     PodTemplateSpec,
+    PodWorkloadReference,
 )
 from bosket.api.core.pod_status import (
     ContainerExtendedResourceRequest,
@@ -386,6 +387,7 @@ __all__ = [
     "PodTemplate",
     "PodTemplateSpec",
     "PodVolumeHealth",
+    "PodWorkloadReference",
     "PortStatus",
     "PortworxVolumeSource",
     "PreferredSchedulingTerm",

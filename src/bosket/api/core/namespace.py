@@ -87,7 +87,7 @@ class LimitRangeItem(Wire):
 class LimitRangeSpec(Wire):
     """All bounds of a LimitRange."""
 
-    limits: tuple[LimitRangeItem, ...] = ()
+    limits: tuple[LimitRangeItem, ...] | None = ()
 
 
 class LimitRange(KubeObject):

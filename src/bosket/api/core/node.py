@@ -116,7 +116,7 @@ class AttachedVolume(Wire):
 class ContainerImage(Wire):
     """An image that a node has."""
 
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = ()
     sizeBytes: int = 0
 
 

@@ -51,6 +51,14 @@ class PodSchedulingGroup(Wire):
     podGroupName: str | None = None
 
 
+class PodWorkloadReference(Wire):
+    """The group of a Workload that a pod belongs to; Kubernetes 1.35 alone has it."""
+
+    name: str
+    podGroup: str
+    podGroupReplicaKey: str = ""
+
+
 class PodDNSConfigOption(Wire):
     """A resolver option."""
 
@@ -118,6 +126,7 @@ class PodSpec(Wire):
     resources: ResourceRequirements | None = None
     hostnameOverride: str | None = None
     schedulingGroup: PodSchedulingGroup | None = None
+    workloadRef: PodWorkloadReference | None = None
     evictionResponders: tuple[EvictionResponder, ...] = ()
 
 

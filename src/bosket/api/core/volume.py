@@ -154,7 +154,7 @@ class VolumeProjection(Wire):
 class ProjectedVolumeSource(Wire):
     """Several sources in one directory."""
 
-    sources: tuple[VolumeProjection, ...] = ()
+    sources: tuple[VolumeProjection, ...] | None = ()
     defaultMode: int | None = None
     defaultUser: int | None = None
 

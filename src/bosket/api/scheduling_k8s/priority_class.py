@@ -1,4 +1,4 @@
-"""scheduling.k8s.io: priority classes, and the gang API of the default scheduler."""
+"""scheduling.k8s.io/v1: priority classes."""
 
 from __future__ import annotations
 
