@@ -1,0 +1,97 @@
+"""What a fresh cluster needs before Bosket's services run on it, as KAI's chart installs it.
+
+The embedded cluster calls `bootstrap` when it starts, the end-to-end tests for a real control plane, and whoever hands
+a bare cluster to Bosket. Doing it again brings the definitions up to date and leaves queues and priority classes, which
+belong to the cluster's administrators, as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import aclosing
+from typing import Any
+
+from bosket.api.apiextensions import CustomResourceDefinition
+from bosket.api.core import Namespace
+from bosket.api.crd import crd_manifests
+from bosket.api.kai import Queue, QueueResource, QueueResources, QueueSpec
+from bosket.api.keys import DEFAULT_PARENT_QUEUE, DEFAULT_QUEUE, PRIORITY_CLASSES, SYSTEM_NAMESPACE
+from bosket.api.object import KubeObject, ObjectMeta
+from bosket.api.scheduling_k8s import PriorityClass
+from bosket.kube.client import Client
+from bosket.kube.errors import AlreadyExists
+
+
+async def bootstrap(client: Client) -> None:
+    """Installs KAI's and Grove's definitions, the priority classes, the default queues and the services' namespace.
+
+    Returns when all of it can be used.
+    """
+    definitions = crd_manifests()
+    await asyncio.gather(*(_install_definition(client, definition) for definition in definitions))
+    await _wait_established(client, {definition["metadata"]["name"] for definition in definitions})
+    await asyncio.gather(*(_create_if_absent(client, each) for each in (*_priority_classes(), *_queues(), _NAMESPACE)))
+
+
+async def _install_definition(client: Client, definition: dict[str, Any]) -> None:
+    try:
+        await client.create(definition)
+    except AlreadyExists:
+        name = definition["metadata"]["name"]
+        await client.patch(CustomResourceDefinition, name, {"spec": definition["spec"]})
+
+
+async def _wait_established(client: Client, names: set[str]) -> None:
+    """Until then the server answers 404 for the kinds that the definitions describe."""
+    while True:
+        page = await client.list(CustomResourceDefinition)
+        waiting = names - _established(page.items)
+        if not waiting:
+            return
+        changes = client.watch(CustomResourceDefinition, resource_version=page.resource_version)
+        async with aclosing(changes):
+            async for change in changes:
+                if change.object is not None:
+                    waiting -= _established([change.object])
+                if not waiting:
+                    return
+
+
+def _established(definitions: Iterable[CustomResourceDefinition]) -> set[str]:
+    return {
+        definition.metadata.name
+        for definition in definitions
+        if definition.status is not None
+        and any(each.type == "Established" and each.status == "True" for each in definition.status.conditions or ())
+    }
+
+
+async def _create_if_absent(client: Client, obj: KubeObject) -> None:
+    try:
+        await client.create(obj)
+    except AlreadyExists:
+        return
+
+
+_NAMESPACE = Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE))
+
+
+def _priority_classes() -> list[PriorityClass]:
+    return [
+        PriorityClass(metadata=ObjectMeta(name=name), value=value, description=f"Bosket: {name} workloads")
+        for name, value in PRIORITY_CLASSES.items()
+    ]
+
+
+def _queues() -> list[Queue]:
+    """Owed nothing, limited by nothing: whoever names no queue shares what others leave."""
+    share = QueueResource(quota=0, overQuotaWeight=1, limit=-1)
+    resources = QueueResources(gpu=share, cpu=share, memory=share)
+    return [
+        Queue(metadata=ObjectMeta(name=DEFAULT_PARENT_QUEUE), spec=QueueSpec(resources=resources)),
+        Queue(
+            metadata=ObjectMeta(name=DEFAULT_QUEUE),
+            spec=QueueSpec(parentQueue=DEFAULT_PARENT_QUEUE, resources=resources),
+        ),
+    ]
