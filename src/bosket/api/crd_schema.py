@@ -54,10 +54,16 @@ _CORE_MARKS: dict[tuple[type, str], Schema] = {
     (core.PodSpec, "schedulingGates"): _by("name"),
     (core.PodSpec, "resourceClaims"): _by("name"),
     (core.PodSpec, "topologySpreadConstraints"): _by("topologyKey", "whenUnsatisfiable"),
-    (core.Container, "env"): _by("name"),
-    (core.Container, "ports"): _by("containerPort", "protocol"),
-    (core.Container, "volumeMounts"): _by("mountPath"),
-    (core.Container, "volumeDevices"): _by("devicePath"),
+    **{
+        (container, field): keys
+        for container in (core.Container, core.EphemeralContainer)
+        for field, keys in {
+            "env": _by("name"),
+            "ports": _by("containerPort", "protocol"),
+            "volumeMounts": _by("mountPath"),
+            "volumeDevices": _by("devicePath"),
+        }.items()
+    },
     (core.ContainerPort, "protocol"): {"default": "TCP"},
     (core.LocalObjectReference, "name"): {"default": ""},
     (core.ResourceRequirements, "claims"): _by("name"),

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, dataclass_transform
 
 import msgspec
 
+from bosket.api.crd_marks import Int64, Timestamp
+
 
 # Type checkers would otherwise want `frozen` repeated in every Struct. `kw_only` msgspec itself wants repeated, where a
 # required field follows an optional one.
@@ -95,14 +97,14 @@ class KubeObject(Wire):
 
 
 class Condition(Wire):
-    """metav1.Condition: one observed aspect of an object's state."""
+    """metav1.Condition: one observed aspect of an object's state. API servers want all but the generation."""
 
     type: str
     status: str
-    observedGeneration: int | None = None
-    lastTransitionTime: str | None = None
-    reason: str = ""
-    message: str = ""
+    lastTransitionTime: Timestamp
+    reason: str
+    message: str
+    observedGeneration: Int64 | None = None
 
 
 class LabelSelectorRequirement(Wire):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+from bosket.api.autoscaling import MetricSpec
 from bosket.api.core import PodSpec
 from bosket.api.crd_marks import AGE, Column, Counter, Int32, Int64, Scale, Timestamp, schema
-from bosket.api.grove.metric import MetricSpec
 from bosket.api.grove.status import LastError
 from bosket.api.object import Condition, KubeObject, Wire
 from bosket.api.resource import Resource

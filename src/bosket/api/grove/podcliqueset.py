@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from bosket.api.crd_marks import AGE, Column, Counter, Duration, Int32, Int64, Rule, Scale, Timestamp, schema
 from bosket.api.grove.constraint import (
@@ -15,6 +15,7 @@ from bosket.api.grove.podclique import AutoScalingConfig, PodCliqueSpec
 from bosket.api.grove.status import LastError
 from bosket.api.object import Condition, KubeObject, Wire
 from bosket.api.resource import Resource
+from bosket.api.resource_k8s import ResourceClaimTemplateSpec
 
 
 def _no_new_pack_domain(field: str, rule: str) -> Rule:
@@ -67,7 +68,7 @@ class ResourceClaimTemplateConfig(Wire):
     """A template of resource claims that `resourceSharing` refers to by name."""
 
     name: str
-    templateSpec: dict[str, Any]
+    templateSpec: ResourceClaimTemplateSpec
 
 
 class PodCliqueSetTemplateSpec(Wire, kw_only=True):

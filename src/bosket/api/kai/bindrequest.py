@@ -5,12 +5,14 @@ Its name and namespace are the pod's; the pod owns it.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from bosket.api.core import ContainerExtendedResourceRequest
 from bosket.api.crd_marks import AGE, Column, Int32
 from bosket.api.object import KubeObject, Wire
 from bosket.api.quantity import Quantity
 from bosket.api.resource import Resource
+from bosket.api.resource_k8s import AllocationResult, DeviceRequest
 
 
 class ReceivedGPU(Wire):
@@ -27,24 +29,24 @@ class ResourceClaimAllocation(Wire):
 
     name: str = ""
     """The claim's name in the pod's spec, not that of the ResourceClaim."""
-    allocation: dict[str, Any] | None = None
+    allocation: AllocationResult | None = None
 
 
 class ExtendedResourceClaimAllocation(Wire):
     """What is allocated to the claim that stands for extended resources backed by a DeviceClass."""
 
-    allocation: dict[str, Any] | None = None
-    deviceRequests: tuple[dict[str, Any], ...] = ()
+    allocation: AllocationResult | None = None
+    deviceRequests: tuple[DeviceRequest, ...] = ()
     """Requests by container, for the claim's spec."""
-    containerMappings: tuple[dict[str, Any], ...] = ()
+    containerMappings: tuple[ContainerExtendedResourceRequest, ...] = ()
     """Which request serves which container's extended resource."""
 
 
 class NUMAZonePlacement(Wire):
     """What a pod is expected to use of one NUMA zone."""
 
-    zone: str = ""
-    amount: dict[str, Quantity] = {}
+    zone: str
+    amount: dict[str, Quantity]
 
 
 class BindRequestSpec(Wire):
