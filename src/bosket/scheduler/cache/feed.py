@@ -1,0 +1,55 @@
+"""Watch events into the live state. Everything the scheduler knows of the cluster comes through here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from bosket.api.core import Node, Pod
+from bosket.api.kai import BindRequest, PodGroup, Queue
+from bosket.api.object import KubeObject, ObjectKey
+from bosket.api.scheduling_k8s import PriorityClass
+from bosket.kube.informer import Change, Informer, Informers
+from bosket.scheduler.snapshot.state import ClusterState
+
+T = TypeVar("T", bound=KubeObject)
+
+_log = logging.getLogger(__name__)
+
+
+class Feed:
+    """Keeps a `ClusterState` true, and tells when it changed."""
+
+    def __init__(self, informers: Informers, state: ClusterState) -> None:
+        self._state = state
+        self._informers: list[Informer[Pod] | Informer[Node] | Informer[Queue] | Informer[PodGroup]
+                              | Informer[BindRequest] | Informer[PriorityClass]] = []  # fmt: skip
+        self.changed = asyncio.Event()
+        self._follow(informers, Node, state.put_node, lambda key: state.drop_node(key.name))
+        self._follow(
+            informers, PriorityClass, state.put_priority_class, lambda key: state.drop_priority_class(key.name)
+        )
+        self._follow(informers, Queue, state.put_queue, lambda key: state.drop_queue(key.name))
+        self._follow(informers, BindRequest, state.put_bind_request, state.drop_bind_request)
+        self._follow(informers, PodGroup, state.put_pod_group, state.drop_pod_group)
+        self._follow(informers, Pod, state.put_pod, state.drop_pod)
+
+    async def wait_synced(self) -> None:
+        for informer in self._informers:
+            await informer.wait_synced()
+
+    def _follow(
+        self, informers: Informers, kind: type[T], put: Callable[[T], None], drop: Callable[[ObjectKey], None]
+    ) -> None:
+        def handle(change: Change[T]) -> None:
+            if change.new is not None:
+                put(change.new)
+            elif change.old is not None:
+                drop(change.old.key)
+            self.changed.set()
+
+        informer = informers.of(kind)
+        informer.subscribe(handle)
+        self._informers.append(informer)  # type: ignore[arg-type]

@@ -1,0 +1,55 @@
+"""What a cycle decided, as plain data. Applying it is the business of `bosket.scheduler.cache`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bosket.api.object import ObjectKey
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.task import Task
+from bosket.scheduler.reason import JobReason
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bind:
+    """Bind a task to a node whose resources are free now."""
+
+    task: Task
+    job: Job
+    node: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipeline:
+    """Keep a node for a task until what is being released there is free."""
+
+    task: Task
+    job: Job
+    node: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting:
+    """A job that has tasks left over, and why."""
+
+    job: Job
+    tasks: tuple[Task, ...]  #: not placed in this cycle
+    reason: JobReason | None  #: None: some of its tasks were placed, or wait for resources that are being released
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decisions:
+    """The outcome of one cycle, in the order in which it was decided."""
+
+    binds: tuple[Bind, ...] = ()
+    pipelined: tuple[Pipeline, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    settled: tuple[Job, ...] = ()  #: jobs with nothing left to say about: old conditions are cleared
+    started: tuple[Job, ...] = ()  #: jobs whose first tasks were bound in this cycle
+    #: (GPUs, millicores, bytes) by queue, with all ancestors, after the cycle
+    queue_allocated: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def binds_by_key(self) -> dict[ObjectKey, str]:
+        """Task → node, for tests and comparisons."""
+        return {bind.task.key: bind.node for bind in self.binds}

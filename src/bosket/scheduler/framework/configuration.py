@@ -1,0 +1,89 @@
+"""The scheduler's configuration file, in KAI's format.
+
+    actions: "allocate"
+    tiers:
+    - plugins:
+      - name: predicates
+      - name: nodeplacement
+        arguments: {cpu: binpack, gpu: spread}
+
+Keys that are missing fall back to the defaults one by one. Tiers are flattened: only the order of plugins counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+
+class ConfigurationError(ValueError):
+    """A configuration that can't be followed, with the key that is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginChoice:
+    """A plugin to use, with its arguments."""
+
+    name: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+DEFAULT_PLUGINS = (
+    PluginChoice("predicates"),
+    PluginChoice("proportion"),
+    PluginChoice("priority"),
+    PluginChoice("elastic"),
+    PluginChoice("nodeavailability"),
+    PluginChoice("resourcetype"),
+    PluginChoice("subgrouporder"),
+    PluginChoice("taskorder"),
+    PluginChoice("nodeplacement", {"cpu": "binpack", "gpu": "binpack"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What `decide` does: which actions, in which order, with which plugins."""
+
+    actions: tuple[str, ...] = ("allocate",)
+    plugins: tuple[PluginChoice, ...] = DEFAULT_PLUGINS
+
+
+def parse_configuration(text: str, *, known_actions: Iterable[str]) -> Configuration:
+    """Reads a configuration file. Raises ConfigurationError naming the key that is wrong."""
+    try:
+        document = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"not a YAML document: {error}") from error
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"the document must be a map, it is {type(document).__name__}")
+    defaults = Configuration()
+    actions = _actions(document["actions"], frozenset(known_actions)) if document.get("actions") else defaults.actions
+    plugins = tuple(_plugins(document["tiers"])) if document.get("tiers") else defaults.plugins
+    return Configuration(actions, plugins)
+
+
+def _actions(value: Any, known: frozenset[str]) -> tuple[str, ...]:
+    if not isinstance(value, str):
+        raise ConfigurationError(f"actions must be a comma-separated text, it is {value!r}")
+    names = tuple(name.strip() for name in value.split(",") if name.strip())
+    for name in names:
+        if name not in known:
+            raise ConfigurationError(f"actions names {name!r}; known are {', '.join(sorted(known))}")
+    return names
+
+
+def _plugins(tiers: Any) -> Iterable[PluginChoice]:
+    for tier_number, tier in enumerate(tiers if isinstance(tiers, list) else [tiers]):
+        plugins = tier.get("plugins") if isinstance(tier, dict) else None
+        if not isinstance(plugins, list):
+            raise ConfigurationError(f"tiers[{tier_number}].plugins must be a list")
+        for number, plugin in enumerate(plugins):
+            name = plugin.get("name") if isinstance(plugin, dict) else None
+            if not isinstance(name, str) or not name:
+                raise ConfigurationError(f"tiers[{tier_number}].plugins[{number}].name is missing")
+            arguments = plugin.get("arguments") or {}
+            yield PluginChoice(name, {str(key): str(value) for key, value in arguments.items()})

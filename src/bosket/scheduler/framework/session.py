@@ -1,0 +1,157 @@
+"""A session: one cycle's context. Opened on a snapshot, filled by plugins, used by actions, closed into Decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bosket.api.object import ObjectKey
+from bosket.scheduler.decisions import Bind, Decisions, Pipeline, Waiting
+from bosket.scheduler.framework.extension import (
+    AllOf,
+    CapacityCheck,
+    FirstOpinion,
+    JobKey,
+    KeyOf,
+    NodeFilter,
+    NodeScorer,
+    QueueComparator,
+    ReasonBook,
+    SubGroupKey,
+    SumOf,
+    TaskKey,
+)
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
+from bosket.scheduler.kernel.class_view import ClassView
+from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
+from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.reason import JobReason, NotReady, QueueUnusable, SpecUnusable
+from bosket.scheduler.snapshot.snapshot import Snapshot
+
+
+class Session:
+    """Accounts, extension points and outcomes of one cycle."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.nodes = NodeLedger(snapshot.nodes)
+        self.queues = QueueLedger(snapshot)
+        self.reason_book = ReasonBook()
+
+        self.job_order: KeyOf[JobKey] = KeyOf()
+        self.task_order: KeyOf[TaskKey] = KeyOf()
+        self.subgroup_order: KeyOf[SubGroupKey] = KeyOf()
+        self.queue_order: FirstOpinion[QueueComparator] = FirstOpinion()
+        self.node_filters: AllOf[NodeFilter] = AllOf()
+        self.node_scores: SumOf[NodeScorer] = SumOf()
+        self.capacity_checks: FirstOpinion[CapacityCheck] = FirstOpinion()
+
+        self._states: dict[ObjectKey, JobState] = {}
+        self._views: dict[int, ClassView] = {}
+        self._reasons: dict[ObjectKey, JobReason] = {}
+        self._binds: list[Bind] = []
+        self._pipelined: list[Pipeline] = []
+        self._started: list[Job] = []
+
+    # What actions ask
+
+    def candidates(self) -> list[JobState]:
+        """Jobs with pending tasks that may be scheduled at all. The others are told why."""
+        result = []
+        for job in self.snapshot.unsettled:
+            if not job.has_waiting():
+                continue
+            reason = self._reason_against(job)
+            if reason is not None:
+                self._reasons[job.key] = reason
+            elif job.has_pending():
+                result.append(self.state(job))
+        return result
+
+    def state(self, job: Job) -> JobState:
+        state = self._states.get(job.key)
+        if state is None:
+            state = self._states[job.key] = JobState(job, self, self.snapshot.queues.rows[job.queue])
+        return state
+
+    def view(self, pod_class: PodClass) -> ClassView:
+        """Fit and scores of a pod class over all nodes, kept true while decisions are made."""
+        view = self._views.get(pod_class.index)
+        if view is None:
+            view = self._views[pod_class.index] = ClassView(self, pod_class)
+        return view
+
+    def over_capacity(self, job: JobState, tasks: list[Task]) -> JobReason | None:
+        for check in self.capacity_checks:
+            reason = check(job, tasks)
+            if reason is not None:
+                return reason
+        return None
+
+    # Orders
+
+    def job_key(self, job: JobState) -> tuple[object, ...]:
+        return (*(key(job) for key in self.job_order), job.job.created, str(job.job.key))
+
+    def task_key(self, task: Task) -> tuple[object, ...]:
+        return (*(key(task) for key in self.task_order), task.created, task.uid)
+
+    def subgroup_key(self, job: JobState) -> Callable[[PodSet | SubGroupSet], tuple[object, ...]]:
+        return lambda subgroup: (*(key(job, subgroup) for key in self.subgroup_order), subgroup.name)
+
+    def compare_queues(self, left: int, right: int, left_job: JobState, right_job: JobState) -> float:
+        for comparator in self.queue_order:
+            opinion = comparator(left, right, left_job, right_job)
+            if opinion:
+                return opinion
+        queues = self.snapshot.queues.queues
+        older = queues[left].created - queues[right].created
+        return older or (-1 if queues[left].name < queues[right].name else 1)
+
+    # Outcomes
+
+    def placed(self, job: JobState, binds: list[Bind], pipelined: list[Pipeline]) -> None:
+        """Records what a committed statement holds."""
+        self._binds += binds
+        self._pipelined += pipelined
+        if binds and not pipelined and not job.had_active:
+            job.had_active = True
+            self._started.append(job.job)
+
+    def not_placed(self, job: JobState, reason: JobReason) -> None:
+        self._reasons[job.job.key] = reason
+
+    def close(self) -> Decisions:
+        waiting, settled = [], []
+        for job in self.snapshot.unsettled:
+            state = self._states.get(job.key)
+            reason = self._reasons.get(job.key)
+            left = state.left_over() if state else []
+            if reason is None and not left and not job.strangers:
+                settled.append(job)
+            else:
+                waiting.append(Waiting(job, tuple(left), reason))
+        tree = self.snapshot.queues
+        return Decisions(
+            binds=tuple(self._binds),
+            pipelined=tuple(self._pipelined),
+            waiting=tuple(waiting),
+            settled=tuple(settled),
+            started=tuple(self._started),
+            queue_allocated={
+                queue.name: tuple(self.queues.allocated[row].tolist()) for row, queue in enumerate(tree.queues)
+            },
+        )
+
+    def _reason_against(self, job: Job) -> JobReason | None:
+        if job.problem is not None:
+            return SpecUnusable(job.key, job.problem)
+        unusable = self.snapshot.queues.reason_against(job.queue)
+        if unusable is not None:
+            return QueueUnusable(unusable)
+        if not job.root.ready:
+            short = next((pod_set for pod_set in job.root.pod_sets() if not pod_set.ready), None)
+            if short is not None:
+                name = short.name if job.group.spec.subGroups else ""
+                return NotReady(short.min_available, short.alive, short.gated, name)
+        return None

@@ -1,0 +1,1 @@
+"""The numpy-dense part: fit and score over all nodes at once."""

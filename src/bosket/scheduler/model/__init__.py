@@ -1,0 +1,1 @@
+"""What the scheduler reasons about: resources, nodes, tasks, jobs, queues. Plain values; no I/O, no policy."""

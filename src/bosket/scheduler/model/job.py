@@ -1,0 +1,152 @@
+"""A job: one pod group with its tasks, arranged in a tree of sub-groups.
+
+Leaves (`PodSet`) hold tasks and have a minimum of their own; inner sets ask for a number of satisfied children. A job
+without sub-groups has one pod set, `default`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from bosket.api.kai import PodGroup, SubGroup
+from bosket.api.object import ObjectKey
+from bosket.scheduler.model.task import ALIVE, Task, TaskStatus
+
+DEFAULT_POD_SET = "default"
+NON_PREEMPTIBLE_PRIORITY = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodSet:
+    """A leaf: equal-ranking tasks, at least `min_available` of which run together."""
+
+    name: str
+    min_available: int
+    tasks: tuple[Task, ...]
+
+    def pod_sets(self) -> Iterator[PodSet]:
+        yield self
+
+    @property
+    def ready(self) -> bool:
+        """Whether enough pods exist for the minimum; gated ones don't count."""
+        return self.alive - self.gated >= self.min_available
+
+    @property
+    def alive(self) -> int:
+        return sum(task.status in ALIVE for task in self.tasks)
+
+    @property
+    def gated(self) -> int:
+        return sum(task.status == TaskStatus.GATED for task in self.tasks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubGroupSet:
+    """An inner node: at least `min_children` of its children must be satisfied."""
+
+    name: str
+    min_children: int
+    children: tuple[SubGroupSet | PodSet, ...]
+
+    def pod_sets(self) -> Iterator[PodSet]:
+        for child in self.children:
+            yield from child.pod_sets()
+
+    @property
+    def ready(self) -> bool:
+        return sum(child.ready for child in self.children) >= self.min_children
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """A pod group in one cycle. Replaced as a whole when the group or one of its pods changes."""
+
+    group: PodGroup
+    queue: str
+    priority: int
+    preemptible: bool
+    created: float
+    root: SubGroupSet
+    strangers: tuple[Task, ...]  #: tasks of a sub-group that the pod group doesn't have
+    problem: str | None  #: why the pod group's own spec can't be followed
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.group.key
+
+    @property
+    def uid(self) -> str:
+        return self.group.metadata.uid or str(self.group.key)
+
+    @property
+    def tasks(self) -> Iterator[Task]:
+        for pod_set in self.root.pod_sets():
+            yield from pod_set.tasks
+
+    def has_pending(self) -> bool:
+        return any(task.status == TaskStatus.PENDING for task in self.tasks)
+
+    def has_waiting(self) -> bool:
+        """Whether some task isn't placed yet, gated or not."""
+        return any(task.status in (TaskStatus.PENDING, TaskStatus.GATED) for task in self.tasks)
+
+
+def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created: float) -> Job:
+    """Arranges tasks in the group's tree. A tree that can't be built leaves one pod set, and says why in `problem`."""
+    ordered = sorted(tasks, key=lambda task: task.key.name)
+    spec = group.spec
+    preemptible = spec.preemptibility == "preemptible" if spec.preemptibility else priority < NON_PREEMPTIBLE_PRIORITY
+    problem = _problem_of(spec.subGroups) if spec.subGroups else None
+    strangers: tuple[Task, ...] = ()
+    if spec.subGroups and problem is None:
+        by_subgroup: dict[str, list[Task]] = {}
+        for task in ordered:
+            by_subgroup.setdefault(task.subgroup, []).append(task)
+        root = _build_root(spec.subGroups, spec.minSubGroup, by_subgroup)
+        known = {pod_set.name for pod_set in root.pod_sets()}
+        strangers = tuple(task for task in ordered if task.subgroup not in known)
+    else:
+        mine = tuple(task for task in ordered if task.subgroup in ("", DEFAULT_POD_SET))
+        strangers = tuple(task for task in ordered if task.subgroup not in ("", DEFAULT_POD_SET))
+        minimum = 1 if spec.minMember is None else max(0, spec.minMember)
+        root = SubGroupSet("", 1, (PodSet(DEFAULT_POD_SET, minimum, mine),))
+    return Job(group, spec.queue or "", priority, preemptible, created, root, strangers, problem)
+
+
+def _problem_of(subgroups: tuple[SubGroup, ...]) -> str | None:
+    names: dict[str, SubGroup] = {}
+    for subgroup in subgroups:
+        if subgroup.name in names:
+            return f"spec.subGroups has two entries named '{subgroup.name}'"
+        names[subgroup.name] = subgroup
+    for subgroup in subgroups:
+        seen = {subgroup.name}
+        parent = (subgroup.parent or "").lower()
+        while parent:
+            if parent not in names:
+                return f"sub-group '{subgroup.name}' names the parent '{parent}', which spec.subGroups doesn't have"
+            if parent in seen:
+                return f"the parents of sub-group '{subgroup.name}' form a circle"
+            seen.add(parent)
+            parent = (names[parent].parent or "").lower()
+    return None
+
+
+def _build_root(subgroups: tuple[SubGroup, ...], minimum: int | None, tasks: Mapping[str, list[Task]]) -> SubGroupSet:
+    children: dict[str, list[SubGroup]] = {}
+    for subgroup in subgroups:
+        children.setdefault((subgroup.parent or "").lower(), []).append(subgroup)
+
+    def build(subgroup: SubGroup) -> SubGroupSet | PodSet:
+        below = children.get(subgroup.name)
+        if not below:
+            return PodSet(subgroup.name, max(0, subgroup.minMember or 0), tuple(tasks.get(subgroup.name, ())))
+        return _set(subgroup.name, subgroup.minSubGroup, tuple(build(child) for child in below))
+
+    return _set("", minimum, tuple(build(child) for child in children.get("", ())))
+
+
+def _set(name: str, minimum: int | None, children: tuple[SubGroupSet | PodSet, ...]) -> SubGroupSet:
+    return SubGroupSet(name, len(children) if minimum is None else minimum, children)

@@ -1,0 +1,53 @@
+"""Nodes as a table: one row per node, in order of names, amounts as arrays over (resource, node).
+
+The order matters: the first maximum of a score array is then the node with the best score and the smallest name,
+which is how ties are broken everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.api.core import Node
+
+Amounts2D = NDArray[np.float64]  #: (resource, node)
+Mask = NDArray[np.bool_]  #: (node,)
+
+#: Conditions that must not be reported True on a node that takes pods.
+PRESSURES = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeTable:
+    """Every node, and what is free on it. Arrays are read-only; a session works on copies of `idle` and `releasing`."""
+
+    nodes: tuple[Node, ...]
+    rows: Mapping[str, int]
+    allocatable: Amounts2D
+    idle: Amounts2D  #: not held by any pod
+    releasing: Amounts2D  #: held by pods that are going, less what was promised of it
+    #: changes with labels, taints, conditions and the set of nodes; verdicts that rest on these alone hold until then
+    static_version: int
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def names(self) -> list[str]:
+        return [node.metadata.name for node in self.nodes]
+
+
+def refuses_pods(node: Node) -> str | None:
+    """Why a node takes no new pods at all; None when it does."""
+    if node.spec.unschedulable:
+        return "node(s) were unschedulable"
+    for condition in node.status.conditions:
+        if condition.type == "Ready" and condition.status != "True":
+            return "node(s) were not ready"
+        if condition.type in PRESSURES and condition.status != "False":
+            return f"node(s) reported {condition.type}"
+    return None

@@ -1,0 +1,155 @@
+"""Queues: quota, limit and weight for GPU, CPU and memory, in a tree of any depth.
+
+Only leaf queues hold jobs. A queue whose parent doesn't exist, or that is its own ancestor, is left out of the tree
+together with all below it; `QueueTree.refused` says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bosket.api.kai import Queue as QueueObject
+from bosket.api.kai import QueueResource
+from bosket.api.time import parse_time
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, Vector
+
+UNLIMITED = -1.0
+DEFAULT_PRIORITY = 100
+MEGABYTE = 10**6
+
+#: The resources that queues account for, as places on the resource axis and in KAI's words.
+SHARED = (GPU, CPU, MEMORY)
+SHARED_NAMES = ("GPUs", "CPU cores", "GB memory")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Queue:
+    """One queue. Amounts are (GPUs, millicores, bytes); -1 means unlimited."""
+
+    name: str
+    parent: str
+    display_name: str
+    priority: int
+    created: float
+    quota: Vector
+    limit: Vector
+    weight: Vector
+
+
+class QueueError(ValueError):
+    """A queue that can't be used, with the field that is wrong."""
+
+
+def queue_from(obj: QueueObject) -> Queue:
+    """Reads a Queue object. Raises QueueError naming the field when an amount makes no sense."""
+    resources = obj.spec.resources
+    shares = (resources.gpu, resources.cpu, resources.memory) if resources else (None, None, None)
+
+    def amounts(part: str) -> Vector:
+        values = [_amount(obj, name, part, share) for name, share in zip(("gpu", "cpu", "memory"), shares, strict=True)]
+        if part != "overQuotaWeight":
+            values[2] = max(UNLIMITED, values[2] * MEGABYTE)
+        return np.array(values)
+
+    return Queue(
+        name=obj.metadata.name,
+        parent=obj.spec.parentQueue or "",
+        display_name=obj.spec.displayName or obj.metadata.name,
+        priority=DEFAULT_PRIORITY if obj.spec.priority is None else obj.spec.priority,
+        created=parse_time(obj.metadata.creationTimestamp) if obj.metadata.creationTimestamp else 0.0,
+        quota=amounts("quota"),
+        limit=amounts("limit"),
+        weight=amounts("overQuotaWeight"),
+    )
+
+
+def _amount(obj: QueueObject, name: str, part: str, share: QueueResource | None) -> float:
+    value = float(getattr(share, part) or 0.0) if share else 0.0
+    least = 0.0 if part == "overQuotaWeight" else UNLIMITED
+    if not math.isfinite(value) or (value < least):
+        wanted = "0 or more" if part == "overQuotaWeight" else "0 or more, or -1 for unlimited"
+        raise QueueError(f"Queue {obj.metadata.name}: spec.resources.{name}.{part} is {value:g}, it must be {wanted}")
+    return value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueueTree:
+    """All usable queues, rows in order of their names. `paths[leaf]` lists rows from the leaf to its root."""
+
+    queues: tuple[Queue, ...]
+    rows: Mapping[str, int]
+    parents: tuple[int, ...]  #: row of the parent, -1 for a root
+    children: tuple[tuple[int, ...], ...]
+    roots: tuple[int, ...]
+    paths: tuple[np.ndarray, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)  #: queue name → why it can't be used
+
+    def leaf(self, name: str) -> int | None:
+        """The row of a queue that may hold jobs."""
+        row = self.rows.get(name)
+        return row if row is not None and not self.children[row] else None
+
+    def reason_against(self, name: str) -> str | None:
+        """Why jobs of this queue can't be scheduled; None when they can."""
+        if not name:
+            return "The pod group names no queue (spec.queue is empty)"
+        row = self.rows.get(name)
+        if row is None:
+            return self.refused.get(name) or f"Queue '{name}' does not exist"
+        if self.children[row]:
+            return f"Queue '{name}' has child queues, only a leaf queue can hold jobs"
+        return None
+
+
+def build_tree(queues: Iterable[Queue], refused: Mapping[str, str]) -> QueueTree:
+    """Links queues to their parents. `refused` holds those that could not even be read; their children go with them."""
+    by_name = {queue.name: queue for queue in queues}
+    reasons = dict(refused)
+    for name in sorted(by_name):
+        reason = _reason_to_drop(name, by_name, reasons)
+        if reason:
+            reasons[name] = reason
+    kept = [by_name[name] for name in sorted(by_name) if name not in reasons]
+    rows = {queue.name: row for row, queue in enumerate(kept)}
+    parents = tuple(rows[queue.parent] if queue.parent else -1 for queue in kept)
+    children: list[list[int]] = [[] for _ in kept]
+    for row, parent in enumerate(parents):
+        if parent >= 0:
+            children[parent].append(row)
+    return QueueTree(
+        queues=tuple(kept),
+        rows=rows,
+        parents=parents,
+        children=tuple(map(tuple, children)),
+        roots=tuple(row for row, parent in enumerate(parents) if parent < 0),
+        paths=tuple(_path(row, parents) for row in range(len(kept))),
+        refused=reasons,
+    )
+
+
+def _reason_to_drop(name: str, by_name: Mapping[str, Queue], unusable: Mapping[str, str]) -> str | None:
+    seen = [name]
+    parent = by_name[name].parent
+    while parent:
+        if parent in seen:
+            circle = " → ".join([*seen, parent])
+            return f"Queue '{name}' can't be used: its parents form a circle ({circle})"
+        if parent not in by_name:
+            known = unusable.get(parent)
+            why = f"is refused: {known}" if known else "does not exist"
+            return f"Queue '{name}' can't be used: its parent queue '{parent}' {why}"
+        seen.append(parent)
+        parent = by_name[parent].parent
+    return None
+
+
+def _path(row: int, parents: tuple[int, ...]) -> np.ndarray:
+    path = []
+    while row >= 0:
+        path.append(row)
+        row = parents[row]
+    return np.array(path, dtype=np.intp)

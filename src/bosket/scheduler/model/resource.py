@@ -1,0 +1,110 @@
+"""Resource amounts as vectors over one axis of resource names.
+
+CPU is in millicores, memory in bytes, GPUs in devices (NVIDIA's and AMD's count alike), everything else in its own
+unit. The first four places are fixed; extended resources follow in the order in which they were first seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.api.core import Container, PodSpec
+from bosket.api.quantity import Quantity, to_int, to_milli
+
+Vector = NDArray[np.float64]  #: (resource,), in the axis' units
+Amounts = dict[str, int]  #: resource name → amount, in the axis' units
+
+CPU, MEMORY, GPU, PODS = range(4)
+FIXED_NAMES = ("cpu", "memory", "gpu", "pods")
+GPU_NAMES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
+
+
+class ResourceAxis:
+    """Which place in a vector belongs to which resource. Grows when a new extended resource is seen, never shrinks."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = list(FIXED_NAMES)
+        self._places = {name: place for place, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def learn(self, names: Iterable[str]) -> bool:
+        """Makes room for these resources; True when the axis grew, and vectors made before are too short."""
+        before = len(self.names)
+        for name in names:
+            if name not in self._places:
+                self._places[name] = len(self.names)
+                self.names.append(name)
+        return len(self.names) > before
+
+    def vector(self, amounts: Mapping[str, int]) -> Vector:
+        result = np.zeros(len(self.names))
+        for name, amount in amounts.items():
+            result[self._places[name]] = amount
+        return result
+
+
+def amounts_of(quantities: Mapping[str, Quantity]) -> Amounts:
+    """Kubernetes quantities in the axis' units and under its names. Raises InvalidQuantity for what isn't one."""
+    result: Amounts = {}
+    for name, quantity in quantities.items():
+        if name == "cpu":
+            result["cpu"] = to_milli(quantity)
+        elif name in GPU_NAMES:
+            result["gpu"] = result.get("gpu", 0) + to_int(quantity)
+        else:
+            result[name] = to_int(quantity)
+    return result
+
+
+def pod_request(spec: PodSpec) -> Amounts:
+    """What a pod needs at its peak, as Kubernetes counts it, and one place among the node's pods.
+
+    Containers and restartable init containers (sidecars) run together; an ordinary init container runs beside the
+    sidecars that were declared before it.
+    """
+    running: Amounts = {}
+    for container in spec.containers:
+        _add(running, _container_request(container))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.initContainers:
+        request = _container_request(container)
+        if container.restartPolicy == "Always":
+            _add(sidecars, request)
+            _raise_to(peak, sidecars)
+        else:
+            _raise_to(peak, _sum(sidecars, request))
+    _add(running, sidecars)
+    _raise_to(running, peak)
+    if spec.overhead:
+        _add(running, amounts_of(spec.overhead))
+    running["pods"] = 1
+    return running
+
+
+def _container_request(container: Container) -> Amounts:
+    """Requests; where only a limit is given, Kubernetes takes the limit for the request."""
+    resources = container.resources
+    return amounts_of({**resources.limits, **resources.requests})
+
+
+def _add(total: Amounts, more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> Amounts:
+    result = dict(left)
+    _add(result, right)
+    return result
+
+
+def _raise_to(total: Amounts, floor: Mapping[str, int]) -> None:
+    for name, amount in floor.items():
+        if amount > total.get(name, 0):
+            total[name] = amount

@@ -1,0 +1,106 @@
+"""A task: one pod as a scheduling cycle sees it, and the class of pods that it can't be told apart from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from bosket.api.core import Affinity, Pod, Toleration
+from bosket.api.object import ObjectKey
+from bosket.scheduler.model.resource import GPU, PODS, Vector
+
+
+class TaskStatus(IntEnum):
+    """Where a task stands."""
+
+    PENDING = 0
+    GATED = 1
+    ALLOCATED = 2  #: decided in this cycle, on free resources
+    PIPELINED = 3  #: decided in this cycle, on resources that are being released
+    BINDING = 4  #: a bind request is under way
+    BOUND = 5
+    RUNNING = 6
+    RELEASING = 7
+    STUCK_IN_RELEASING = 8  #: deletion takes far longer than its grace; what it holds can't be counted on
+    SUCCEEDED = 9
+    FAILED = 10
+
+
+#: hold resources of a node
+ACTIVE_USED = frozenset(
+    {
+        TaskStatus.ALLOCATED,
+        TaskStatus.PIPELINED,
+        TaskStatus.BINDING,
+        TaskStatus.BOUND,
+        TaskStatus.RUNNING,
+        TaskStatus.RELEASING,
+        TaskStatus.STUCK_IN_RELEASING,
+    }
+)
+#: count towards a gang's minimum
+ACTIVE_ALLOCATED = frozenset(
+    {TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING}
+)
+#: count towards a queue's use
+ALLOCATED = frozenset({TaskStatus.ALLOCATED, TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING})
+#: may still make a gang complete
+ALIVE = ACTIVE_ALLOCATED | {TaskStatus.PENDING, TaskStatus.GATED}
+
+
+class HostPort(NamedTuple):
+    """A port that a pod takes on its node; an empty address means all of them."""
+
+    port: int
+    protocol: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodClass:
+    """Pods that no plugin can tell apart: what depends on the class and a node alone is computed once."""
+
+    index: int
+    request: Vector
+    node_selector: dict[str, str]
+    affinity: Affinity | None
+    tolerations: tuple[Toleration, ...]
+    host_ports: tuple[HostPort, ...]
+    #: places of the resources that are asked for, `pods` apart
+    needed: np.ndarray = field(init=False)
+    #: the same, with `pods`
+    held: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        held = np.flatnonzero(self.request)
+        object.__setattr__(self, "held", held)
+        object.__setattr__(self, "needed", held[held != PODS])
+
+    @property
+    def wants_gpu(self) -> bool:
+        return bool(self.request[GPU] > 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """A pod in one cycle. Replaced as a whole when its pod changes."""
+
+    pod: Pod
+    pod_class: PodClass
+    status: TaskStatus
+    node: str  #: where it is or will be; empty while nothing is decided
+    group: ObjectKey | None  #: the pod group it belongs to, if it is ours to schedule
+    subgroup: str
+    created: float
+    task_priority: int | None
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.pod.key
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid or str(self.pod.key)

@@ -1,0 +1,28 @@
+"""Bosket's own plugins, by the names that KAI's configuration knows them by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bosket.scheduler.framework.plugin import PluginFactory
+from bosket.scheduler.plugins.elastic import Elastic
+from bosket.scheduler.plugins.nodeavailability import NodeAvailability
+from bosket.scheduler.plugins.nodeplacement import NodePlacement
+from bosket.scheduler.plugins.predicates import Predicates
+from bosket.scheduler.plugins.priority import Priority
+from bosket.scheduler.plugins.proportion import Proportion
+from bosket.scheduler.plugins.resourcetype import ResourceType
+from bosket.scheduler.plugins.subgrouporder import SubGroupOrder
+from bosket.scheduler.plugins.taskorder import TaskOrder
+
+BUILT_IN: Mapping[str, PluginFactory] = {
+    "elastic": Elastic,
+    "nodeavailability": NodeAvailability,
+    "nodeplacement": NodePlacement,
+    "predicates": Predicates,
+    "priority": Priority,
+    "proportion": Proportion,
+    "resourcetype": ResourceType,
+    "subgrouporder": SubGroupOrder,
+    "taskorder": TaskOrder,
+}

@@ -1,0 +1,25 @@
+"""Jobs below their minimum go before jobs at it, and these before jobs that only want extras."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.session import Session
+
+
+class Elastic:
+    """Orders jobs by how far their pod sets are from their minimum."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        session.job_order.add(_rank)
+
+
+def _rank(job: JobState) -> float:
+    surplus = [job.active[pod_set.name] - pod_set.min_available for pod_set in job.job.root.pod_sets()]
+    if any(value < 0 for value in surplus):
+        return 0
+    return 2 if any(value > 0 for value in surplus) else 1

@@ -1,0 +1,39 @@
+"""Nodes where a task fits now are better than nodes where it must wait for what is being released."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+
+from bosket.scheduler.framework.extension import Rows, Scores
+from bosket.scheduler.framework.ledger import NodeLedger
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.resource import PODS
+from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.score import AVAILABILITY
+
+
+class NodeAvailability:
+    """Adds a constant to nodes whose idle resources suffice."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        session.node_scores.add(_FitsNow(session.nodes))
+
+
+class _FitsNow:
+    def __init__(self, ledger: NodeLedger) -> None:
+        self._ledger = ledger
+
+    def basis(self, pod_class: PodClass) -> Hashable:
+        del pod_class
+        return None
+
+    def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
+        needed = pod_class.needed
+        idle = self._ledger.idle[:, rows]
+        fits = (idle[needed] >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] >= 1)
+        return np.where(fits, AVAILABILITY, 0.0)

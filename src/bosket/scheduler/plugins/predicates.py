@@ -1,0 +1,106 @@
+"""Which nodes may take a pod, by what nodes are: cordons and conditions, taints, node selector, node affinity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from bosket.api.core import Node, NodeSelectorTerm, Taint, Toleration
+from bosket.kube.selector import InvalidSelector, requirement
+from bosket.scheduler.framework.extension import ReasonCodes, Rows
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import refuses_pods
+from bosket.scheduler.model.task import PodClass
+
+WRONG_LABELS = "node(s) didn't match Pod's node affinity/selector"
+
+
+Objection = Callable[[Node], str | None]  #: what speaks against one node
+
+
+class Predicates:
+    """Registers the checks, in the order in which their objections are reported."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        session.node_filters.add(_ByNode(session, "conditions", lambda _: refuses_pods))
+        session.node_filters.add(_ByNode(session, "taints", _taints))
+        session.node_filters.add(_ByNode(session, "affinity", _affinity))
+
+
+class _ByNode:
+    """A check of one class against one node at a time; its verdicts are remembered while nodes stay what they are."""
+
+    fixed = True
+
+    def __init__(self, session: Session, name: str, check: Callable[[PodClass], Objection]) -> None:
+        self._session, self._name, self._check = session, name, check
+
+    def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
+        snapshot = self._session.snapshot
+        objections = snapshot.memory.recall(
+            snapshot.nodes.static_version,
+            self._name,
+            pod_class.index,
+            lambda: list(map(self._check(pod_class), snapshot.nodes.nodes)),
+        )
+        book = self._session.reason_book
+        codes = np.fromiter((book.number(text) if text else 0 for text in objections), np.int32, len(objections))
+        return codes[rows]
+
+
+def _taints(pod_class: PodClass) -> Objection:
+    def objection(node: Node) -> str | None:
+        for taint in node.spec.taints:
+            if taint.effect == "PreferNoSchedule" or any(_tolerates(each, taint) for each in pod_class.tolerations):
+                continue
+            value = f": {taint.value}" if taint.value else ""
+            return f"node(s) had untolerated taint {{{taint.key}{value}}}"
+        return None
+
+    return objection
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if not toleration.key:
+        return toleration.operator == "Exists"
+    if toleration.key != taint.key:
+        return False
+    return toleration.operator == "Exists" or (toleration.value or "") == (taint.value or "")
+
+
+def _affinity(pod_class: PodClass) -> Objection:
+    selector = pod_class.node_selector
+    affinity = pod_class.affinity.nodeAffinity if pod_class.affinity else None
+    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
+    terms = [term for term in map(_term, required.nodeSelectorTerms) if term] if required else None
+
+    def objection(node: Node) -> str | None:
+        labels = node.metadata.labels
+        if any(labels.get(key) != value for key, value in selector.items()):
+            return WRONG_LABELS
+        if terms is not None and not any(term(node) for term in terms):
+            return WRONG_LABELS
+        return None
+
+    return objection
+
+
+def _term(term: NodeSelectorTerm) -> Callable[[Node], bool] | None:
+    """A term as a test of nodes; None for one that matches nothing: an empty one, or one that can't be understood."""
+    try:
+        labels = [requirement(each.key, each.operator, each.values) for each in term.matchExpressions]
+        fields = [requirement(each.key, each.operator, each.values) for each in term.matchFields]
+    except InvalidSelector:
+        return None
+    if not labels and not fields:
+        return None
+    return lambda node: (
+        all(each.matches(node.metadata.labels) for each in labels)
+        and all(each.matches({"metadata.name": node.metadata.name}) for each in fields)
+    )

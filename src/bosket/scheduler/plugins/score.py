@@ -1,0 +1,5 @@
+"""How much each scoring plugin weighs. Each class of scores outranks all that are smaller."""
+
+MAX_DENSITY = 9.0
+RESOURCE_TYPE = 10.0
+AVAILABILITY = 1000.0

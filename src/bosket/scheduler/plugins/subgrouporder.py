@@ -1,0 +1,29 @@
+"""Sub-groups below their minimum go first; of the satisfied ones, those that have the least of what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.job import PodSet, SubGroupSet
+
+
+class SubGroupOrder:
+    """Orders sub-groups by how far they are from their minimum."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        session.subgroup_order.add(_rank)
+
+
+def _rank(job: JobState, subgroup: PodSet | SubGroupSet) -> tuple[float, ...]:
+    if isinstance(subgroup, PodSet):
+        have, threshold = job.active[subgroup.name], subgroup.min_available
+    else:
+        have, threshold = sum(map(job.satisfied, subgroup.children)), subgroup.min_children
+    if have < threshold:
+        return (0.0, 0.0)
+    return (1.0, have / threshold) if threshold > 0 else (2.0, float(have))

@@ -1,0 +1,22 @@
+"""Tasks with a task priority go first, the larger number before the smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.task import Task
+
+
+class TaskOrder:
+    """Orders tasks by the label kai.scheduler/task-priority."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        session.task_order.add(_rank)
+
+
+def _rank(task: Task) -> tuple[float, ...]:
+    return (1.0, 0.0) if task.task_priority is None else (0.0, -float(task.task_priority))

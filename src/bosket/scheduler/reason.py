@@ -1,0 +1,134 @@
+"""Why something isn't placed: values with numbers in them, and the sentences that are made of them.
+
+Plugins and actions give these back instead of raising; events, conditions and `explain` render them. The wording of
+the rendered texts is KAI's where users and tools know it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bosket.api.object import ObjectKey
+
+#: Reason codes that stand in PodGroup.status.schedulingConditions[].reasons[].reason.
+OVER_LIMIT = "OverLimit"
+NON_PREEMPTIBLE_OVER_QUOTA = "NonPreemptibleOverQuota"
+QUEUE_DOES_NOT_EXIST = "QueueDoesNotExist"
+POD_SCHEDULING_ERRORS = "PodSchedulingErrors"
+INVALID_SPEC = "InvalidSpec"
+NOT_READY = "NotReady"
+
+
+@dataclass(frozen=True, slots=True)
+class NodesRefused:
+    """No node takes the pod: how many refuse it, by what they say."""
+
+    by_reason: Mapping[str, int]
+
+    def __str__(self) -> str:
+        parts = "".join(
+            f"\n{count} {reason}." for reason, count in sorted(self.by_reason.items(), key=lambda kv: kv[0])
+        )
+        return f"no nodes with enough resources were found: {parts}" if parts else "the cluster has no nodes"
+
+    @staticmethod
+    def of(reasons: Mapping[str, int] | Counter[str]) -> NodesRefused:
+        return NodesRefused({reason: int(count) for reason, count in reasons.items() if count})
+
+
+@dataclass(frozen=True, slots=True)
+class GangShort:
+    """The gang's minimum can't be placed together."""
+
+    first_failed: ObjectKey
+    placed: int
+    required: int
+    subgroup: str  #: empty when the job has no sub-groups
+    because: NodesRefused
+    code: str = POD_SCHEDULING_ERRORS
+
+    def __str__(self) -> str:
+        if not self.placed:
+            return f"Resources were not found for pod {self.first_failed} due to: {self.because}"
+        where = f" of sub-group {self.subgroup}" if self.subgroup else ""
+        return (
+            f"Resources were found for {self.placed} pods{where} while {self.required} are required for gang "
+            f"scheduling. Additional pods cannot be scheduled due to: {self.because}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OverCapacity:
+    """A queue on the job's path has no room for it, by its limit or, for non-preemptible jobs, by its quota."""
+
+    code: str  #: OVER_LIMIT or NON_PREEMPTIBLE_OVER_QUOTA
+    queue: str
+    resource: str
+    allowed: float
+    allocated: float
+    requested: float
+
+    def __str__(self) -> str:
+        allowed, allocated, requested = (f"{value:g}" for value in (self.allowed, self.allocated, self.requested))
+        unit = self.resource
+        if self.code == OVER_LIMIT:
+            return (
+                f"{self.queue} quota has reached the allowable limit of {unit}. Limit is {allowed} {unit}, "
+                f"currently {allocated} {unit} allocated and workload requested {requested} {unit}"
+            )
+        return (
+            f"Non-preemptible workload is over quota. Workload requested {requested} {unit}, but {self.queue} quota is "
+            f"{allowed} {unit}, while {allocated} {unit} are already allocated for non-preemptible pods. "
+            f"Use a preemptible workload to go over quota."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QueueUnusable:
+    """The job's queue doesn't exist or can't hold jobs."""
+
+    text: str
+    code: str = QUEUE_DOES_NOT_EXIST
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class SpecUnusable:
+    """The pod group's own spec can't be followed."""
+
+    group: ObjectKey
+    problem: str
+    code: str = INVALID_SPEC
+
+    def __str__(self) -> str:
+        return f"PodGroup {self.group} can't be scheduled: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotReady:
+    """Fewer pods exist than the gang needs."""
+
+    required: int
+    existing: int
+    gated: int
+    subgroup: str  #: empty when the job has no sub-groups
+    code: str = NOT_READY
+
+    def __str__(self) -> str:
+        where = f" for SubGroup {self.subgroup}" if self.subgroup else ""
+        return (
+            f"Job is not ready for scheduling. Waiting for {self.required} pods{where}, "
+            f"currently {self.existing} exist, {self.gated} are gated"
+        )
+
+
+JobReason = GangShort | OverCapacity | QueueUnusable | SpecUnusable | NotReady
+
+
+def unknown_subgroup(subgroup: str, group: ObjectKey) -> str:
+    """What a pod is told whose sub-group the pod group doesn't have."""
+    return f'Pod references subgroup "{subgroup}", which does not exist in PodGroup {group}'

@@ -1,0 +1,40 @@
+"""A snapshot: everything that `decide` may look at, as of one moment. Nothing in it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bosket.api.kai import BindRequest
+from bosket.api.object import ObjectKey
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.node import NodeTable
+from bosket.scheduler.model.queue import QueueTree
+from bosket.scheduler.model.resource import Vector
+from bosket.scheduler.snapshot.verdict import VerdictMemory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueueUse:
+    """What the jobs of one queue hold: (GPUs, millicores, bytes)."""
+
+    allocated: Vector
+    non_preemptible: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """The cluster at `now` (epoch seconds)."""
+
+    now: float
+    resource_names: tuple[str, ...]
+    nodes: NodeTable
+    queues: QueueTree
+    jobs: Mapping[ObjectKey, Job]
+    #: jobs with a task that isn't placed, or with one that needs a word said about it
+    unsettled: tuple[Job, ...]
+    use: Mapping[str, QueueUse]  #: by queue name, of the queue's own jobs only
+    #: bind requests that nobody will carry out: failed for good, or for a node that is gone
+    dead_bind_requests: tuple[BindRequest, ...] = ()
+    #: verdicts of pure functions, kept between snapshots
+    memory: VerdictMemory = field(default_factory=VerdictMemory)

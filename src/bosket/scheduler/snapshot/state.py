@@ -1,0 +1,434 @@
+"""The live state: Kubernetes objects in, snapshots out.
+
+Fed by the scheduler's cache from watch events, by `replay` and by tests from lists; it does no I/O and reads no clock.
+An event marks what it touches (a job, a node, a queue); `snapshot()` renews what is marked and shares everything else
+with the snapshot before, so that its cost follows what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from bosket.api.core import Container, Node, Pod
+from bosket.api.kai import BindRequest, PodGroup
+from bosket.api.kai import Queue as QueueObject
+from bosket.api.keys import POD_GROUP_ANNOTATION, SCHEDULER_NAME, SUBGROUP_LABEL, TASK_PRIORITY_LABEL
+from bosket.api.object import ObjectKey
+from bosket.api.quantity import InvalidQuantity
+from bosket.api.scheduling_k8s import PriorityClass
+from bosket.api.time import parse_time
+from bosket.scheduler.model.job import Job, build_job
+from bosket.scheduler.model.node import Amounts2D, NodeTable
+from bosket.scheduler.model.queue import SHARED, Queue, QueueError, QueueTree, build_tree, queue_from
+from bosket.scheduler.model.resource import Amounts, ResourceAxis, amounts_of, pod_request
+from bosket.scheduler.model.task import ACTIVE_USED, ALLOCATED, HostPort, PodClass, Task, TaskStatus
+from bosket.scheduler.snapshot.snapshot import QueueUse, Snapshot
+from bosket.scheduler.snapshot.verdict import VerdictMemory
+
+DEFAULT_PRIORITY = 50
+
+
+@dataclass(frozen=True, slots=True)
+class StateOptions:
+    """What the state must know to read objects."""
+
+    scheduler_name: str = SCHEDULER_NAME
+    stuck_in_releasing_seconds: float = 120.0
+
+
+class ClusterState:
+    """All that the scheduler knows of the cluster, kept up to date object by object."""
+
+    def __init__(self, options: StateOptions | None = None, report: Callable[[str], None] | None = None) -> None:
+        self._options = options or StateOptions()
+        self._report = report or (lambda _: None)
+        self._axis = ResourceAxis()
+        self._pods: dict[ObjectKey, Pod] = {}
+        self._bind_requests: dict[ObjectKey, BindRequest] = {}
+        self._request_for_pod: dict[ObjectKey, BindRequest] = {}
+        self._requests_to_node: dict[str, set[ObjectKey]] = {}
+        self._dead_requests: dict[ObjectKey, BindRequest] = {}
+        self._groups: dict[ObjectKey, PodGroup] = {}
+        self._queues: dict[str, Queue] = {}
+        self._refused_queues: dict[str, str] = {}
+        self._priorities: dict[str, PriorityClass] = {}
+        self._nodes: dict[str, Node] = {}
+        self._node_amounts: dict[str, Amounts] = {}
+        self._classes: dict[Hashable, PodClass] = {}
+
+        self._tasks: dict[ObjectKey, Task] = {}
+        self._members: dict[ObjectKey, dict[ObjectKey, Task]] = {}  # pod group → its tasks
+        self._on_node: dict[str, dict[ObjectKey, Task]] = {}
+        self._jobs: dict[ObjectKey, Job] = {}
+        self._jobs_by_queue: dict[str, set[ObjectKey]] = {}
+        self._unsettled: set[ObjectKey] = set()
+        self._use: dict[str, QueueUse] = {}
+        self._releasing: set[ObjectKey] = set()  # tasks whose status depends on the time
+
+        self._dirty_jobs: set[ObjectKey] = set()
+        self._dirty_nodes: set[str] = set()
+        self._dirty_queue_use: set[str] = set()
+        self._tree: QueueTree | None = None
+        self._table: NodeTable | None = None
+        self._static_version = 0
+        self._memory = VerdictMemory()
+        self._last: Snapshot | None = None
+
+    # Objects in
+
+    def put_pod(self, pod: Pod) -> None:
+        self._pods[pod.key] = pod
+        self._renew_task(pod.key)
+
+    def drop_pod(self, key: ObjectKey) -> None:
+        if self._pods.pop(key, None) is not None:
+            self._set_task(key, None)
+
+    def put_bind_request(self, request: BindRequest) -> None:
+        self.drop_bind_request(request.key)
+        self._bind_requests[request.key] = request
+        self._request_for_pod[_pod_of(request)] = request
+        self._requests_to_node.setdefault(request.spec.selectedNode, set()).add(request.key)
+        self._judge_request(request)
+
+    def drop_bind_request(self, key: ObjectKey) -> None:
+        request = self._bind_requests.pop(key, None)
+        if request is None:
+            return
+        self._dead_requests.pop(key, None)
+        self._requests_to_node[request.spec.selectedNode].discard(key)
+        if self._request_for_pod.get(_pod_of(request)) is request:
+            del self._request_for_pod[_pod_of(request)]
+        self._renew_task(_pod_of(request))
+        self._last = None
+
+    def put_node(self, node: Node) -> None:
+        name = node.metadata.name
+        try:
+            amounts = amounts_of(node.status.allocatable)
+        except InvalidQuantity as error:
+            self._report(f"Node {name}: status.allocatable: {error}; the node is left out")
+            self.drop_node(name)
+            return
+        self._axis.learn(amounts)
+        before = self._nodes.get(name)
+        self._nodes[name] = node
+        if before is None or self._node_amounts[name] != amounts or _fixed_part(before) != _fixed_part(node):
+            self._node_amounts[name] = amounts
+            self._table = None
+        if before is None:
+            self._judge_requests_for(name)
+
+    def drop_node(self, name: str) -> None:
+        if self._nodes.pop(name, None) is not None:
+            del self._node_amounts[name]
+            self._table = None
+            self._judge_requests_for(name)
+
+    def put_queue(self, obj: QueueObject) -> None:
+        name = obj.metadata.name
+        self._queues.pop(name, None)
+        self._refused_queues.pop(name, None)
+        try:
+            self._queues[name] = queue_from(obj)
+        except QueueError as error:
+            self._refused_queues[name] = str(error)
+            self._report(str(error))
+        self._tree = None
+
+    def drop_queue(self, name: str) -> None:
+        self._queues.pop(name, None)
+        self._refused_queues.pop(name, None)
+        self._tree = None
+
+    def put_pod_group(self, group: PodGroup) -> None:
+        self._groups[group.key] = group
+        self._dirty_jobs.add(group.key)
+
+    def drop_pod_group(self, key: ObjectKey) -> None:
+        self._groups.pop(key, None)
+        self._dirty_jobs.add(key)
+
+    def put_priority_class(self, priority: PriorityClass) -> None:
+        self._priorities[priority.metadata.name] = priority
+        self._dirty_jobs.update(self._jobs)
+
+    def drop_priority_class(self, name: str) -> None:
+        self._priorities.pop(name, None)
+        self._dirty_jobs.update(self._jobs)
+
+    # Snapshots out
+
+    def snapshot(self, now: float) -> Snapshot:
+        """The state at `now`. The very same snapshot is returned while nothing changed but the time."""
+        self._let_time_pass(now)
+        self._renew_jobs()
+        if self._table is not None and self._table.idle.shape[0] != len(self._axis):
+            self._table = None
+        unchanged = self._tree is not None and self._table is not None and not self._dirty_nodes
+        if self._last is not None and unchanged and not self._dirty_queue_use and self._last.jobs is self._jobs:
+            return self._last
+        if self._tree is None:
+            self._tree = build_tree(self._queues.values(), self._refused_queues)
+        for name in self._dirty_queue_use:
+            self._renew_queue_use(name)
+        self._dirty_queue_use.clear()
+        self._last = Snapshot(
+            now=now,
+            resource_names=tuple(self._axis.names),
+            nodes=self._renew_table(),
+            queues=self._tree,
+            jobs=self._jobs,
+            unsettled=tuple(self._jobs[key] for key in sorted(self._unsettled)),
+            use=dict(self._use),
+            dead_bind_requests=tuple(self._dead_requests[key] for key in sorted(self._dead_requests)),
+            memory=self._memory,
+        )
+        return self._last
+
+    # Tasks
+
+    def _renew_task(self, key: ObjectKey) -> None:
+        pod = self._pods.get(key)
+        self._set_task(key, self._task_of(pod) if pod else None)
+
+    def _set_task(self, key: ObjectKey, task: Task | None) -> None:
+        before = self._tasks.pop(key, None)
+        if before is not None:
+            self._forget_task(key, before)
+        self._releasing.discard(key)
+        if task is None:
+            return
+        self._tasks[key] = task
+        if task.group is not None:
+            self._members.setdefault(task.group, {})[key] = task
+            self._dirty_jobs.add(task.group)
+        if task.node and task.status in ACTIVE_USED:
+            self._on_node.setdefault(task.node, {})[key] = task
+            self._dirty_nodes.add(task.node)
+        if task.status == TaskStatus.RELEASING:
+            self._releasing.add(key)
+
+    def _forget_task(self, key: ObjectKey, task: Task) -> None:
+        if task.group is not None:
+            members = self._members[task.group]
+            del members[key]
+            if not members:
+                del self._members[task.group]
+            self._dirty_jobs.add(task.group)
+        on_node = self._on_node.get(task.node)
+        if on_node is not None and on_node.pop(key, None) is not None:
+            self._dirty_nodes.add(task.node)
+
+    def _task_of(self, pod: Pod) -> Task | None:
+        try:
+            pod_class = self._class_of(pod)
+        except InvalidQuantity as error:
+            self._report(f"Pod {pod.key}: resources: {error}; the pod is left out")
+            return None
+        request = self._request_for_pod.get(pod.key)
+        if request is not None and request.key in self._dead_requests:
+            request = None
+        node = pod.spec.nodeName or (request.spec.selectedNode if request is not None else "")
+        ours = pod.spec.schedulerName == self._options.scheduler_name
+        group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION) if ours else None
+        labels = pod.metadata.labels
+        return Task(
+            pod=pod,
+            pod_class=pod_class,
+            status=_status_of(pod, requested=request is not None),
+            node=node,
+            group=ObjectKey(pod.metadata.namespace, group) if group else None,
+            subgroup=labels.get(SUBGROUP_LABEL, ""),
+            created=_time_or_zero(pod.metadata.creationTimestamp),
+            task_priority=_integer_or_none(labels.get(TASK_PRIORITY_LABEL)),
+        )
+
+    def _class_of(self, pod: Pod) -> PodClass:
+        spec = pod.spec
+        amounts = pod_request(spec)
+        ports = tuple(sorted({port for container in spec.containers for port in _host_ports(container)}))
+        tolerations = tuple(msgspec.structs.replace(t, tolerationSeconds=None) for t in spec.tolerations)
+        signature = (
+            tuple(sorted(amounts.items())),
+            tuple(sorted(spec.nodeSelector.items())),
+            msgspec.json.encode(spec.affinity) if spec.affinity else b"",
+            msgspec.json.encode(tolerations) if tolerations else b"",
+            ports,
+        )
+        known = self._classes.get(signature)
+        if known is None:
+            self._axis.learn(amounts)
+            vector = self._axis.vector(amounts)
+            known = PodClass(len(self._classes), vector, dict(spec.nodeSelector), spec.affinity, tolerations, ports)
+            self._classes[signature] = known
+        return known
+
+    def _let_time_pass(self, now: float) -> None:
+        """A pod that should long be gone stops promising its resources to others."""
+        for key in list(self._releasing):
+            task = self._tasks[key]
+            gone_by = _time_or_zero(task.pod.metadata.deletionTimestamp)
+            if now - gone_by > self._options.stuck_in_releasing_seconds:
+                stuck = Task(
+                    task.pod, task.pod_class, TaskStatus.STUCK_IN_RELEASING, task.node, task.group, task.subgroup,
+                    task.created, task.task_priority,
+                )  # fmt: skip
+                self._set_task(key, stuck)
+
+    def _judge_requests_for(self, node: str) -> None:
+        for key in self._requests_to_node.get(node, ()):
+            self._judge_request(self._bind_requests[key])
+
+    def _judge_request(self, request: BindRequest) -> None:
+        if self._is_dead(request):
+            self._dead_requests[request.key] = request
+        else:
+            self._dead_requests.pop(request.key, None)
+        self._renew_task(_pod_of(request))
+        self._last = None
+
+    def _is_dead(self, request: BindRequest) -> bool:
+        """Whether nobody will carry this request out any more."""
+        if request.spec.selectedNode not in self._nodes:
+            return True
+        status = request.status
+        if status.phase != "Failed":
+            return False
+        limit = request.spec.backoffLimit
+        return limit is None or status.failedAttempts >= limit
+
+    # Jobs and queues
+
+    def _renew_jobs(self) -> None:
+        if not self._dirty_jobs:
+            return
+        self._jobs = dict(self._jobs)  # the snapshot before keeps its own
+        for key in self._dirty_jobs:
+            before = self._jobs.pop(key, None)
+            if before is not None:
+                self._jobs_by_queue[before.queue].discard(key)
+                self._dirty_queue_use.add(before.queue)
+            self._unsettled.discard(key)
+            group = self._groups.get(key)
+            if group is None:
+                continue
+            job = build_job(
+                group,
+                self._members.get(key, {}).values(),
+                priority=self._priority_of(group.spec.priorityClassName or ""),
+                created=_time_or_zero(group.metadata.creationTimestamp),
+            )
+            self._jobs[key] = job
+            self._jobs_by_queue.setdefault(job.queue, set()).add(key)
+            self._dirty_queue_use.add(job.queue)
+            if job.strangers or job.has_waiting() or group.status.schedulingConditions:
+                self._unsettled.add(key)
+        self._dirty_jobs.clear()
+
+    def _priority_of(self, class_name: str) -> int:
+        found = self._priorities.get(class_name)
+        if found is None:
+            found = min(
+                (p for p in self._priorities.values() if p.globalDefault), key=lambda p: p.metadata.name, default=None
+            )
+        return found.value if found is not None else DEFAULT_PRIORITY
+
+    def _renew_queue_use(self, name: str) -> None:
+        allocated, non_preemptible = np.zeros(len(SHARED)), np.zeros(len(SHARED))
+        for key in sorted(self._jobs_by_queue.get(name, ())):
+            job = self._jobs[key]
+            for task in job.tasks:
+                if task.status in ALLOCATED:
+                    request = task.pod_class.request[list(SHARED)]
+                    allocated += request
+                    if not job.preemptible:
+                        non_preemptible += request
+        self._use[name] = QueueUse(allocated, non_preemptible)
+
+    # Nodes
+
+    def _renew_table(self) -> NodeTable:
+        if self._table is None:
+            self._static_version += 1
+            names = sorted(self._nodes)
+            self._dirty_nodes = set(names)
+            allocatable = np.zeros((len(self._axis), len(names)))
+            for row, name in enumerate(names):
+                allocatable[:, row] = self._axis.vector(self._node_amounts[name])
+            idle, releasing = allocatable.copy(), np.zeros_like(allocatable)
+            nodes = tuple(self._nodes[name] for name in names)
+            rows: Mapping[str, int] = {name: row for row, name in enumerate(names)}
+        else:
+            table = self._table
+            if not self._dirty_nodes:
+                return table
+            nodes, rows, allocatable = table.nodes, table.rows, table.allocatable
+            idle, releasing = table.idle.copy(), table.releasing.copy()
+        for name in self._dirty_nodes:
+            if name in rows:
+                self._count_node(name, rows[name], allocatable, idle, releasing)
+        self._dirty_nodes.clear()
+        for array in (allocatable, idle, releasing):
+            array.flags.writeable = False
+        self._table = NodeTable(nodes, rows, allocatable, idle, releasing, self._static_version)
+        return self._table
+
+    def _count_node(self, name: str, row: int, allocatable: Amounts2D, idle: Amounts2D, releasing: Amounts2D) -> None:
+        """Counts a node anew, pod by pod in order of names, so that sums never drift."""
+        free, going = allocatable[:, row].copy(), np.zeros(len(self._axis))
+        for _, task in sorted(self._on_node.get(name, {}).items()):
+            request = task.pod_class.request
+            free[: len(request)] -= request
+            if task.status == TaskStatus.RELEASING:
+                going[: len(request)] += request
+        idle[:, row], releasing[:, row] = free, going
+
+
+def _host_ports(container: Container) -> Iterator[HostPort]:
+    for port in container.ports:
+        if port.hostPort:
+            yield HostPort(port.hostPort, port.protocol or "TCP", port.hostIP)
+
+
+def _status_of(pod: Pod, *, requested: bool) -> TaskStatus:
+    phase = pod.status.phase or "Pending"
+    deleting = pod.metadata.deletionTimestamp is not None
+    if phase == "Running":
+        return TaskStatus.RELEASING if deleting else TaskStatus.RUNNING
+    if phase == "Succeeded":
+        return TaskStatus.SUCCEEDED
+    if phase != "Pending":
+        return TaskStatus.FAILED
+    if deleting:
+        return TaskStatus.RELEASING
+    if pod.spec.nodeName:
+        return TaskStatus.BOUND
+    if requested:
+        return TaskStatus.BINDING
+    return TaskStatus.GATED if pod.spec.schedulingGates else TaskStatus.PENDING
+
+
+def _pod_of(request: BindRequest) -> ObjectKey:
+    return ObjectKey(request.metadata.namespace, request.spec.podName)
+
+
+def _fixed_part(node: Node) -> tuple[object, ...]:
+    """What verdicts about a node rest on; heartbeats and images change nothing."""
+    conditions = {(condition.type, condition.status) for condition in node.status.conditions}
+    return (node.metadata.labels, node.spec.unschedulable, node.spec.taints, conditions)
+
+
+def _time_or_zero(text: str | None) -> float:
+    return parse_time(text) if text else 0.0
+
+
+def _integer_or_none(text: str | None) -> int | None:
+    try:
+        return int(text) if text is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,188 @@
+"""Builders of Kubernetes objects for tests: `pod("a").gpu(1).build()`.
+
+Every builder gives back a changed copy of itself, so that a half-made object can be the start of several others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Self
+
+from bosket.api.core import (
+    Container,
+    Node,
+    NodeCondition,
+    NodeSpec,
+    NodeStatus,
+    Pod,
+    PodSchedulingGate,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+    Taint,
+    Toleration,
+)
+from bosket.api.kai import PodGroup, PodGroupSpec, Queue, QueueResource, QueueResources, QueueSpec, SubGroup
+from bosket.api.keys import POD_GROUP_ANNOTATION, SCHEDULER_NAME, SUBGROUP_LABEL
+from bosket.api.object import ObjectMeta
+from bosket.api.quantity import Quantity
+from bosket.api.scheduling_k8s import PriorityClass
+from bosket.api.time import format_time
+
+_ages = count()
+
+
+@dataclass(frozen=True)
+class PodBuilder:
+    """A pod of one container, for our scheduler, in namespace `default`."""
+
+    name: str
+    namespace: str = "default"
+    requests: dict[str, Quantity] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    node_selector: dict[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+    node_name: str = ""
+    phase: str = "Pending"
+    gates: tuple[str, ...] = ()
+    deletion: str | None = None
+    scheduler: str = SCHEDULER_NAME
+
+    def gpu(self, amount: int) -> Self:
+        return replace(self, requests={**self.requests, "nvidia.com/gpu": str(amount)})
+
+    def cpu(self, amount: str) -> Self:
+        return replace(self, requests={**self.requests, "cpu": amount})
+
+    def memory(self, amount: str) -> Self:
+        return replace(self, requests={**self.requests, "memory": amount})
+
+    def asks(self, resource: str, amount: str) -> Self:
+        return replace(self, requests={**self.requests, resource: amount})
+
+    def of_group(self, group: str, subgroup: str = "") -> Self:
+        labels = {**self.labels, SUBGROUP_LABEL: subgroup} if subgroup else self.labels
+        return replace(self, annotations={**self.annotations, POD_GROUP_ANNOTATION: group}, labels=labels)
+
+    def label(self, key: str, value: str) -> Self:
+        return replace(self, labels={**self.labels, key: value})
+
+    def only_on(self, key: str, value: str) -> Self:
+        return replace(self, node_selector={**self.node_selector, key: value})
+
+    def tolerates(self, key: str, value: str = "") -> Self:
+        operator = "Equal" if value else "Exists"
+        return replace(self, tolerations=(*self.tolerations, Toleration(key=key, operator=operator, value=value)))
+
+    def running_on(self, node: str) -> Self:
+        return replace(self, node_name=node, phase="Running")
+
+    def being_deleted_at(self, now: float) -> Self:
+        return replace(self, deletion=format_time(now))
+
+    def gated_by(self, gate: str) -> Self:
+        return replace(self, gates=(*self.gates, gate))
+
+    def build(self) -> Pod:
+        return Pod(
+            metadata=ObjectMeta(
+                name=self.name,
+                namespace=self.namespace,
+                uid=f"uid-{self.name}",
+                labels=self.labels,
+                annotations=self.annotations,
+                deletionTimestamp=self.deletion,
+            ),
+            spec=PodSpec(
+                containers=(Container(name="main", resources=ResourceRequirements(requests=self.requests)),),
+                nodeSelector=self.node_selector,
+                tolerations=self.tolerations,
+                nodeName=self.node_name,
+                schedulerName=self.scheduler,
+                schedulingGates=tuple(PodSchedulingGate(name=gate) for gate in self.gates),
+            ),
+            status=PodStatus(phase=self.phase),
+        )
+
+
+def pod(name: str, namespace: str = "default") -> PodBuilder:
+    """A pod that asks for nothing yet."""
+    return PodBuilder(name, namespace)
+
+
+def gang(name: str, size: int, *, gpus: int = 1, namespace: str = "default") -> list[Pod]:
+    """`size` equal pods of the pod group `name`."""
+    return [pod(f"{name}-{i}", namespace).gpu(gpus).of_group(name).build() for i in range(size)]
+
+
+def node(name: str, *, gpus: int = 8, cpu: str = "64", memory: str = "512Gi", pods: int = 110, **labels: str) -> Node:
+    """A ready node."""
+    allocatable: dict[str, Quantity] = {"cpu": cpu, "memory": memory, "pods": str(pods)}
+    if gpus:
+        allocatable["nvidia.com/gpu"] = str(gpus)
+    return Node(
+        metadata=ObjectMeta(name=name, labels={"kubernetes.io/hostname": name, **labels}),
+        spec=NodeSpec(),
+        status=NodeStatus(
+            capacity=allocatable, allocatable=allocatable, conditions=(NodeCondition(type="Ready", status="True"),)
+        ),
+    )
+
+
+def tainted(base: Node, key: str, value: str = "", effect: str = "NoSchedule") -> Node:
+    """The same node with a taint."""
+    import msgspec
+
+    spec = msgspec.structs.replace(base.spec, taints=(*base.spec.taints, Taint(key=key, value=value, effect=effect)))
+    return msgspec.structs.replace(base, spec=spec)
+
+
+def queue(
+    name: str, *, parent: str = "", quota: float = -1, limit: float = -1, weight: float = 1, priority: int | None = None
+) -> Queue:
+    """A queue with the given GPU amounts, and no bounds on CPU and memory."""
+    free = QueueResource(quota=-1, limit=-1, overQuotaWeight=1)
+    return Queue(
+        metadata=ObjectMeta(name=name),
+        spec=QueueSpec(
+            parentQueue=parent,
+            priority=priority,
+            resources=QueueResources(
+                gpu=QueueResource(quota=quota, limit=limit, overQuotaWeight=weight), cpu=free, memory=free
+            ),
+        ),
+    )
+
+
+def pod_group(
+    name: str,
+    *,
+    min_member: int | None = 1,
+    queue: str = "q",
+    priority: str = "",
+    namespace: str = "default",
+    preemptibility: str = "",
+    subgroups: tuple[SubGroup, ...] = (),
+    min_subgroup: int | None = None,
+) -> PodGroup:
+    """A pod group, each one a second younger than the one before."""
+    return PodGroup(
+        metadata=ObjectMeta(
+            name=name, namespace=namespace, uid=f"uid-{name}", creationTimestamp=format_time(1.7e9 + next(_ages))
+        ),
+        spec=PodGroupSpec(
+            minMember=None if subgroups else min_member,
+            minSubGroup=min_subgroup,
+            queue=queue,
+            priorityClassName=priority,
+            preemptibility=preemptibility,  # type: ignore[arg-type]
+            subGroups=subgroups,
+        ),
+    )
+
+
+def priority_class(name: str, value: int, *, default: bool = False) -> PriorityClass:
+    """A priority class."""
+    return PriorityClass(metadata=ObjectMeta(name=name), value=value, globalDefault=default)

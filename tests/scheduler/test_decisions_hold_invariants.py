@@ -1,0 +1,113 @@
+"""Whatever the cluster looks like: nodes within capacity, gangs whole, queues within limits, exact undo."""
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bosket.scheduler.decide import decide, make_plugins
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.statement import Statement
+from bosket.testing.build import gang, node, pod, pod_group, queue
+from bosket.testing.cluster import NOW, snapshot_of
+
+gangs = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(1, 6), st.integers(1, 4), st.sampled_from("abc")), max_size=8
+)  # fewer than all that are needed, pods, GPUs per pod, queue
+
+
+@st.composite
+def clusters(draw):
+    nodes = [
+        node(f"n{i}", gpus=gpus) for i, gpus in enumerate(draw(st.lists(st.integers(0, 8), min_size=1, max_size=6)))
+    ]
+    queues = [queue("top", limit=draw(st.sampled_from([-1, 6, 12])))]
+    queues += [queue(name, parent="top", limit=draw(st.sampled_from([-1, 2, 5]))) for name in "abc"]
+    groups, pods = [], []
+    for number, (less, size, gpus, name) in enumerate(draw(gangs)):
+        groups.append(pod_group(f"g{number}", min_member=max(0, size - less), queue=name))
+        pods += gang(f"g{number}", size, gpus=gpus)
+    for number, (row, gpus, leaving) in enumerate(
+        draw(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3), st.booleans()), max_size=5))
+    ):
+        held = pod(f"r{number}").gpu(gpus).running_on(f"n{row % len(nodes)}")
+        pods.append((held.being_deleted_at(NOW) if leaving else held).build())
+    return [*nodes, *queues, *groups, *pods]
+
+
+@given(clusters())
+@settings(max_examples=150, deadline=None)
+def test_decisions_respect_capacity_gangs_and_limits(objects):
+    snapshot = snapshot_of(objects)
+    decisions = decide(snapshot, Configuration())
+
+    free = snapshot.nodes.idle.copy()
+    held = Counter()
+    for bind in decisions.binds:
+        request = bind.task.pod_class.request
+        free[: len(request), snapshot.nodes.rows[bind.node]] -= request
+        held[bind.job.key] += 1
+    overdrawn = free < np.minimum(snapshot.nodes.idle, 0)
+    assert not overdrawn.any(), "a node was given more than it had"
+    for key, number in held.items():
+        assert number >= snapshot.jobs[key].root.children[0].min_available
+    for name, allocated in decisions.queue_allocated.items():
+        limit = snapshot.queues.queues[snapshot.queues.rows[name]].limit
+        assert all(limit[i] < 0 or allocated[i] <= limit[i] for i in range(3))
+
+
+@given(clusters(), st.integers(0, 20))
+@settings(max_examples=100, deadline=None)
+def test_undo_restores_everything_to_the_bit(objects, keep):
+    snapshot = snapshot_of(objects)
+    session = Session(snapshot)
+    for plugin in make_plugins(Configuration()):
+        plugin.open(session)
+    jobs = session.candidates()
+    before = (session.nodes.idle.tobytes(), session.nodes.releasing.tobytes(), session.queues.allocated.tobytes())
+    next_before = [[task.key for task in job.next_tasks()] for job in jobs]
+    statement = Statement(session)
+    for number, job in enumerate(jobs):
+        with statement.checkpoint() as trial:
+            for task in job.next_tasks():
+                row = session.view(task.pod_class).best()
+                if row is not None:
+                    (statement.allocate if number % 2 else statement.pipeline)(job, task, row)
+            if number < keep:
+                trial.keep()
+    statement.convert_to_pipelined()
+    statement.discard()
+    after = (session.nodes.idle.tobytes(), session.nodes.releasing.tobytes(), session.queues.allocated.tobytes())
+    assert after == before
+    assert [[task.key for task in job.next_tasks()] for job in jobs] == next_before
+
+
+@given(clusters())
+@settings(max_examples=60, deadline=None)
+def test_a_view_kept_by_columns_equals_one_made_anew(objects):
+    session = Session(snapshot_of(objects))
+    for plugin in make_plugins(Configuration()):
+        plugin.open(session)
+    statement = Statement(session)
+    for job in session.candidates():
+        for task in job.next_tasks():
+            row = session.view(task.pod_class).best()
+            session._views.clear()
+            assert session.view(task.pod_class).best() == row
+            if row is not None:
+                statement.allocate(job, task, row)
+
+
+@given(clusters(), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_the_order_in_which_objects_are_seen_changes_nothing(objects, random):
+    def outcome(ordered):
+        decisions = decide(snapshot_of(ordered), Configuration())
+        binds = [(bind.task.key, bind.node) for bind in decisions.binds]
+        return binds, [(p.task.key, p.node) for p in decisions.pipelined], [str(w.reason) for w in decisions.waiting]
+
+    shuffled = list(objects)
+    random.shuffle(shuffled)
+    assert outcome(shuffled) == outcome(objects)

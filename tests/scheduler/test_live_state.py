@@ -1,0 +1,146 @@
+"""The live state changes with every event only what the event touches, and equals a state made anew."""
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus
+from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.scheduler.decide import decide
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.testing.build import gang, node, pod, pod_group, queue
+from bosket.testing.cluster import NOW, placements, put, snapshot_of, state_of
+
+
+def request(pod_name, node_name, phase="", attempts=0, limit=None):
+    return BindRequest(
+        metadata=ObjectMeta(name=pod_name, namespace="default"),
+        spec=BindRequestSpec(podName=pod_name, selectedNode=node_name, backoffLimit=limit),
+        status=BindRequestStatus(phase=phase, failedAttempts=attempts),
+    )
+
+
+def test_nothing_changed_means_the_very_same_snapshot():
+    state = state_of([node("n1"), queue("q"), pod_group("g"), *gang("g", 1)])
+    first = state.snapshot(NOW)
+    assert state.snapshot(NOW + 5) is first
+    put(state, pod("other").gpu(1).running_on("n1").build())
+    assert state.snapshot(NOW + 6) is not first
+
+
+def test_a_node_heartbeat_changes_nothing():
+    state = state_of([node("n1"), queue("q")])
+    first = state.snapshot(NOW)
+    put(
+        state,
+        msgspec.structs.replace(
+            node("n1"), metadata=ObjectMeta(name="n1", labels=node("n1").metadata.labels, resourceVersion="9")
+        ),
+    )
+    assert state.snapshot(NOW) is first
+
+
+def test_a_pod_with_a_bind_request_holds_its_node_and_is_not_decided_on_again():
+    state = state_of([node("n1", gpus=1), queue("q"), pod_group("g"), *gang("g", 1), request("g-0", "n1")])
+    snapshot = state.snapshot(NOW)
+    assert snapshot.nodes.idle[2, 0] == 0
+    assert placements(decide(snapshot, Configuration())) == {}
+
+
+def test_a_failed_bind_request_is_dead_and_its_pod_pending_again():
+    objects = [node("n1"), queue("q"), pod_group("g"), *gang("g", 1)]
+    state = state_of([*objects, request("g-0", "n1", "Failed")])
+    snapshot = state.snapshot(NOW)
+    assert [r.metadata.name for r in snapshot.dead_bind_requests] == ["g-0"]
+    assert placements(decide(snapshot, Configuration())) == {"g-0": "n1"}
+    retrying = state_of([*objects, request("g-0", "n1", "Failed", attempts=1, limit=3)])
+    assert retrying.snapshot(NOW).dead_bind_requests == ()
+
+
+def test_a_bind_request_dies_with_its_node_and_lives_when_the_node_is_seen_late():
+    state = state_of([request("g-0", "n1"), queue("q"), pod_group("g"), *gang("g", 1)])
+    assert len(state.snapshot(NOW).dead_bind_requests) == 1
+    put(state, node("n1"))
+    assert state.snapshot(NOW).dead_bind_requests == ()
+    state.drop_node("n1")
+    assert len(state.snapshot(NOW).dead_bind_requests) == 1
+
+
+def test_a_pod_with_a_nonsensical_request_is_reported_and_left_out():
+    told = []
+    state = state_of([])
+    state._report = told.append
+    for each in [node("n1"), queue("q"), pod_group("g"), pod_group("bad"), *gang("g", 1)]:
+        put(state, each)
+    put(state, pod("bad-0").asks("cpu", "three").of_group("bad").build())
+    assert placements(decide(state.snapshot(NOW), Configuration())) == {"g-0": "n1"}
+    assert "default/bad-0" in told[0]
+    assert "three" in told[0]
+
+
+def test_resources_seen_for_the_first_time_later_are_counted():
+    state = state_of([node("n1"), queue("q")])
+    state.snapshot(NOW)
+    fpga = node("n2")
+    amounts = {**fpga.status.allocatable, "example.com/fpga": "2"}
+    put(state, msgspec.structs.replace(fpga, status=msgspec.structs.replace(fpga.status, allocatable=amounts)))
+    put(state, pod_group("g"))
+    put(state, pod("g-0").asks("example.com/fpga", "1").of_group("g").build())
+    assert placements(decide(state.snapshot(NOW), Configuration())) == {"g-0": "n2"}
+
+
+names = st.sampled_from(["p0", "p1", "p2", "p3"])
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("pending"), names),
+        st.tuples(st.just("running"), names),
+        st.tuples(st.just("leaving"), names),
+        st.tuples(st.just("gone"), names),
+        st.tuples(st.just("request"), names),
+        st.tuples(st.just("unrequest"), names),
+        st.tuples(st.just("node"), st.sampled_from(["n1", "n2"])),
+        st.tuples(st.just("no node"), st.sampled_from(["n1", "n2"])),
+    ),
+    max_size=25,
+)
+
+
+@given(steps)
+@settings(max_examples=150, deadline=None)
+def test_any_sequence_of_events_ends_where_a_fresh_state_begins(events):
+    live = state_of([queue("q"), pod_group("g", min_member=0)])
+    there = {}
+    for what, name in events:
+        member = pod(name).gpu(1).of_group("g")
+        key = ObjectKey("default", name)
+        match what:
+            case "pending":
+                there["pod", name] = member.build()
+            case "running":
+                there["pod", name] = member.running_on("n1").build()
+            case "leaving":
+                there["pod", name] = member.running_on("n2").being_deleted_at(NOW).build()
+            case "request":
+                there["request", name] = request(name, "n2")
+            case "node":
+                there["node", name] = node(name)
+            case "gone":
+                there.pop(("pod", name), None)
+                live.drop_pod(key)
+            case "unrequest":
+                there.pop(("request", name), None)
+                live.drop_bind_request(key)
+            case "no node":
+                there.pop(("node", name), None)
+                live.drop_node(name)
+        for (_, at), each in there.items():
+            if at == name:
+                put(live, each)
+        live.snapshot(NOW)
+    fresh = snapshot_of([queue("q"), pod_group("g", min_member=0), *there.values()])
+    ours = live.snapshot(NOW)
+    assert ours.nodes.idle.tobytes() == fresh.nodes.idle.tobytes()
+    assert ours.nodes.releasing.tobytes() == fresh.nodes.releasing.tobytes()
+    assert ours.use["q"].allocated.tobytes() == fresh.use["q"].allocated.tobytes()
+    assert [r.key for r in ours.dead_bind_requests] == [r.key for r in fresh.dead_bind_requests]
+    assert placements(decide(ours, Configuration())) == placements(decide(fresh, Configuration()))

@@ -1,0 +1,103 @@
+"""Limits and quotas at every level of the queue tree, whose turn it is, and queues that can't be used."""
+
+from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
+from bosket.testing.cluster import decided, placements, reasons
+
+
+def test_a_queue_never_gets_more_than_its_limit():
+    decisions = decided(node("n1"), queue("q", limit=3), pod_group("g", min_member=4), gang("g", 4))
+    assert placements(decisions) == {}
+    assert reasons(decisions)["g"] == (
+        "q quota has reached the allowable limit of GPUs. Limit is 3 GPUs, currently 0 GPUs allocated "
+        "and workload requested 4 GPUs"
+    )
+
+
+def test_the_limit_of_an_ancestor_binds_too_and_counts_what_runs():
+    running = pod("r-0").gpu(2).of_group("r").running_on("n1").build()
+    decisions = decided(
+        node("n1"),
+        queue("top", limit=3),
+        [queue("a", parent="top"), queue("b", parent="top")],
+        [pod_group("r", queue="a"), pod_group("g", queue="b", min_member=2)],
+        running,
+        gang("g", 2),
+    )
+    assert placements(decisions) == {}
+    assert "currently 2 GPUs allocated" in reasons(decisions)["g"]
+
+
+def test_non_preemptible_work_stays_inside_the_quota():
+    decisions = decided(
+        node("n1"),
+        queue("q", quota=2),
+        priority_class("build", 100),
+        pod_group("g", min_member=3, priority="build"),
+        gang("g", 3),
+    )
+    assert placements(decisions) == {}
+    assert reasons(decisions)["g"].startswith("Non-preemptible workload is over quota. Workload requested 3 GPUs")
+
+
+def test_preemptible_work_may_go_over_the_quota():
+    decisions = decided(node("n1"), queue("q", quota=2), pod_group("g", min_member=3), gang("g", 3))
+    assert len(placements(decisions)) == 3
+
+
+def test_queues_take_turns_by_what_they_hold_of_their_quota():
+    groups = [pod_group(f"{q}{i}", queue=q) for q in "ab" for i in range(4)]
+    members = [gang(f"{q}{i}", 1) for q in "ab" for i in range(4)]
+    decisions = decided(node("n1", gpus=4), [queue("a", quota=2), queue("b", quota=2)], groups, *members)
+    assert sorted(placements(decisions)) == ["a0-0", "a1-0", "b0-0", "b1-0"]
+
+
+def test_a_queue_of_higher_priority_is_served_first():
+    decisions = decided(
+        node("n1", gpus=1),
+        [queue("a"), queue("b", priority=200)],
+        [pod_group("ga", queue="a"), pod_group("gb", queue="b")],
+        gang("ga", 1),
+        gang("gb", 1),
+    )
+    assert set(placements(decisions)) == {"gb-0"}
+
+
+def test_a_job_of_higher_priority_is_served_first():
+    decisions = decided(
+        node("n1", gpus=1),
+        queue("q"),
+        [priority_class("low", 10), priority_class("high", 60)],
+        [pod_group("old", priority="low"), pod_group("new", priority="high")],
+        gang("old", 1),
+        gang("new", 1),
+    )
+    assert set(placements(decisions)) == {"new-0"}
+
+
+def test_bad_queues_stop_their_own_jobs_only():
+    decisions = decided(
+        node("n1"),
+        [
+            queue("q"),
+            queue("a", parent="b"),
+            queue("b", parent="a"),
+            queue("lost", parent="gone"),
+            queue("bad", quota=-5),
+        ],
+        [pod_group(name, queue=name) for name in ("q", "a", "lost", "bad", "nowhere")],
+        [pod_group("nameless", queue="")],
+        *[gang(name, 1) for name in ("q", "a", "lost", "bad", "nowhere", "nameless")],
+    )
+    assert set(placements(decisions)) == {"q-0"}
+    told = reasons(decisions)
+    assert "form a circle (a → b → a)" in told["a"]
+    assert told["lost"] == "Queue 'lost' can't be used: its parent queue 'gone' does not exist"
+    assert told["bad"] == "Queue bad: spec.resources.gpu.quota is -5, it must be 0 or more, or -1 for unlimited"
+    assert told["nowhere"] == "Queue 'nowhere' does not exist"
+    assert told["nameless"] == "The pod group names no queue (spec.queue is empty)"
+
+
+def test_a_queue_with_children_holds_no_jobs():
+    decisions = decided(node("n1"), [queue("q"), queue("child", parent="q")], pod_group("g", queue="q"), gang("g", 1))
+    assert placements(decisions) == {}
+    assert "only a leaf queue can hold jobs" in reasons(decisions)["g"]
