@@ -132,7 +132,7 @@ steps = st.lists(
 def test_whatever_the_order_no_key_has_two_workers_and_no_addition_is_lost(
     steps: list[Step], workers: int, seed: int
 ) -> None:
-    """Every addition is followed by the *beginning* of a handling, at most one worker has a key, and nothing is left."""
+    """After every addition a handling *begins*, at most one worker has a key, and nothing is left."""
     import looptime
 
     with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0, end=10_000)) as runner:
