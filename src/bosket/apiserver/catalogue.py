@@ -5,11 +5,12 @@ from __future__ import annotations
 from bosket.api.resource import AnyResource
 from bosket.api.table import TABLE
 from bosket.apiserver.builtin import Behaviour, BuiltinStrategy
-from bosket.apiserver.kind import Kind, Registry, Version
+from bosket.apiserver.kind import Kind, Registry, Scale, Version
 from bosket.apiserver.kinds import namespace, pod
 from bosket.apiserver.store import Store
 
 _PLAIN = Behaviour()
+_SCALE = Scale(selector="spec.selector")
 
 
 def is_builtin(resource: AnyResource) -> bool:
@@ -28,6 +29,7 @@ def register_builtin_kinds(registry: Registry, store: Store, *, scheduler_name: 
             resource.version,
             BuiltinStrategy(resource, behaviour),
             frozenset(resource.subresources),
+            scale=_SCALE if "scale" in resource.subresources else None,
         )
         known = registry.at(resource.group, resource.plural)
         if known is not None:

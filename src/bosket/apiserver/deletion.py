@@ -71,7 +71,7 @@ class Deleter:
         entry = shelf.get(namespace, name)
         if entry is None:
             raise not_found(kind.group, kind.plural, name)
-        _check_preconditions(kind, entry, options)
+        check_preconditions(kind, entry, options)
         doc = entry.decode()
         self._mark(kind, version, doc, options)
         if "All" in options.dryRun:
@@ -98,7 +98,8 @@ class Deleter:
             doc.setdefault("status", {})["phase"] = "Terminating"
 
 
-def _check_preconditions(kind: Kind, entry: Entry, options: DeleteOptions) -> None:
+def check_preconditions(kind: Kind, entry: Entry, options: DeleteOptions) -> None:
+    """Raise unless the object is the one, and in the state, that the client means."""
     wanted = options.preconditions
     if wanted is None:
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from bosket.apiserver.answer import deleted, with_warnings
 from bosket.apiserver.body import check_object, decode_body, decode_object
 from bosket.apiserver.call import Call
 from bosket.apiserver.deletion import Deleter, delete_options
@@ -16,7 +17,7 @@ from bosket.apiserver.reading import Reader
 from bosket.apiserver.status import bad_request, invalid, invalid_value
 from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.watch import Watcher
-from bosket.apiserver.write import Change, Write, Writer
+from bosket.apiserver.write import Change, Write, Writer, write_of
 from bosket.kube.transport import Response
 
 Answer = Response | Watcher
@@ -85,7 +86,7 @@ class Rest:
         kind, version = call.kind, call.version
         entry, gone = self.deleter.delete(kind, version, call.namespace, call.name, options)
         if gone and not version.strategy.returns_deleted:
-            return success(call, entry)
+            return deleted(kind, entry)
         return self.reader.answer(call, entry)
 
     async def delete_collection(self, call: Call) -> Response:
@@ -101,27 +102,6 @@ class Rest:
         if write.warnings:
             return with_warnings(response, write.warnings)
         return response
-
-
-def write_of(call: Call) -> Write:
-    """The write that a call asks for."""
-    dry_run = call.query.get("dryRun")
-    if dry_run not in (None, "All"):
-        raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
-    validation = call.query.get("fieldValidation") or "Ignore"
-    if validation not in ("Ignore", "Warn", "Strict"):
-        raise bad_request(
-            f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Warn", "Strict"'
-        )
-    return Write(
-        kind=call.kind,
-        version=call.version,
-        namespace=call.namespace,
-        user=call.user.name,
-        subresource=call.subresource,
-        dry_run=dry_run == "All",
-        field_validation=validation,
-    )
 
 
 def settle_name(call: Call, doc: Doc) -> str:
@@ -157,20 +137,3 @@ def patching(call: Call) -> Change:
         return check_object(call, patched(old, body, content_type, call.kind))
 
     return change
-
-
-def success(call: Call, entry: Entry) -> Response:
-    """A Status that says that an object is gone."""
-    import msgspec
-
-    details = {"name": entry.name, "kind": call.kind.plural, "uid": entry.uid}
-    if call.kind.group:
-        details["group"] = call.kind.group
-    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-    return Response(200, {"content-type": "application/json"}, msgspec.json.encode(body) + b"\n")
-
-
-def with_warnings(response: Response, warnings: list[str]) -> Response:
-    """The same answer with warnings that kubectl shows to people."""
-    texts = ['299 - "' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' for text in warnings]
-    return Response(response.status, {**response.headers, "warning": ", ".join(texts)}, response.body)

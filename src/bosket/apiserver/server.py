@@ -13,11 +13,13 @@ from bosket.apiserver.admission import BuiltinAdmission
 from bosket.apiserver.call import User, parse_call
 from bosket.apiserver.catalogue import register_builtin_kinds
 from bosket.apiserver.deletion import Deleter
+from bosket.apiserver.eviction import Evictor
 from bosket.apiserver.kind import Registry
 from bosket.apiserver.reading import Reader
 from bosket.apiserver.rest import Answer, Rest
 from bosket.apiserver.status import JSON, StatusError, internal_error, no_such_path
 from bosket.apiserver.store import Store
+from bosket.apiserver.subresource import Subresources
 from bosket.apiserver.transport import InProcessTransport
 from bosket.apiserver.write import Writer
 from bosket.kube.transport import Request, Response
@@ -36,7 +38,9 @@ class ApiServer:
         register_builtin_kinds(self.registry, self.store, scheduler_name=default_scheduler_name)
         self.reader = Reader(clock)
         self.writer = Writer(clock, BuiltinAdmission(self.store, self.registry))
-        self.rest = Rest(self.writer, self.reader, Deleter(clock))
+        deleter = Deleter(clock)
+        self.rest = Rest(self.writer, self.reader, deleter)
+        self.subresources = Subresources(self.rest, Evictor(self.store, self.writer, deleter))
 
     def transport(
         self, user: str = "system:admin", groups: tuple[str, ...] = ("system:masters",)
@@ -49,6 +53,8 @@ class ApiServer:
             call = parse_call(request, user, self.registry)
             if call is None:
                 raise no_such_path()
+            if call.subresource:
+                return await self.subresources.handle(call)
             return await self.rest.handle(call)
         except StatusError as error:
             return refusal(error)

@@ -1,0 +1,64 @@
+"""Binding: the scheduler's word that a pod goes to a node. A pod is bound once, by whoever comes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bosket.api.core import Binding
+from bosket.apiserver.answer import created
+from bosket.apiserver.body import decode_body
+from bosket.apiserver.call import Call
+from bosket.apiserver.conditions import set_condition
+from bosket.apiserver.status import bad_request, conflict, invalid, not_supported, required
+from bosket.apiserver.store import Doc
+from bosket.apiserver.write import Writer, write_of
+from bosket.kube.transport import Response
+
+
+async def bind(call: Call, writer: Writer) -> Response:
+    """Answer to POST pods/NAME/binding, and to the older POST bindings."""
+    value = decode_body(call.body, call.headers.get("content-type", ""))
+    try:
+        binding = msgspec.convert(value, Binding)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"the body is not a Binding: {error}") from None
+    name = call.name or binding.metadata.name
+    if binding.metadata.name not in ("", name):
+        raise bad_request(f"name in URL ({name}) does not match name in Binding object ({binding.metadata.name})")
+    errors = []
+    if binding.target.kind not in ("", "Node"):
+        errors.append(not_supported("target.kind", binding.target.kind, ["Node", "<empty>"]))
+    if not binding.target.name:
+        errors.append(required("target.name"))
+    if errors:
+        raise invalid("", "Binding", name, errors)
+
+    def change(pod: Doc) -> Doc:
+        _check(name, binding, pod)
+        metadata, spec, status = pod["metadata"], pod["spec"], pod["status"]
+        spec["nodeName"] = binding.target.name
+        if binding.metadata.annotations:
+            metadata.setdefault("annotations", {}).update(binding.metadata.annotations)
+        if binding.metadata.labels:
+            metadata.setdefault("labels", {}).update(binding.metadata.labels)
+        conditions: list[Any] = status.setdefault("conditions", [])
+        set_condition(conditions, {"type": "PodScheduled", "status": "True"}, writer.now())
+        return pod
+
+    await writer.update(write_of(call, trusted=True), name, change)
+    return created()
+
+
+def _check(name: str, binding: Binding, pod: Doc) -> None:
+    uid, spec = pod["metadata"]["uid"], pod["spec"]
+    if binding.metadata.uid and binding.metadata.uid != uid:
+        detail = f"Precondition failed: UID in precondition: {binding.metadata.uid}, UID in object meta: {uid}"
+        raise conflict("", "pods/binding", name, detail)
+    if "deletionTimestamp" in pod["metadata"]:
+        raise conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise conflict("", "pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")

@@ -1,0 +1,113 @@
+"""The scale subresource: any kind with a number of replicas, seen as that number alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bosket.api.object import LabelSelector
+from bosket.apiserver.answer import JSON_HEADERS
+from bosket.apiserver.body import decode_body, describe
+from bosket.apiserver.call import Call
+from bosket.apiserver.kind import Scale
+from bosket.apiserver.patching import patched
+from bosket.apiserver.status import bad_request, invalid, invalid_value, not_found
+from bosket.apiserver.store import Doc, Entry
+from bosket.apiserver.write import Writer, write_of
+from bosket.kube.selector import InvalidSelector, label_selector
+from bosket.kube.transport import Response
+
+_MISSING = object()
+
+
+async def handle_scale(call: Call, writer: Writer) -> Response:
+    """Answer to GET, PUT and PATCH on …/scale."""
+    scale = call.version.scale
+    assert scale is not None
+    entry = call.kind.shelf.get(call.namespace, call.name)
+    if entry is None:
+        raise not_found(call.kind.group, call.kind.plural, call.name)
+    if call.verb != "get":
+        entry = await writer.update(write_of(call), call.name, _change(call, scale))
+    return Response(200, JSON_HEADERS, msgspec.json.encode(_view(entry, scale)) + b"\n")
+
+
+def _change(call: Call, scale: Scale) -> Any:
+    content_type = call.headers.get("content-type", "")
+    body = decode_body(call.body, content_type)
+
+    def change(doc: Doc) -> Doc:
+        view = _view_of(doc, scale)
+        wanted = body if call.verb == "update" else patched(view, body, content_type, call.kind)
+        if not isinstance(wanted, dict):
+            raise bad_request(f"the body must be a Scale object, not {describe(wanted)}")
+        metadata = wanted.get("metadata") or {}
+        if metadata.get("name") not in (None, "", call.name):
+            raise bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
+            )
+        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        if not isinstance(replicas, int) or isinstance(replicas, bool):
+            raise bad_request(f"spec.replicas must be an integer, not {describe(replicas)}")
+        if replicas < 0:
+            error = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise invalid("autoscaling", "Scale", call.name, [error])
+        if version := metadata.get("resourceVersion"):
+            doc["metadata"]["resourceVersion"] = version
+        *parents, last = scale.spec_replicas.split(".")
+        target = doc
+        for parent in parents:
+            target = target.setdefault(parent, {})
+        target[last] = replicas
+        return doc
+
+    return change
+
+
+def _view(entry: Entry, scale: Scale) -> Doc:
+    return _view_of(entry.decode(), scale)
+
+
+def _view_of(doc: Doc, scale: Scale) -> Doc:
+    metadata = doc["metadata"]
+    shown = {
+        key: metadata[key]
+        for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        if key in metadata
+    }
+    status: dict[str, Any] = {"replicas": _at(doc, scale.status_replicas, 0)}
+    if selector := _selector_text(_at(doc, scale.selector, None)):
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": shown,
+        "spec": {"replicas": _at(doc, scale.spec_replicas, 0)},
+        "status": status,
+    }
+
+
+def _at(doc: Doc, path: str, default: Any) -> Any:
+    if not path:
+        return default
+    value: Any = doc
+    for key in path.split("."):
+        if not isinstance(value, dict) or key not in value:
+            return default
+        value = value[key]
+    return value
+
+
+def _selector_text(selector: Any) -> str:
+    """Custom resources keep it as text, built-in kinds as a LabelSelector, replication controllers as a map."""
+    if isinstance(selector, str):
+        return selector
+    if not isinstance(selector, dict):
+        return ""
+    try:
+        if selector and all(isinstance(value, str) for value in selector.values()):
+            return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
+        return str(label_selector(msgspec.convert(selector, LabelSelector)))
+    except (InvalidSelector, msgspec.ValidationError):
+        return ""
