@@ -1,0 +1,58 @@
+"""The cluster as groupers see it, out of informers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bosket.api.core import ConfigMap, Namespace
+from bosket.api.kai import PodGroup
+from bosket.api.object import ObjectKey
+from bosket.api.scheduling_k8s import PriorityClass
+from bosket.kube.informer import Informer, Informers
+from bosket.podgrouper.kind_default import KindDefaults, parse_kind_defaults
+from bosket.podgrouper.options import Options
+
+
+class ClusterView:
+    """Implements `bosket.podgrouper.workload.Cluster`; watches only what the options ask for."""
+
+    def __init__(self, informers: Informers, options: Options) -> None:
+        self.pod_groups: Informer[PodGroup] = informers.of(PodGroup)
+        self._priority_classes = informers.of(PriorityClass)
+        self._namespaces: Informer[Namespace] | None = None
+        if options.namespace_label_selector:
+            self._namespaces = informers.of(Namespace)
+        self._defaults_key = ObjectKey(
+            options.default_priorities_configmap_namespace, options.default_priorities_configmap_name
+        )
+        self._config_maps: Informer[ConfigMap] | None = None
+        if options.reads_kind_defaults:
+            self._config_maps = informers.of(
+                ConfigMap, namespace=self._defaults_key.namespace, fields=f"metadata.name={self._defaults_key.name}"
+            )
+        self._parsed: tuple[ConfigMap | None, KindDefaults] = (None, KindDefaults())
+
+    @property
+    def informers(self) -> tuple[Informer[Any], ...]:
+        """All that must be in sync before a question is asked."""
+        found = (self.pod_groups, self._priority_classes, self._namespaces, self._config_maps)
+        return tuple(each for each in found if each is not None)
+
+    def priority_class_exists(self, name: str) -> bool:
+        return self._priority_classes.store.get(ObjectKey("", name)) is not None
+
+    def pod_group(self, key: ObjectKey) -> PodGroup | None:
+        return self.pod_groups.store.get(key)
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
+        found = self._namespaces.store.get(ObjectKey("", name)) if self._namespaces is not None else None
+        return found.metadata.labels if found is not None else {}
+
+    def kind_defaults(self) -> KindDefaults:
+        if self._config_maps is None:
+            return self._parsed[1]
+        found = self._config_maps.store.get(self._defaults_key)
+        if found is not self._parsed[0]:
+            self._parsed = (found, parse_kind_defaults(found.data.get("types", "") if found is not None else ""))
+        return self._parsed[1]

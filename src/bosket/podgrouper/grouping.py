@@ -1,0 +1,108 @@
+"""From a pod and its owners to its group: pure, and the same for the service, the tests and the conformance suite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from bosket.api import keys
+from bosket.api.core import Pod
+from bosket.api.kai import PodGroup
+from bosket.podgrouper.options import Options
+from bosket.podgrouper.owner import POD, Owner
+from bosket.podgrouper.table import GrouperTable
+from bosket.podgrouper.workload import Cluster, Grouping, Workload
+
+_TRUE = "true"
+
+
+def is_ours(pod: Pod, cluster: Cluster, options: Options) -> bool:
+    """Whether a pod is one to group, as far as can be said without its owners."""
+    if pod.spec.schedulerName != options.scheduler_name or _opted_out(pod.metadata.annotations):
+        return False
+    if not pod.metadata.ownerReferences and keys.POD_GROUP_ANNOTATION in pod.metadata.annotations:
+        return False  # its user made the group
+    return _has(pod.metadata.labels, options.pod_label_selector) and (
+        not options.namespace_label_selector
+        or _has(cluster.namespace_labels(pod.metadata.namespace), options.namespace_label_selector)
+    )
+
+
+def group(
+    pod: Pod, owners: tuple[Owner, ...], cluster: Cluster, options: Options, table: GrouperTable
+) -> Grouping | None:
+    """The group that a pod belongs to, by its owners (the direct one first); None when an owner wants none of it.
+
+    Raises `GroupingError` when the pod can't be grouped as it is.
+    """
+    if any(_opted_out(owner.annotations) for owner in owners):
+        return None
+    top = owners[-1] if owners else Owner.typed(POD, pod)
+    grouping = table.find(top.gvk)(Workload(pod, owners, top, cluster, options))
+    return _with_node_pool(grouping, pod, options.node_pool_label_key)
+
+
+def pod_changes(pod: Pod, grouping: Grouping) -> dict[str, Any]:
+    """What a pod's metadata lacks to say where it belongs; empty when it says so already.
+
+    A sub-group label that is not right is replaced, and never taken away: the grouper can't tell whether it wrote it.
+    """
+    changes: dict[str, Any] = {}
+    name = grouping.pod_group.metadata.name
+    if pod.metadata.annotations.get(keys.POD_GROUP_ANNOTATION) != name:
+        changes["annotations"] = {keys.POD_GROUP_ANNOTATION: name}
+    if grouping.subgroup and pod.metadata.labels.get(keys.SUBGROUP_LABEL) != grouping.subgroup:
+        changes["labels"] = {keys.SUBGROUP_LABEL: grouping.subgroup}
+    return changes
+
+
+def merge(existing: PodGroup, computed: PodGroup, options: Options) -> PodGroup:
+    """`existing` as it should be. What its user or the scheduler decided stays: queue, node pool, back-off, labels.
+
+    So a queue label that is changed on a running workload does nothing; to move it, one edits the group's `spec.queue`.
+    """
+    replace = msgspec.structs.replace
+    kept, new = existing.spec, computed.spec
+    labels = existing.metadata.labels | computed.metadata.labels
+    for key in (options.queue_label_key, options.node_pool_label_key):
+        if key in existing.metadata.labels:
+            labels[key] = existing.metadata.labels[key]
+    if options.node_pool_label_key not in existing.metadata.labels:
+        labels.pop(options.node_pool_label_key, None)
+    topology = new.topologyConstraint
+    return replace(
+        existing,
+        metadata=replace(
+            existing.metadata,
+            labels=labels,
+            annotations=existing.metadata.annotations | computed.metadata.annotations,
+            ownerReferences=computed.metadata.ownerReferences,
+        ),
+        spec=replace(
+            new,
+            queue=kept.queue,
+            markUnschedulable=kept.markUnschedulable,
+            schedulingBackoff=kept.schedulingBackoff,
+            topologyConstraint=topology if topology and topology.topology else kept.topologyConstraint,
+        ),
+    )
+
+
+def _with_node_pool(grouping: Grouping, pod: Pod, key: str) -> Grouping:
+    node_pool = pod.metadata.labels.get(key)
+    metadata = grouping.pod_group.metadata
+    if node_pool is None or key in metadata.labels:
+        return grouping
+    replace = msgspec.structs.replace
+    labelled = replace(grouping.pod_group, metadata=replace(metadata, labels=metadata.labels | {key: node_pool}))
+    return Grouping(labelled, grouping.subgroup)
+
+
+def _opted_out(annotations: Mapping[str, str]) -> bool:
+    return annotations.get(keys.SKIP_PODGROUPER_ANNOTATION) == _TRUE
+
+
+def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in wanted.items())

@@ -1,0 +1,131 @@
+"""Who a pod belongs to: the chain of owners from the direct one up to the top.
+
+The walk is the only part of grouping that has to wait for reads; it does so through `OwnerReader`. Everything after it
+works on plain `Owner`s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from bosket.api.core import Pod
+from bosket.api.object import KubeObject, ObjectMeta, OwnerReference
+from bosket.kube.errors import Forbidden
+
+#: Longer chains than this are taken for a circle.
+_LONGEST_CHAIN: Final = 32
+
+
+class GroupingError(Exception):
+    """A pod can't be grouped as it is; the message says which object, field and value stand in the way."""
+
+
+class GroupVersionKind(NamedTuple):
+    """A kind in one version of its API group; the version `*` stands for all of them."""
+
+    group: str
+    version: str
+    kind: str
+
+    @classmethod
+    def of(cls, api_version: str, kind: str) -> GroupVersionKind:
+        group, _, version = api_version.rpartition("/")
+        return cls(group, version, kind)
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.api_version}/{self.kind}"
+
+
+POD: Final = GroupVersionKind("", "v1", "Pod")
+
+
+@dataclass(frozen=True)
+class Owner:
+    """An object above a pod (or the pod itself, where nothing is above it)."""
+
+    gvk: GroupVersionKind
+    metadata: ObjectMeta
+    source: KubeObject | Mapping[str, Any]
+
+    @classmethod
+    def typed(cls, gvk: GroupVersionKind, source: KubeObject) -> Owner:
+        return cls(gvk, source.metadata, source)
+
+    @classmethod
+    def untyped(cls, gvk: GroupVersionKind, source: Mapping[str, Any]) -> Owner:
+        return cls(gvk, msgspec.convert(source.get("metadata", {}), ObjectMeta), source)
+
+    @cached_property
+    def content(self) -> Mapping[str, Any]:
+        """The whole object as it is on the wire, for groupers that look into its spec."""
+        if isinstance(self.source, KubeObject):
+            content: dict[str, Any] = msgspec.to_builtins(self.source)
+            return content
+        return self.source
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.metadata.labels
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        return self.metadata.annotations
+
+    @property
+    def reference(self) -> OwnerReference:
+        """How an object says that it belongs to this one, without claiming to be controlled by it."""
+        return OwnerReference(
+            apiVersion=self.gvk.api_version, kind=self.gvk.kind, name=self.name, uid=self.metadata.uid
+        )
+
+    def __str__(self) -> str:
+        namespace = self.metadata.namespace
+        return f"{self.gvk.kind} {namespace}/{self.name}" if namespace else f"{self.gvk.kind} {self.name}"
+
+
+class OwnerReader(Protocol):
+    """Finds owners. Raises `bosket.kube.errors.ApiError` (`NotFound`, `Forbidden`…) as the API server does."""
+
+    async def read(self, reference: OwnerReference, namespace: str) -> Owner: ...
+
+
+async def owner_chain(pod: Pod, reader: OwnerReader) -> tuple[Owner, ...]:
+    """The owners of a pod, the direct one first; empty when the pod stands alone, or may not know whose it is.
+
+    The first owner reference is followed. Where reading is forbidden, the chain ends with the last owner that could be
+    read: an administrator who hides a kind takes it out of grouping.
+    """
+    chain: list[Owner] = []
+    references = pod.metadata.ownerReferences[:1]
+    while references:
+        (reference,) = references
+        try:
+            owner = await reader.read(reference, pod.metadata.namespace)
+        except Forbidden:
+            break
+        if owner.metadata.uid != reference.uid:
+            raise GroupingError(
+                f"{owner} is not the owner of pod {pod.key} any more: "
+                f"it has uid {owner.metadata.uid}, the owner reference says {reference.uid}"
+            )
+        chain.append(owner)
+        references = owner.metadata.ownerReferences
+        if len(references) > 1:
+            names = ", ".join(f"{each.kind} {each.name}" for each in references)
+            raise GroupingError(f"{owner} has {len(references)} owners ({names}); one at most can be followed")
+        if len(chain) > _LONGEST_CHAIN:
+            raise GroupingError(f"pod {pod.key} has more than {_LONGEST_CHAIN} owners above it; do they form a circle?")
+    return tuple(chain)

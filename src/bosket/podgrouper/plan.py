@@ -1,0 +1,52 @@
+"""What to do about one pod: read its owners, group it, compare with what is there. Writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bosket.api.core import Pod
+from bosket.api.kai import PodGroup
+from bosket.kube.errors import ApiError
+from bosket.podgrouper.grouping import group, is_ours, merge, pod_changes
+from bosket.podgrouper.options import Options
+from bosket.podgrouper.owner import GroupingError, OwnerReader, owner_chain
+from bosket.podgrouper.table import GrouperTable
+from bosket.podgrouper.workload import Cluster, Grouping
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a pod's group should look, how it looks (None: there is none), and what the pod's metadata lacks."""
+
+    pod_group: PodGroup
+    existing: PodGroup | None
+    pod_changes: dict[str, Any]
+
+
+async def find_grouping(
+    pod: Pod, reader: OwnerReader, cluster: Cluster, options: Options, table: GrouperTable
+) -> Grouping | None:
+    """Where a pod belongs; None when it is none of ours.
+
+    Raises `GroupingError`, or what `reader` raises, except for a pod on its way out: its owners may be gone before it.
+    """
+    if not is_ours(pod, cluster, options):
+        return None
+    try:
+        owners = await owner_chain(pod, reader)
+    except (GroupingError, ApiError):
+        if pod.metadata.deletionTimestamp is not None:
+            return None
+        raise
+    return group(pod, owners, cluster, options, table)
+
+
+def compare(pod: Pod, grouping: Grouping, existing: PodGroup | None, options: Options) -> Plan:
+    """What `grouping` asks for beside what is there."""
+    computed = grouping.pod_group
+    return Plan(
+        pod_group=merge(existing, computed, options) if existing is not None else computed,
+        existing=existing,
+        pod_changes=pod_changes(pod, grouping),
+    )

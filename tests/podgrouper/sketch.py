@@ -1,0 +1,117 @@
+"""Pods, owners and a cluster in a few words, for tests of grouping that need no API server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bosket.api import keys
+from bosket.api.core import Pod, PodSpec
+from bosket.api.kai import PodGroup
+from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference, Status
+from bosket.kube.errors import ApiError, NotFound
+from bosket.podgrouper.grouping import group
+from bosket.podgrouper.kind_default import KindDefaults
+from bosket.podgrouper.options import Options
+from bosket.podgrouper.owner import GroupVersionKind, Owner
+from bosket.podgrouper.table import GrouperTable
+from bosket.podgrouper.workload import Grouping
+
+NAMESPACE = "team-a"
+
+
+def owner(
+    kind: str,
+    name: str,
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    owned_by: Owner | None = None,
+    spec: Mapping[str, Any] | None = None,
+) -> Owner:
+    """`kind` as in the table of groupers: `batch/v1/Job`."""
+    api_version, _, bare = kind.rpartition("/")
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": NAMESPACE,
+        "uid": f"uid-{name}",
+        "labels": dict(labels or {}),
+        "annotations": dict(annotations or {}),
+    }
+    if owned_by is not None:
+        reference = owned_by.reference
+        metadata["ownerReferences"] = [{key: getattr(reference, key) for key in ("apiVersion", "kind", "name", "uid")}]
+    return Owner.untyped(GroupVersionKind.of(api_version, bare), {"metadata": metadata, "spec": dict(spec or {})})
+
+
+def pod(
+    name: str,
+    owned_by: Owner | None = None,
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    priority_class: str = "",
+    scheduler: str = keys.SCHEDULER_NAME,
+    deleting: bool = False,
+) -> Pod:
+    return Pod(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=NAMESPACE,
+            uid=f"uid-{name}",
+            labels=dict(labels or {}),
+            annotations=dict(annotations or {}),
+            ownerReferences=(owned_by.reference,) if owned_by is not None else (),
+            deletionTimestamp="2025-01-01T00:00:00Z" if deleting else None,
+        ),
+        spec=PodSpec(schedulerName=scheduler, priorityClassName=priority_class),
+    )
+
+
+@dataclass
+class SketchedCluster:
+    """A `Cluster` and an `OwnerReader` made of what a test puts in."""
+
+    owners: tuple[Owner, ...] = ()
+    priority_classes: frozenset[str] = frozenset(keys.PRIORITY_CLASSES)
+    pod_groups: dict[ObjectKey, PodGroup] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    defaults: KindDefaults = field(default_factory=KindDefaults)
+    #: raised instead of an answer, by kind
+    refusals: Mapping[str, ApiError] = field(default_factory=dict)
+
+    def priority_class_exists(self, name: str) -> bool:
+        return name in self.priority_classes
+
+    def pod_group(self, key: ObjectKey) -> PodGroup | None:
+        return self.pod_groups.get(key)
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
+        return self.labels
+
+    def kind_defaults(self) -> KindDefaults:
+        return self.defaults
+
+    async def read(self, reference: OwnerReference, namespace: str) -> Owner:
+        if reference.kind in self.refusals:
+            raise self.refusals[reference.kind]
+        for each in self.owners:
+            if (each.gvk.kind, each.name) == (reference.kind, reference.name):
+                return each
+        raise NotFound(Status(code=404, reason="NotFound", message=f"{reference.kind} {reference.name} not found"))
+
+
+def grouping_of(
+    a_pod: Pod, *owners: Owner, cluster: SketchedCluster | None = None, options: Options | None = None
+) -> Grouping:
+    """The grouping of a pod below `owners`, the direct one first."""
+    found = group(a_pod, owners, cluster or SketchedCluster(), options or Options(), GrouperTable())
+    assert found is not None
+    return found
+
+
+def group_of(
+    a_pod: Pod, *owners: Owner, cluster: SketchedCluster | None = None, options: Options | None = None
+) -> PodGroup:
+    return grouping_of(a_pod, *owners, cluster=cluster, options=options).pod_group
