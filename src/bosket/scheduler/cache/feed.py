@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.kube.informer import Change, Informer, Informers
+from bosket.kube.informer import Change, Informers
 from bosket.scheduler.snapshot.state import ClusterState
 
 T = TypeVar("T", bound=KubeObject)
@@ -24,8 +24,7 @@ class Feed:
 
     def __init__(self, informers: Informers, state: ClusterState) -> None:
         self._state = state
-        self._informers: list[Informer[Pod] | Informer[Node] | Informer[Queue] | Informer[PodGroup]
-                              | Informer[BindRequest] | Informer[PriorityClass]] = []  # fmt: skip
+        self._syncs: list[Callable[[], Awaitable[None]]] = []
         self.changed = asyncio.Event()
         self._follow(informers, Node, state.put_node, lambda key: state.drop_node(key.name))
         self._follow(
@@ -37,8 +36,8 @@ class Feed:
         self._follow(informers, Pod, state.put_pod, state.drop_pod)
 
     async def wait_synced(self) -> None:
-        for informer in self._informers:
-            await informer.wait_synced()
+        for wait in self._syncs:
+            await wait()
 
     def _follow(
         self, informers: Informers, kind: type[T], put: Callable[[T], None], drop: Callable[[ObjectKey], None]
@@ -52,4 +51,4 @@ class Feed:
 
         informer = informers.of(kind)
         informer.subscribe(handle)
-        self._informers.append(informer)  # type: ignore[arg-type]
+        self._syncs.append(informer.wait_synced)
