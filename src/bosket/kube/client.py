@@ -8,7 +8,7 @@ never changed in place: `modify` writes the difference between two of them, so t
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -58,7 +58,8 @@ class Client:
     ) -> None:
         self._transport = transport
         self._retry = retry or RetryPolicy()
-        self._clock = clock or LoopSleeper()
+        #: What waits between attempts; reflectors wait on it too.
+        self.clock: Sleeper = clock or LoopSleeper()
         self._headers = {"Accept": "application/json", "User-Agent": user_agent}
         # Made once: headers are most of what a request is made of.
         self._headers_by_type = {
@@ -121,7 +122,7 @@ class Client:
         labels: str | None = None,
         fields: str | None = None,
         timeout_seconds: int | None = None,
-    ) -> AsyncIterator[watch.WatchEvent[T]]:
+    ) -> AsyncGenerator[watch.WatchEvent[T], None]:
         """The events of one connection, until the server ends it. Raises `Gone` when the version is too old.
 
         Bookmarks are among them. Close the iterator (`contextlib.aclosing`) to hang up early.
@@ -264,13 +265,19 @@ class Client:
         body = _delete_options(grace_seconds)
         check_verdict(await self._send("DELETE", path, query=_selection(labels, fields), body=body))
 
-    async def bind(self, pod: Pod, node: str) -> None:
-        """Assigns the pod to a node; raises `Conflict` if it has one, or is not the same pod any more."""
+    async def bind(self, pod: Pod, node: str, *, annotations: Mapping[str, str] | None = None) -> None:
+        """Assigns the pod to a node; raises `Conflict` if it has one, or is not the same pod any more.
+
+        The server adds `annotations` to the pod in the same write.
+        """
         meta = pod.metadata
+        about: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
+        if annotations:
+            about["annotations"] = dict(annotations)
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "metadata": about,
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         path = _path(codec_of(Pod), meta.namespace, meta.name, "binding")
@@ -337,7 +344,7 @@ class Client:
                 delay = self._retry.delay_after_answer(response, attempt, idempotent=idempotent)
                 if delay is None:
                     raise error_from_answer(response.status, response.body)
-            await self._clock.sleep(delay)
+            await self.clock.sleep(delay)
             attempt += 1
 
 

@@ -1,0 +1,154 @@
+"""Keeps a sink true to what the server has: list, then watch, for ever.
+
+The reflector alone owns resourceVersions, bookmarks, 410 and back-off. Its sink (an informer) gets whole lists and
+single events. Whatever the server or the network does, it is asked again, but never in a tight loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from contextlib import aclosing
+from typing import Generic, Protocol, TypeVar
+
+from prometheus_client import Counter
+
+from bosket.kube.client import Client, Page
+from bosket.kube.codec import Kind, codec_of
+from bosket.kube.errors import ApiError, BadRequest, Gone, Invalid, KubeError, UnexpectedBody
+from bosket.kube.watch import BOOKMARK, WatchEvent
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+#: Registered nowhere: whoever exports metrics registers it.
+RELISTS = Counter("bosket_reflector_lists", "Lists that a reflector asked for", ["kind"], registry=None)
+
+#: A watch that ends sooner than this is suspicious: the second in a row waits.
+SHORTEST_WATCH_SECONDS = 1.0
+_BASE_SECONDS = 0.5
+_LIMIT_SECONDS = 30.0
+
+
+class Sink(Protocol[T]):
+    """Who gets what the reflector learns. Must not raise."""
+
+    def begin_listing(self) -> None: ...
+
+    def listed(self, page: Page[T]) -> None: ...
+
+    def happened(self, event: WatchEvent[T]) -> None:
+        """An event; of a malformed object (`event.object` None) too, so that at least its deletion is noticed."""
+        ...
+
+
+class Reflector(Generic[T]):
+    """Lists and watches one kind, in one namespace or in all, with one pair of selectors."""
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind[T],
+        sink: Sink[T],
+        *,
+        namespace: str | None = None,
+        labels: str | None = None,
+        fields: str | None = None,
+    ) -> None:
+        self._client = client
+        self._kind = kind
+        self._name = codec_of(kind).resource.kind
+        self._sink = sink
+        self._namespace = namespace
+        self._labels = labels
+        self._fields = fields
+        #: Where the watch goes on; None: list first.
+        self._version: str | None = None
+        #: Failures since the watch last made progress.
+        self._failures = 0
+        self._short_watches = 0
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                if self._version is None:
+                    await self._list()
+                await self._watch()
+            except KubeError as error:
+                await self._recover(error)
+            except Exception:
+                # Nothing that happens here may leave the services blind.
+                log.exception("reflecting %s failed; starting over", self._name)
+                self._version = None
+                await self._back_off()
+
+    async def _list(self) -> None:
+        RELISTS.labels(self._name).inc()
+        self._sink.begin_listing()
+        page = await self._client.list(self._kind, self._namespace, labels=self._labels, fields=self._fields)
+        self._sink.listed(page)
+        self._version = page.resource_version
+
+    async def _watch(self) -> None:
+        """One connection, to its clean end."""
+        assert self._version is not None
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        events = self._client.watch(
+            self._kind,
+            self._namespace,
+            resource_version=self._version,
+            labels=self._labels,
+            fields=self._fields,
+            # Spread, so that the watches of a service don't all come back in one moment.
+            timeout_seconds=random.randint(300, 600),  # noqa: S311 - not a secret
+        )
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    self._take(event)
+        finally:
+            lasted = loop.time() - started
+            if lasted >= SHORTEST_WATCH_SECONDS:
+                self._failures = 0
+        self._short_watches = self._short_watches + 1 if lasted < SHORTEST_WATCH_SECONDS else 0
+        if self._short_watches > 1:
+            await self._client.clock.sleep(SHORTEST_WATCH_SECONDS * random.uniform(1.0, 1.5))  # noqa: S311 - as above
+
+    def _take(self, event: WatchEvent[T]) -> None:
+        if event.resource_version:
+            self._version = event.resource_version
+        self._failures = 0
+        if event.type == BOOKMARK or event.key.name:
+            self._sink.happened(event)
+
+    async def _recover(self, error: KubeError) -> None:
+        if isinstance(error, Gone):
+            log.info("watch of %s: the version is too old, listing again", self._name)
+            self._version = None
+            # Once that is the normal course of things. Again without a single event in between, it is not.
+            if self._failures == 0:
+                self._failures = 1
+                return
+        elif _needs_list(error):
+            self._version = None
+        log.warning("watch of %s: %s", self._name, error)
+        await self._back_off()
+
+    async def _back_off(self) -> None:
+        """Waits between half of and the whole delay, which doubles: jitter, but never no pause at all."""
+        delay = min(_LIMIT_SECONDS, _BASE_SECONDS * 2.0 ** min(self._failures, 16))
+        self._failures += 1
+        await self._client.clock.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - as above
+
+
+def _needs_list(error: KubeError) -> bool:
+    """Whether going on from the same version would fail the same way again."""
+    if not isinstance(error, ApiError):
+        return False
+    if any(cause.reason == "ResourceVersionTooLarge" for cause in error.details.causes):
+        return True
+    return isinstance(error, BadRequest | Invalid | UnexpectedBody)

@@ -1,0 +1,295 @@
+"""What an informer knows: objects by key, indexes over them, and own writes that the watch has not shown yet.
+
+The informer feeds it (`begin_listing`, `replace`, `observe`), controllers read it, and whoever wrote an object may lay
+the answer over what was observed (`put`, `discard`), so that the next decision already counts with it. Watches deliver
+changes in the order of their resourceVersions; an own write of version N therefore rules until the watch has reached N,
+and from then on the observed state does, whatever it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from prometheus_client import Counter
+
+from bosket.api.object import ObjectKey
+from bosket.kube.codec import identify
+
+T = TypeVar("T")
+IndexFunction = Callable[[T], Iterable[str]]
+
+log = logging.getLogger(__name__)
+
+#: Registered nowhere: whoever exports metrics registers it.
+HANDLER_ERRORS = Counter(
+    "bosket_informer_handler_errors",
+    "Handlers, index functions and transformations that raised",
+    ["kind"],
+    registry=None,
+)
+
+
+class Change(NamedTuple, Generic[T]):
+    """What became of an object. `old` None: it is new; `new` None: it is gone."""
+
+    old: T | None
+    new: T | None
+
+
+Handler = Callable[[Change[T]], None]
+
+
+@dataclass(slots=True)
+class _OwnWrite(Generic[T]):
+    """A write of our own that lies over the observed state."""
+
+    #: What the watch has shown of the object meanwhile; it comes to light when the write has been observed.
+    observed: T | None
+    #: The version the watch must reach. For a deletion, whose version nobody told us: that of the object it removed.
+    version: int
+    is_deletion: bool
+    #: The listing during which it was laid; a later list is sure to have seen it.
+    listing: int
+
+
+class Store(Generic[T]):
+    """Objects of one kind. Reading is free of charge and always consistent: changes happen between awaits."""
+
+    def __init__(
+        self,
+        name: str,
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
+        transform: Callable[[T], T] | None = None,
+    ) -> None:
+        """`name`: the kind, for logs and metrics; `transform`: what is kept of an object."""
+        self._name = name
+        self._transform = transform
+        self._objects: dict[ObjectKey, T] = {}
+        self._functions: dict[str, IndexFunction[T]] = {}
+        self._indexes: dict[str, dict[str, dict[ObjectKey, T]]] = {}
+        self._own: dict[ObjectKey, _OwnWrite[T]] = {}
+        self._handlers: list[Handler[T]] = []
+        self._version = 0
+        self._listing = 0
+        for index, function in (indexes or {}).items():
+            self.add_index(index, function)
+
+    # --- reading
+
+    def get(self, key: ObjectKey) -> T | None:
+        return self._objects.get(key)
+
+    def values(self) -> list[T]:
+        return list(self._objects.values())
+
+    def by_index(self, index: str, value: str) -> list[T]:
+        """The objects for which the index function gave this value, in no particular order."""
+        return list(self._indexes[index].get(value, {}).values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.values())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._objects
+
+    # --- indexes and handlers
+
+    def add_index(self, index: str, function: IndexFunction[T]) -> None:
+        """Adds an index over all present and future objects; the same one again is no fault."""
+        known = self._functions.get(index)
+        if known is function:
+            return
+        if known is not None:
+            raise ValueError(f"index {index!r} of {self._name} exists already, with another function")
+        self._functions[index] = function
+        entries = self._indexes[index] = {}
+        for key, obj in self._objects.items():
+            self._add_to_index(entries, function, key, obj)
+
+    def subscribe(self, handler: Handler[T]) -> None:
+        """Calls `handler` for every object there is and for every change to come."""
+        self._handlers.append(handler)
+        for obj in self.values():
+            self._call(handler, Change(None, obj))
+
+    # --- own writes
+
+    def put(self, obj: T) -> None:
+        """Lays an object that a write of our own gave back over the observed state, unless that is as new already."""
+        identity = identify(obj)
+        version = _as_int(identity.resource_version)
+        present = self._objects.get(identity.key)
+        if version is None or version <= self._version or version <= (_version_of(present) or 0):
+            return
+        self._lay_over(identity.key, _OwnWrite(present, version, False, self._listing))
+        self._notify(self._set(identity.key, self._kept(obj)))
+
+    def discard(self, key: ObjectKey, uid: str | None = None) -> None:
+        """Hides an object that we had deleted, until the watch shows anything newer of it.
+
+        With its `uid`, an object that somebody made under the same name meanwhile stays in sight.
+        """
+        present = self._objects.get(key)
+        if present is None or (uid is not None and _uid_of(present) != uid):
+            return
+        self._lay_over(key, _OwnWrite(present, _version_of(present) or 0, True, self._listing))
+        self._notify(self._set(key, None))
+
+    def _lay_over(self, key: ObjectKey, write: _OwnWrite[T]) -> None:
+        earlier = self._own.get(key)
+        if earlier is not None:
+            write.observed = earlier.observed
+        self._own[key] = write
+
+    # --- what the informer feeds
+
+    def begin_listing(self) -> None:
+        """Says that a list is about to be asked for; own writes laid from now on may be newer than it."""
+        self._listing += 1
+
+    def replace(self, objects: Iterable[T], resource_version: str, keep: Iterable[ObjectKey] = ()) -> None:
+        """Takes a whole list for the truth; objects that are not in it go, except those under the keys `keep`."""
+        listed = {identify(obj).key: self._kept(obj) for obj in objects}
+        for key in keep:
+            if key in self._objects:
+                listed.setdefault(key, self._objects[key])
+        self._version = _as_int(resource_version) or 0
+        for key, write in list(self._own.items()):
+            if not self._survives_list(write, listed.get(key)):
+                del self._own[key]
+                continue
+            write.observed = listed.pop(key, None)
+            if key in self._objects:
+                listed[key] = self._objects[key]
+        gone = [key for key in self._objects if key not in listed]
+        changes = [self._set(key, None) for key in gone]
+        changes += [self._set(key, obj) for key, obj in listed.items()]
+        # Handlers run when all is in place, so that none sees half of a list.
+        for change in changes:
+            self._notify(change)
+
+    def _survives_list(self, write: _OwnWrite[T], listed: T | None) -> bool:
+        """Whether an own write is newer than the list: only one made while the list was under way can be."""
+        if write.listing != self._listing:
+            return False
+        if write.is_deletion:
+            return _version_of(listed) == write.version
+        return write.version > self._version
+
+    def observe(self, key: ObjectKey, obj: T | None, resource_version: str) -> None:
+        """Takes one event of the watch: the object as it is now, or None when it is gone."""
+        version = _as_int(resource_version)
+        obj = None if obj is None else self._kept(obj)
+        write = self._own.get(key)
+        if write is None:
+            self._notify(self._set(key, obj))
+        else:
+            write.observed = obj
+            if write.is_deletion and (version is None or version > write.version):
+                del self._own[key]
+                self._notify(self._set(key, obj))
+        self.reached(resource_version)
+
+    def reached(self, resource_version: str) -> None:
+        """Says how far the watch has come; own writes up to there are no longer news."""
+        version = _as_int(resource_version)
+        if version is None:
+            return
+        self._version = max(self._version, version)
+        for key, write in list(self._own.items()):
+            if not write.is_deletion and write.version <= version:
+                del self._own[key]
+                self._notify(self._set(key, write.observed))
+
+    # --- keeping it
+
+    def _kept(self, obj: T) -> T:
+        if self._transform is None:
+            return obj
+        try:
+            return self._transform(obj)
+        except Exception:
+            log.exception("the transformation of %s %s failed; it stays whole", self._name, identify(obj).key)
+            HANDLER_ERRORS.labels(self._name).inc()
+            return obj
+
+    def _set(self, key: ObjectKey, obj: T | None) -> Change[T]:
+        old = self._objects.get(key)
+        if old is obj:
+            return Change(None, None)
+        if obj is None:
+            del self._objects[key]
+        else:
+            # The object that is there stays if it is the same version: one identity, one notification.
+            if old is not None and _same_version(old, obj):
+                return Change(None, None)
+            self._objects[key] = obj
+        for index, function in self._functions.items():
+            entries = self._indexes[index]
+            if old is not None:
+                self._remove_from_index(entries, function, key, old)
+            if obj is not None:
+                self._add_to_index(entries, function, key, obj)
+        return Change(old, obj)
+
+    def _add_to_index(
+        self, entries: dict[str, dict[ObjectKey, T]], function: IndexFunction[T], key: ObjectKey, obj: T
+    ) -> None:
+        for value in self._index_values(function, key, obj):
+            entries.setdefault(value, {})[key] = obj
+
+    def _remove_from_index(
+        self, entries: dict[str, dict[ObjectKey, T]], function: IndexFunction[T], key: ObjectKey, obj: T
+    ) -> None:
+        for value in self._index_values(function, key, obj):
+            bucket = entries.get(value)
+            if bucket is not None:
+                bucket.pop(key, None)
+                if not bucket:
+                    del entries[value]
+
+    def _index_values(self, function: IndexFunction[T], key: ObjectKey, obj: T) -> list[str]:
+        try:
+            return list(function(obj))
+        except Exception:
+            log.exception("an index function failed for %s %s", self._name, key)
+            HANDLER_ERRORS.labels(self._name).inc()
+            return []
+
+    def _notify(self, change: Change[T]) -> None:
+        if change.old is None and change.new is None:
+            return
+        for handler in tuple(self._handlers):
+            self._call(handler, change)
+
+    def _call(self, handler: Handler[T], change: Change[T]) -> None:
+        try:
+            handler(change)
+        except Exception:
+            key = identify(change.new if change.new is not None else change.old).key
+            log.exception("a handler failed for %s %s", self._name, key)
+            HANDLER_ERRORS.labels(self._name).inc()
+
+
+def _as_int(version: str) -> int | None:
+    return int(version) if version.isdecimal() else None
+
+
+def _version_of(obj: Any) -> int | None:
+    return None if obj is None else _as_int(identify(obj).resource_version)
+
+
+def _uid_of(obj: Any) -> str:
+    return str((obj.get("metadata") or {}).get("uid", "")) if isinstance(obj, dict) else str(obj.metadata.uid)
+
+
+def _same_version(old: Any, new: Any) -> bool:
+    # The uid too: a server that lost its data counts its versions from the beginning again.
+    version = identify(new).resource_version
+    return bool(version) and identify(old).resource_version == version and _uid_of(old) == _uid_of(new)
