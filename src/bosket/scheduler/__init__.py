@@ -4,6 +4,7 @@
 """
 
 from bosket.scheduler.decide import decide
-from bosket.scheduler.loop import Scheduler, SchedulerOptions, service
+from bosket.scheduler.loop import Scheduler, service
+from bosket.scheduler.options import Options
 
-__all__ = ["Scheduler", "SchedulerOptions", "decide", "service"]
+__all__ = ["Options", "Scheduler", "decide", "service"]

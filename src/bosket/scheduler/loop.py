@@ -9,32 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, field
 
 from prometheus_client import Counter, Gauge
 
-from bosket.api.keys import SCHEDULER_NAME
 from bosket.runtime.service import Environment
 from bosket.scheduler.cache.apply import Applier
 from bosket.scheduler.cache.feed import Feed
 from bosket.scheduler.decide import decide, make_plugins
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.options import Options
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerOptions:
-    """How the live scheduler runs."""
-
-    scheduler_name: str = SCHEDULER_NAME
-    configuration: Configuration = field(default_factory=Configuration)
-    #: a cycle is tried at least this often, because some things change with time alone
-    schedule_period_seconds: float = 1.0
-    #: cycles are at least this far apart
-    least_pause_seconds: float = 0.02
 
 
 class Scheduler:
@@ -42,10 +28,12 @@ class Scheduler:
 
     name = "scheduler"
 
-    def __init__(self, env: Environment, options: SchedulerOptions) -> None:
+    def __init__(self, env: Environment, options: Options) -> None:
         make_plugins(options.configuration)  # what is wrong with the configuration is said before anything starts
         self._env, self._options = env, options
-        self._state = ClusterState(StateOptions(options.scheduler_name), report=_log.warning)
+        self._state = ClusterState(
+            StateOptions(options.scheduler_name, options.stuck_in_releasing_seconds), report=_log.warning
+        )
         self._feed = Feed(env.informers, self._state)
         self._applier = Applier(env, self._state, self._feed.changed.set)
         self._decided: Snapshot | None = None
@@ -85,6 +73,6 @@ class Scheduler:
             pass  # time itself is a change
 
 
-def service(env: Environment, options: SchedulerOptions | None = None) -> Scheduler:
+def service(env: Environment, options: Options | None = None) -> Scheduler:
     """The scheduler, ready to run in this environment."""
-    return Scheduler(env, options or SchedulerOptions())
+    return Scheduler(env, options or Options())
