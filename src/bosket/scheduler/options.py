@@ -1,0 +1,22 @@
+"""How the live scheduler runs. Names and defaults are those of KAI's flags where KAI has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bosket.api.keys import SCHEDULER_NAME
+from bosket.scheduler.framework.configuration import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which pods are ours, what is decided on them, and how often."""
+
+    scheduler_name: str = SCHEDULER_NAME
+    configuration: Configuration = field(default_factory=Configuration)
+    #: a cycle is tried at least this often, because some things change with time alone
+    schedule_period_seconds: float = 1.0
+    #: cycles are at least this far apart
+    least_pause_seconds: float = 0.02
+    #: after this long past its deadline, a pod that is being deleted promises its resources to nobody
+    stuck_in_releasing_seconds: float = 120.0
