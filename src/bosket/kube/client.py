@@ -141,8 +141,10 @@ class Client:
         try:
             if stream.status != 200:
                 raise error_from_answer(stream.status, await stream.read_all())
-            async for event in watch.events(codec, stream):
-                yield event
+            lines = watch.Lines()
+            async for chunk in stream:
+                for line in lines.feed(chunk):
+                    yield watch.decode_event(codec, line)
         finally:
             await stream.aclose()
 

@@ -157,12 +157,17 @@ class _HttpStream:
         self._request = request
         self._answer = answer
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
         try:
-            async for chunk in self._answer.content.iter_any():
-                yield chunk
+            chunk = await self._answer.content.readany()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _transport_error(self._request, error) from error
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
 
     async def read_all(self) -> bytes:
         try:

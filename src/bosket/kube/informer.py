@@ -147,6 +147,11 @@ class Informers:
         finally:
             self._running = None
 
+    @property
+    def synced(self) -> bool:
+        """Whether every informer asked for so far has its first list."""
+        return all(informer.synced for informer in self._informers.values())
+
     async def wait_synced(self) -> None:
         """Until every informer asked for so far has its first list."""
         for informer in list(self._informers.values()):

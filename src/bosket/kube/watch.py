@@ -6,7 +6,6 @@ reflector's business.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -14,7 +13,6 @@ import msgspec
 from bosket.api.object import ObjectKey, Status
 from bosket.kube.codec import Codec, identify, identify_raw
 from bosket.kube.errors import UnexpectedBody, error_from_answer, quote_beginning
-from bosket.kube.transport import Stream
 
 T = TypeVar("T")
 
@@ -41,40 +39,34 @@ class _Envelope(msgspec.Struct, gc=False):
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 
-async def lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a stream of chunks. Each byte is copied once, however the chunks are cut."""
-    unfinished: list[bytes] = []
-    async for chunk in stream:
+class Lines:
+    """Cuts chunks of any size into lines. Each byte is copied once, however the chunks are cut."""
+
+    def __init__(self) -> None:
+        self._unfinished: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that this chunk completes. What never gets its newline was cut off, and is never given out."""
         first, *rest = chunk.split(b"\n")
-        unfinished.append(first)
-        if rest:
-            line = b"".join(unfinished)
-            if line:
-                yield line
-            unfinished = [rest.pop()]
-            for line in rest:
-                if line:
-                    yield line
-    # What follows the last newline was cut off by a hang-up; the next connection will say it again.
+        self._unfinished.append(first)
+        if not rest:
+            return []
+        lines = [b"".join(self._unfinished), *rest]
+        self._unfinished = [lines.pop()]
+        return [line for line in lines if line]
 
 
-async def events(codec: Codec[T], stream: Stream) -> AsyncIterator[WatchEvent[T]]:
-    """The events of an open watch. An ERROR event raises the `ApiError` in it: 410 is `Gone`."""
-    async for line in lines(aiter(stream)):
-        try:
-            envelope = _ENVELOPE.decode(line)
-        except msgspec.MsgspecError:
-            raise _not_an_event(stream, line) from None
-        if envelope.type == BOOKMARK:
-            identity = identify_raw(envelope.object)
-            yield WatchEvent(BOOKMARK, None, identity.key, identity.resource_version)
-        elif envelope.type == "ERROR":
-            raise error_from_answer(500, bytes(envelope.object))
-        else:
-            yield _decoded(codec, envelope)
-
-
-def _decoded(codec: Codec[T], envelope: _Envelope) -> WatchEvent[T]:
+def decode_event(codec: Codec[T], line: bytes) -> WatchEvent[T]:
+    """The event in a line. An ERROR event raises the `ApiError` in it: 410 is `Gone`."""
+    try:
+        envelope = _ENVELOPE.decode(line)
+    except msgspec.MsgspecError:
+        raise _not_an_event(line) from None
+    if envelope.type == BOOKMARK:
+        identity = identify_raw(envelope.object)
+        return WatchEvent(BOOKMARK, None, identity.key, identity.resource_version)
+    if envelope.type == "ERROR":
+        raise error_from_answer(500, bytes(envelope.object))
     try:
         obj = codec.decode(envelope.object)
     except msgspec.MsgspecError as error:
@@ -84,6 +76,6 @@ def _decoded(codec: Codec[T], envelope: _Envelope) -> WatchEvent[T]:
     return WatchEvent(envelope.type, obj, identity.key, identity.resource_version)
 
 
-def _not_an_event(stream: Stream, line: bytes) -> UnexpectedBody:
+def _not_an_event(line: bytes) -> UnexpectedBody:
     message = f"expected a watch event, got {quote_beginning(line)}"
-    return UnexpectedBody(Status(status="Failure", code=stream.status, reason="UnexpectedBody", message=message))
+    return UnexpectedBody(Status(status="Failure", code=200, reason="UnexpectedBody", message=message))
