@@ -1,0 +1,130 @@
+"""One attempt to carry a request out: find pod and node, prepare, bind, finish, or take everything back.
+
+An attempt has an outcome (a value) whenever the API server has given an answer. When there is none it raises
+`TransportError`: nothing is known then, nothing is taken back, and the next attempt finds out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from bosket.api.core import Node, Pod
+from bosket.api.kai import BindRequest
+from bosket.api.object import ObjectKey
+from bosket.binder.plugin import Attempt, BindPlugin
+from bosket.binder.verdict import Bound, Failure, Outcome, malformed, settled
+from bosket.kube.client import Client
+from bosket.kube.errors import ApiError, Conflict, NotFound, ServerError, TransportError
+from bosket.kube.informer import Informer
+
+_log = logging.getLogger(__name__)
+
+
+class Binding:
+    """Carries out requests, with the plugins around each."""
+
+    def __init__(
+        self, client: Client, pods: Informer[Pod], nodes: Informer[Node], plugins: Sequence[BindPlugin]
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._nodes = nodes
+        self._plugins = sorted(plugins, key=lambda plugin: (-plugin.priority, plugin.name))
+        self._resource_types = frozenset().union(*(plugin.resource_types for plugin in self._plugins))
+
+    async def attempt(self, request: BindRequest) -> Outcome:
+        """Try once. Raises `TransportError` when it can't be said what came of it."""
+        refused = malformed(request, self._resource_types)
+        if refused is not None:
+            return refused
+        pod = await self._find_pod(ObjectKey(request.metadata.namespace, request.spec.podName))
+        if pod is None:
+            return Failure(f"pod {request.metadata.namespace}/{request.spec.podName} was not found")
+        outcome = settled(request, pod)
+        if isinstance(outcome, Failure):
+            return outcome
+        node = await self._find_node(request.spec.selectedNode)
+        if isinstance(outcome, Bound):
+            # By an attempt that was cut short after the bind: only its end is missing.
+            if node is not None:
+                await self._finish(Attempt(request, pod, node))
+            return outcome
+        if node is None:
+            return Failure(f"node {request.spec.selectedNode} was not found", pod=pod)
+        return await self._bind(Attempt(request, pod, node))
+
+    async def _bind(self, attempt: Attempt) -> Outcome:
+        begun: list[BindPlugin] = []
+        try:
+            for plugin in self._plugins:
+                begun.append(plugin)
+                await plugin.pre_bind(attempt)
+            outcome = await self._assign(attempt)
+        except TransportError:
+            raise
+        except Exception as error:
+            # Plugins may raise anything; a defect in one must not leave its preparations behind.
+            _log.warning("bind failed", extra={"request": str(attempt.request.key), "error": str(error)}, exc_info=True)
+            outcome = Failure(str(error) or type(error).__name__, pod=attempt.pod)
+        if isinstance(outcome, Failure):
+            await self._roll_back(attempt, begun)
+        else:
+            await self._finish(attempt)
+        return outcome
+
+    async def _assign(self, attempt: Attempt) -> Outcome:
+        """The bind itself. Whenever it may have taken effect in spite of an error, the pod is asked."""
+        pod, node = attempt.pod, attempt.node.metadata.name
+        try:
+            await self._client.bind(pod, node, annotations=attempt.annotations)
+        except (Conflict, ServerError, TransportError) as error:
+            actual = await self._read_pod(pod.key)
+            if actual is None:
+                return Failure(f"pod {pod.key} was not found", final=True)
+            return settled(attempt.request, actual) or Failure(str(error), pod=actual)
+        except NotFound:
+            return Failure(f"pod {pod.key} was not found", final=True)
+        except ApiError as error:
+            return Failure(str(error), pod=pod)
+        return Bound(pod)
+
+    async def _finish(self, attempt: Attempt) -> None:
+        for plugin in self._plugins:
+            try:
+                await plugin.post_bind(attempt)
+            except Exception as error:
+                self._log_plugin("post_bind failed", plugin, attempt, error)
+
+    async def _roll_back(self, attempt: Attempt, begun: Sequence[BindPlugin]) -> None:
+        for plugin in reversed(begun):
+            try:
+                await plugin.rollback(attempt)
+            except Exception as error:
+                self._log_plugin("rollback failed", plugin, attempt, error)
+
+    def _log_plugin(self, message: str, plugin: BindPlugin, attempt: Attempt, error: Exception) -> None:
+        _log.error(
+            message,
+            extra={"plugin": plugin.name, "request": str(attempt.request.key), "error": str(error)},
+            exc_info=error,
+        )
+
+    async def _find_pod(self, key: ObjectKey) -> Pod | None:
+        # The scheduler may have seen the pod before our own watch has.
+        return self._pods.store.get(key) or await self._read_pod(key)
+
+    async def _read_pod(self, key: ObjectKey) -> Pod | None:
+        try:
+            return await self._client.get(Pod, key.name, key.namespace)
+        except NotFound:
+            return None
+
+    async def _find_node(self, name: str) -> Node | None:
+        known = self._nodes.store.get(ObjectKey("", name))
+        if known is not None:
+            return known
+        try:
+            return await self._client.get(Node, name)
+        except NotFound:
+            return None

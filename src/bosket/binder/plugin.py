@@ -1,0 +1,47 @@
+"""What happens around a bind: the seam for volumes, DRA claims and shared GPUs.
+
+For each attempt the binder calls `pre_bind` of every plugin, highest priority first, then binds, then calls
+`post_bind` in the same order. When anything fails before the bind took effect, `rollback` is called in the reverse
+order on every plugin whose `pre_bind` was begun.
+
+The process may end at any point and the attempt begins anew elsewhere, so all three must do no harm when they are
+called again for the same pod and node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from bosket.api.core import Node, Pod
+from bosket.api.kai import BindRequest
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt to carry out a request."""
+
+    request: BindRequest
+    pod: Pod
+    node: Node
+    #: Put on the pod by the bind itself, in the same write.
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+class BindPlugin:
+    """Does nothing; a plugin overrides what it needs."""
+
+    name: ClassVar[str]
+    #: Higher ones are called first; ties go by name.
+    priority: ClassVar[int] = 0
+    #: Values of `spec.receivedResourceType` that can be carried out thanks to this plugin.
+    resource_types: ClassVar[frozenset[str]] = frozenset()
+
+    async def pre_bind(self, attempt: Attempt) -> None:
+        """Prepare the pod for its node; what is raised fails the attempt."""
+
+    async def post_bind(self, attempt: Attempt) -> None:
+        """The pod has its node. That can't be undone any more: what is raised is only logged."""
+
+    async def rollback(self, attempt: Attempt) -> None:
+        """Take back what `pre_bind` did, as far as it came."""

@@ -1,0 +1,88 @@
+"""Tells what came of an attempt: condition and event on the pod, status on the request.
+
+The request's status is written last: it says that everything before it is done, also to a binder that starts after a
+crash.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from bosket.api.core import Pod, PodCondition
+from bosket.api.kai import BindRequest, BindRequestStatus
+from bosket.api.time import format_time
+from bosket.binder.verdict import FAILED, SUCCEEDED, Bound, Failure, Outcome
+from bosket.kube.client import Client, PatchType
+from bosket.kube.errors import NotFound
+from bosket.runtime.clock import Clock
+from bosket.runtime.events import EventRecorder
+
+POD_BOUND: Final = "PodBound"
+BOUND: Final = "Bound"
+BINDING_ERROR: Final = "BindingError"
+
+
+class Reporter:
+    """Writes outcomes; nothing is written twice."""
+
+    def __init__(self, client: Client, clock: Clock, events: EventRecorder) -> None:
+        self._client = client
+        self._clock = clock
+        self._events = events
+
+    async def report(self, request: BindRequest, outcome: Outcome) -> BindRequest | None:
+        """The request as it is now; None when it is gone, and with it the interest in what became of it."""
+        node = request.spec.selectedNode
+        if isinstance(outcome, Bound):
+            message = f"Pod bound successfully to node {node}"
+            await self._set_condition(outcome.pod, "True", BOUND, message)
+            written = await self._set_status(request, BindRequestStatus(phase=SUCCEEDED))
+            self._events.event(outcome.pod, "Normal", BOUND, message)
+            return written
+        if outcome.pod is not None:
+            message = f"Failed to bind pod {outcome.pod.key} to node {node}: {outcome.reason}"
+            if not outcome.pod.spec.nodeName:  # a bound pod's condition tells of the bind that succeeded
+                await self._set_condition(outcome.pod, "False", BINDING_ERROR, message)
+            self._events.event(outcome.pod, "Warning", BINDING_ERROR, message)
+        return await self._set_status(request, _after_failure(request, outcome))
+
+    async def _set_condition(self, pod: Pod, status: str, reason: str, message: str) -> None:
+        before = next((each for each in pod.status.conditions if each.type == POD_BOUND), None)
+        if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
+            return
+        changed = format_time(self._clock.now())
+        if before is not None and before.status == status and before.lastTransitionTime:
+            changed = before.lastTransitionTime
+        condition = PodCondition(
+            type=POD_BOUND, status=status, reason=reason, message=message, lastTransitionTime=changed
+        )
+        # A strategic patch leaves other conditions to their writers; the uid keeps it off a new pod of that name.
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+        try:
+            await self._client.patch(
+                Pod,
+                pod.metadata.name,
+                patch,
+                namespace=pod.metadata.namespace,
+                type=PatchType.STRATEGIC,
+                subresource="status",
+            )
+        except NotFound:
+            return
+
+    async def _set_status(self, request: BindRequest, status: BindRequestStatus) -> BindRequest | None:
+        after = msgspec.structs.replace(request, status=status)
+        try:
+            return await self._client.modify(request, after, subresource="status")
+        except NotFound:
+            return None
+
+
+def _after_failure(request: BindRequest, failure: Failure) -> BindRequestStatus:
+    attempts = request.status.failedAttempts + 1
+    if failure.final:
+        # The scheduler gives a failed request up when its attempts reach the limit; here no further one is of use.
+        attempts = max(attempts, request.spec.backoffLimit or 0)
+    return BindRequestStatus(phase=FAILED, reason=failure.reason, failedAttempts=attempts)

@@ -1,0 +1,90 @@
+"""The binder as a service: a reconciler on BindRequests.
+
+A request's own status is all that is remembered between attempts, so the binder may end at any moment, and another
+one goes on from there. A pod is never in two hands at once, and the API server itself refuses a second bind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bosket.api.core import Node, Pod
+from bosket.api.kai import BindRequest
+from bosket.api.object import ObjectKey
+from bosket.binder.bind import Binding
+from bosket.binder.options import Options
+from bosket.binder.plugin import BindPlugin
+from bosket.binder.received_resource import ReceivedResource
+from bosket.binder.report import Reporter
+from bosket.binder.verdict import attempts_left, is_done, pause_seconds
+from bosket.runtime.controller import Controller
+from bosket.runtime.keyed_lock import KeyedLock
+from bosket.runtime.service import Environment, Service
+from bosket.runtime.workqueue import Backoff
+
+NAME = "binder"
+
+
+def service(env: Environment, options: Options | None = None, plugins: Sequence[BindPlugin] = ()) -> Service:
+    """The binder, with `plugins` beside its own."""
+    return Binder(env, options or Options(), plugins)
+
+
+class Binder:
+    """Carries out BindRequests until cancelled."""
+
+    name = NAME
+
+    def __init__(self, env: Environment, options: Options, plugins: Sequence[BindPlugin]) -> None:
+        self._clock = env.clock
+        self._options = options
+        self._requests = env.informers.of(BindRequest)
+        self._pods = env.informers.of(Pod)
+        self._nodes = env.informers.of(Node)
+        self._binding = Binding(env.client, self._pods, self._nodes, (ReceivedResource(), *plugins))
+        self._reporter = Reporter(env.client, env.clock, env.events.for_component(NAME))
+        self._pods_in_hand: KeyedLock[ObjectKey] = KeyedLock()
+        #: When the next attempt is due; after a restart the pause begins anew.
+        self._due: dict[ObjectKey, float] = {}
+        self._controller: Controller[ObjectKey] = Controller(
+            NAME,
+            self._reconcile,
+            workers=options.max_concurrent_reconciles,
+            clock=env.clock,
+            metrics=env.metrics,
+            backoff=Backoff(options.rate_limiter_base_delay_seconds, options.rate_limiter_max_delay_seconds),
+        )
+        self._controller.watch(self._requests, lambda request: (request.key,))
+
+    async def run(self) -> None:
+        """Until cancelled; may be called again after that."""
+        for informer in (self._requests, self._pods, self._nodes):
+            await informer.wait_synced()
+        for request in self._requests.store.values():
+            self._controller.queue.add(request.key)  # what a cancelled run had in hand
+        await self._controller.run()
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        request = self._requests.store.get(key)
+        if request is None or is_done(request) or not attempts_left(request):
+            self._due.pop(key, None)
+            return None
+        pause = self._pause(request)
+        if pause > 0:
+            return pause
+        async with self._pods_in_hand.hold(ObjectKey(key.namespace, request.spec.podName)):
+            outcome = await self._binding.attempt(request)
+            written = await self._reporter.report(request, outcome)
+        self._due.pop(key, None)
+        if written is None:
+            return None
+        self._requests.store.put(written)
+        return self._pause(written) if not is_done(written) and attempts_left(written) else None
+
+    def _pause(self, request: BindRequest) -> float:
+        """Seconds until the request may be tried (again)."""
+        if request.status.failedAttempts == 0:
+            return 0.0
+        now = self._clock.monotonic()
+        pause = pause_seconds(request, self._options.rate_limiter_max_delay_seconds)
+        return self._due.setdefault(request.key, now + pause) - now

@@ -1,0 +1,98 @@
+"""What can be said about a BindRequest without doing anything: pure checks, and the outcomes of an attempt.
+
+The binder acts only on what these let through; each refusal is a sentence that ends in the request's status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from bosket.api.core import Pod
+from bosket.api.kai import BindRequest
+
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The pod has the node that the request names."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The attempt failed. `final`: another one would fail for the same reason."""
+
+    reason: str
+    final: bool = False
+    pod: Pod | None = None
+
+
+Outcome = Bound | Failure
+
+
+def is_done(request: BindRequest) -> bool:
+    """Nothing is left to do about the request."""
+    return request.metadata.deletionTimestamp is not None or request.status.phase == SUCCEEDED
+
+
+def attempts_left(request: BindRequest) -> bool:
+    """Whether there may be another attempt. A request without a limit gets one: the scheduler then decides anew."""
+    status, limit = request.status, request.spec.backoffLimit
+    return status.phase != FAILED or (limit is not None and status.failedAttempts < limit)
+
+
+def pause_seconds(request: BindRequest, longest: float) -> float:
+    """How long to wait between a request's last failure and the next attempt."""
+    exponent = min(max(request.status.failedAttempts - 1, 0), 32)
+    return min(2.0**exponent, longest)
+
+
+def malformed(request: BindRequest, resource_types: Collection[str]) -> Failure | None:
+    """What is wrong with the request itself."""
+    spec = request.spec
+    for field, value, expectation in (
+        ("podName", spec.podName, "the name of a pod in the same namespace"),
+        ("selectedNode", spec.selectedNode, "the name of a node"),
+    ):
+        if not value:
+            return Failure(f"BindRequest {request.key}: spec.{field} is empty; expected {expectation}", final=True)
+    if spec.receivedResourceType not in resource_types:
+        known = ", ".join(sorted(filter(None, resource_types)))
+        return Failure(
+            f'BindRequest {request.key}: spec.receivedResourceType is "{spec.receivedResourceType}"; '
+            f"this binder knows {known}",
+            final=True,
+        )
+    return None
+
+
+def settled(request: BindRequest, pod: Pod) -> Outcome | None:
+    """The outcome, where the pod's own state decides it; None when the pod can be bound."""
+    owners = [each for each in request.metadata.ownerReferences if (each.apiVersion, each.kind) == ("v1", "Pod")]
+    if owners and all(each.uid != pod.metadata.uid for each in owners):
+        # A new pod of the same name, as StatefulSets make them: its placement has not been decided yet.
+        return Failure(
+            f"the request is for a pod {pod.key} with uid {owners[0].uid}, "
+            f"which is gone; the one of that name has uid {pod.metadata.uid}",
+            final=True,
+        )
+    if pod.spec.nodeName == request.spec.selectedNode:
+        return Bound(pod)
+    if pod.spec.nodeName:
+        # KAI calls this a success. The scheduler would then count the pod on a node where it is not.
+        return Failure(
+            f"pod {pod.key} is bound to node {pod.spec.nodeName} already, not to {request.spec.selectedNode}",
+            final=True,
+            pod=pod,
+        )
+    if pod.metadata.deletionTimestamp is not None:
+        return Failure(f"pod {pod.key} is being deleted", final=True, pod=pod)
+    if pod.status.phase in _ENDED:
+        return Failure(f"pod {pod.key} has ended: it is {pod.status.phase}", final=True, pod=pod)
+    return None

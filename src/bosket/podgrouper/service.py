@@ -1,0 +1,195 @@
+"""The pod grouper as a service: a reconciler on pods.
+
+Each pod is grouped on its own (`find_grouping`), in memory as far as its owners are watched. All pods of a gang come to
+the same PodGroup: whoever comes first writes it, under a lock of its own, and lays the answer over the cache, so that
+the others find nothing left to do. A pod is patched once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from bosket.api import keys
+from bosket.api.apps import Deployment, ReplicaSet, StatefulSet
+from bosket.api.batch import CronJob, Job
+from bosket.api.core import Pod
+from bosket.api.kai import PodGroup
+from bosket.api.object import KubeObject, ObjectKey
+from bosket.api.table import resource_of
+from bosket.kube.errors import AlreadyExists, Conflict, NotFound
+from bosket.kube.informer import Change, Informer
+from bosket.podgrouper.change import merge_patch_between
+from bosket.podgrouper.cluster_view import ClusterView
+from bosket.podgrouper.grouping import merge, pod_changes
+from bosket.podgrouper.options import Options
+from bosket.podgrouper.owner import POD, GroupVersionKind
+from bosket.podgrouper.owner_lookup import OwnerLookup
+from bosket.podgrouper.plan import find_grouping
+from bosket.podgrouper.table import GrouperTable, load_table
+from bosket.runtime.controller import Controller
+from bosket.runtime.keyed_lock import KeyedLock
+from bosket.runtime.service import Environment, Service
+from bosket.runtime.workqueue import Backoff
+
+NAME: Final = "podgrouper"
+WARNING_REASON: Final = "PodGrouperWarning"
+
+#: Owners that are watched; all others are read when they are met.
+_OWNER_KINDS: Final[tuple[type[KubeObject], ...]] = (Job, CronJob, ReplicaSet, Deployment, StatefulSet)
+_BACKOFF: Final = Backoff(base_seconds=1.0, limit_seconds=60.0)
+#: A group that was deleted is made anew after this time, unless its pods go too, as they do when their owner went.
+_REMAKE_SECONDS: Final = 1.0
+_BY_OWNER: Final = "podgrouper/owner"
+_BY_GROUP: Final = "podgrouper/group"
+
+
+def service(env: Environment, options: Options | None = None) -> Service:
+    """The pod grouper, with the groupers of all installed packages."""
+    return PodGrouper(env, options or Options(), load_table())
+
+
+class PodGrouper:
+    """Keeps PodGroups and the pods' membership up to date until cancelled."""
+
+    name = NAME
+
+    def __init__(self, env: Environment, options: Options, table: GrouperTable) -> None:
+        self._client = env.client
+        self._events = env.events.for_component(NAME)
+        self._options = options
+        self._table = table
+        self._cluster = ClusterView(env.informers, options)
+        self._pods = env.informers.of(Pod)
+        self._pods.add_index(_BY_OWNER, _owner_uids)
+        self._pods.add_index(_BY_GROUP, _group_keys)
+        self._owners: list[Informer[Any]] = [env.informers.of(kind) for kind in _OWNER_KINDS]
+        watched = dict(zip(map(_gvk, _OWNER_KINDS), self._owners, strict=True))
+        watched[POD] = self._pods
+        self._lookup = OwnerLookup(env.client, env.clock, watched)
+        self._groups_in_hand: KeyedLock[ObjectKey] = KeyedLock()
+        self._controller: Controller[ObjectKey] = Controller(
+            NAME,
+            self._reconcile,
+            workers=options.max_concurrent_reconciles,
+            clock=env.clock,
+            metrics=env.metrics,
+            backoff=_BACKOFF,
+        )
+        self._pods.subscribe(self._pod_changed)
+        self._cluster.pod_groups.subscribe(self._group_changed)
+        for informer in self._owners:
+            informer.add_index(_BY_OWNER, _owner_uids)
+            informer.subscribe(self._owner_changed)
+
+    async def run(self) -> None:
+        """Until cancelled; may be called again after that."""
+        for informer in (self._pods, *self._owners, *self._cluster.informers):
+            await informer.wait_synced()
+        self._enqueue(self._pods.store.values())
+        await self._controller.run()
+
+    # --- what brings a pod here
+
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        new = change.new
+        if new is not None and (change.old is None or _relevant(change.old) != _relevant(new)):
+            self._controller.queue.add(new.key)
+
+    def _owner_changed(self, change: Change[Any]) -> None:
+        old, new = change
+        if old is None or new is None or _says(old) == _says(new):
+            return  # pods come by themselves when owners come, and go with them
+        self._enqueue(self._pods_below(new.metadata.uid))
+
+    def _group_changed(self, change: Change[PodGroup]) -> None:
+        if change.old is not None and change.new is None:
+            for pod in self._pods.store.by_index(_BY_GROUP, str(change.old.key)):
+                self._controller.queue.add_after(pod.key, _REMAKE_SECONDS)
+
+    def _pods_below(self, uid: str) -> Iterator[Pod]:
+        yield from self._pods.store.by_index(_BY_OWNER, uid)
+        for informer in self._owners:
+            for owned in informer.store.by_index(_BY_OWNER, uid):
+                yield from self._pods_below(owned.metadata.uid)
+
+    def _enqueue(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self._controller.queue.add(pod.key)
+
+    # --- what is done about it
+
+    async def _reconcile(self, key: ObjectKey) -> None:
+        pod = self._pods.store.get(key)
+        if pod is None:
+            return
+        try:
+            await self._group(pod)
+        except Conflict:
+            raise  # tried again in silence
+        except Exception as error:
+            self._events.event(pod, "Warning", WARNING_REASON, str(error))
+            raise
+
+    async def _group(self, pod: Pod) -> None:
+        grouping = await find_grouping(pod, self._lookup, self._cluster, self._options, self._table)
+        if grouping is None:
+            return
+        async with self._groups_in_hand.hold(grouping.pod_group.key):
+            await self._keep_group(grouping.pod_group)
+        changes = pod_changes(pod, grouping)
+        if changes:
+            await self._patch_pod(pod, changes)
+
+    async def _keep_group(self, computed: PodGroup) -> None:
+        existing = self._cluster.pod_group(computed.key)
+        if existing is None:
+            try:
+                self._cluster.pod_groups.store.put(await self._client.create(computed))
+            except AlreadyExists:
+                # Our watch is behind, or somebody else was faster.
+                existing = await self._client.get(PodGroup, computed.metadata.name, computed.metadata.namespace)
+            else:
+                return
+        patch = merge_patch_between(existing, merge(existing, computed, self._options))
+        if patch:
+            written = await self._client.patch(
+                PodGroup, computed.metadata.name, patch, namespace=computed.metadata.namespace
+            )
+            self._cluster.pod_groups.store.put(written)
+
+    async def _patch_pod(self, pod: Pod, changes: dict[str, Any]) -> None:
+        # With the uid, so that a new pod of the same name is not taken for this one: it would look as if its user had
+        # chosen a group.
+        patch = {"metadata": {"uid": pod.metadata.uid, **changes}}
+        try:
+            written = await self._client.patch(Pod, pod.metadata.name, patch, namespace=pod.metadata.namespace)
+        except NotFound:
+            return  # gone meanwhile
+        self._pods.store.put(written)
+
+
+def _relevant(pod: Pod) -> tuple[object, ...]:
+    """What of a pod can change its group; and its phase, because with it owners that are not watched are seen again."""
+    meta = pod.metadata
+    return (meta.uid, meta.labels, meta.annotations, meta.ownerReferences, meta.deletionTimestamp, pod.status.phase)
+
+
+def _says(owner: KubeObject) -> tuple[object, ...]:
+    """What of an owner can change a group."""
+    return (owner.metadata.uid, owner.metadata.labels, owner.metadata.annotations, owner.metadata.ownerReferences)
+
+
+def _owner_uids(obj: KubeObject) -> Iterator[str]:
+    return (reference.uid for reference in obj.metadata.ownerReferences[:1])
+
+
+def _group_keys(pod: Pod) -> Iterator[str]:
+    name = pod.metadata.annotations.get(keys.POD_GROUP_ANNOTATION)
+    if name:
+        yield str(ObjectKey(pod.metadata.namespace, name))
+
+
+def _gvk(kind: type[KubeObject]) -> GroupVersionKind:
+    resource = resource_of(kind)
+    return GroupVersionKind(resource.group, resource.version, resource.kind)
