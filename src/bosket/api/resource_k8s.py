@@ -230,12 +230,6 @@ class OpaqueDeviceConfiguration(Wire):
     parameters: Any = None
 
 
-class DeviceConfiguration(Wire):
-    """Parameters for a driver."""
-
-    opaque: OpaqueDeviceConfiguration | None = None
-
-
 class DeviceClaimConfiguration(Wire):
     """Parameters for the devices of some requests."""
 
@@ -344,13 +338,13 @@ class ResourceClaimTemplateSpec(Wire):
     """What claims made from a template look like."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: ResourceClaimSpec | None = None
+    spec: ResourceClaimSpec = ResourceClaimSpec()
 
 
 class ResourceClaimTemplate(KubeObject):
     """Makes a claim for each pod that names it."""
 
-    spec: ResourceClaimTemplateSpec | None = None
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
 
 
 class DeviceClassConfiguration(Wire):
