@@ -48,7 +48,7 @@ class TopologySpec(Wire):
 class Topology(KubeObject, kw_only=True):
     """How the nodes of a cluster are arranged, so that pods can be kept close to each other."""
 
-    COLUMNS: ClassVar[tuple[Column, ...]] = (Column("Levels", ".spec.levels[*].nodeLabel"), AGE)
+    COLUMNS: ClassVar[tuple[Column, ...]] = (Column("Widest", ".spec.levels[0].nodeLabel"), AGE)
 
     spec: TopologySpec
 
