@@ -18,9 +18,14 @@ def is_builtin(resource: AnyResource) -> bool:
     return "." not in resource.group or resource.group.endswith(".k8s.io")
 
 
-def register_builtin_kinds(registry: Registry, store: Store, *, scheduler_name: str) -> None:
-    """Serve every built-in kind that has a Struct; pods that name no scheduler get `scheduler_name`."""
-    behaviours = {**namespace.BEHAVIOURS, **pod.behaviours(scheduler_name)}
+def register_builtin_kinds(
+    registry: Registry, store: Store, *, scheduler_name: str, special: dict[tuple[str, str], Behaviour]
+) -> None:
+    """Serve every built-in kind that has a Struct; pods that name no scheduler get `scheduler_name`.
+
+    `special` holds the behaviours that need to know other parts of the server.
+    """
+    behaviours = {**namespace.BEHAVIOURS, **pod.behaviours(scheduler_name), **special}
     for resource in TABLE:
         if not is_builtin(resource):
             continue

@@ -12,6 +12,8 @@ import logging
 from bosket.apiserver.admission import BuiltinAdmission
 from bosket.apiserver.call import User, parse_call
 from bosket.apiserver.catalogue import register_builtin_kinds
+from bosket.apiserver.custom import definition
+from bosket.apiserver.custom.definition import Definitions
 from bosket.apiserver.deletion import Deleter
 from bosket.apiserver.eviction import Evictor
 from bosket.apiserver.kind import Registry
@@ -35,7 +37,14 @@ class ApiServer:
         self.clock = clock
         self.store = Store(history=history)
         self.registry = Registry()
-        register_builtin_kinds(self.registry, self.store, scheduler_name=default_scheduler_name)
+        definitions = Definitions(self.registry, self.store)
+        register_builtin_kinds(
+            self.registry,
+            self.store,
+            scheduler_name=default_scheduler_name,
+            special={(definition.GROUP, "CustomResourceDefinition"): definitions.behaviour()},
+        )
+        definitions.listen()
         self.reader = Reader(clock)
         self.writer = Writer(clock, BuiltinAdmission(self.store, self.registry))
         deleter = Deleter(clock)

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from bosket.apiserver.status import StatusError
+
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 #: An object as JSON has it.
@@ -131,7 +133,7 @@ class Shelf:
         self.group = group
         self.plural = plural
         self.namespaced = namespaced
-        self._selectable = selectable
+        self.selectable = selectable
         #: the selectable field by which lists and watches are served without looking at all objects
         self.index = index
         self._namespaces: dict[str, Bucket] = {}
@@ -141,6 +143,7 @@ class Shelf:
         #: no event up to this version is in the history any more
         self._forgotten = store.version
         self.listeners: set[Callable[[Event], None]] = set()
+        self.on_abandon: set[Callable[[StatusError], None]] = set()
         self._indexed_listeners: dict[str, set[Callable[[Event], None]]] = {}
 
     def __len__(self) -> int:
@@ -202,6 +205,11 @@ class Shelf:
             if not listeners:
                 del self._indexed_listeners[indexed]
 
+    def abandon(self, reason: StatusError) -> None:
+        """The resource is no longer served: tell those who watch it."""
+        for ended in tuple(self.on_abandon):
+            ended(reason)
+
     # writing; the caller has made sure that names are free and versions match
 
     def insert(self, doc: Doc) -> Entry:
@@ -249,7 +257,7 @@ class Shelf:
             version=version or 0,
             encoded=_encode(doc),
             labels=metadata.get("labels") or _NO_LABELS,
-            fields=_NO_FIELDS if self._selectable is None else self._selectable(doc),
+            fields=_NO_FIELDS if self.selectable is None else self.selectable(doc),
             owners=tuple(owner["uid"] for owner in owners) if owners else (),
         )
 

@@ -58,6 +58,7 @@ class Watcher:
         self._waiter: asyncio.Future[None] | None = None
         self.dropped = False
         shelf.listen(self._on_event, indexed=self._indexed)
+        shelf.on_abandon.add(self._abandoned)
         self._timer = asyncio.get_running_loop().call_later(timeout_seconds, self._expire)
 
     # fed by the shelf
@@ -78,9 +79,9 @@ class Watcher:
         if self._bookmark is not None and self._open:
             self._push(self._bookmark(self._shelf.store.version))
 
-    def fail(self, error: StatusError) -> None:
+    def _abandoned(self, reason: StatusError) -> None:
         """End the watch with an error event."""
-        self._push(watch_line("ERROR", msgspec.json.encode(error.status)))
+        self._push(watch_line("ERROR", msgspec.json.encode(reason.status)))
         self.close()
 
     def _push(self, line: bytes) -> None:
@@ -102,6 +103,7 @@ class Watcher:
         if self._open:
             self._open = False
             self._shelf.unlisten(self._on_event, indexed=self._indexed)
+            self._shelf.on_abandon.discard(self._abandoned)
             self._timer.cancel()
             self._on_close(self)
             if self._waiter is not None and not self._waiter.done():

@@ -1,0 +1,111 @@
+"""How objects of a custom kind are checked and completed: by the schema of their version."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from bosket.apiserver import metadata
+from bosket.apiserver.custom.check import Checker
+from bosket.apiserver.custom.jsonpath import JsonPath
+from bosket.apiserver.custom.rules import Rules
+from bosket.apiserver.custom.schema import Node, apply_defaults, drop_nulls, find_duplicates, prune
+from bosket.apiserver.kind import Strategy
+from bosket.apiserver.status import FieldError, duplicate
+from bosket.apiserver.store import Doc
+
+_ANYTHING: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+#: Errors after which rules would only fail in confusing ways.
+_BLOCKING = frozenset(
+    {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+)
+
+
+class CustomStrategy(Strategy):
+    """A version of a custom kind. Schemas are compiled when they are first needed."""
+
+    has_generation = True
+    unconditional_update = False
+
+    def __init__(self, version: dict[str, Any]) -> None:
+        self._schema: dict[str, Any] = (version.get("schema") or {}).get("openAPIV3Schema") or _ANYTHING
+        self.has_status = "status" in (version.get("subresources") or {})
+        self.selectable = frozenset(
+            each["jsonPath"].removeprefix(".") for each in version.get("selectableFields") or ()
+        )
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return self._schema
+
+    @cached_property
+    def tree(self) -> Node:
+        return Node(self._schema)
+
+    @cached_property
+    def _checker(self) -> Checker:
+        return Checker({**self._schema, "properties": _without_metadata(self._schema)})
+
+    @cached_property
+    def _rules(self) -> Rules:
+        return Rules(self.tree)
+
+    def check_types(self, doc: Doc, *, find_unknown: bool) -> list[str]:  # noqa: ARG002 - pruning finds them anyway
+        unknown: list[str] = []
+        drop_nulls(doc, self.tree)
+        prune(doc, self.tree, "", unknown, root=True)
+        return unknown
+
+    def default(self, doc: Doc) -> None:
+        apply_defaults(doc, self.tree)
+
+    def prepare_create(self, doc: Doc) -> None:
+        if self.has_status:
+            doc.pop("status", None)
+
+    def prepare_update(self, new: Doc, old: Doc) -> None:
+        if self.has_status:
+            _put_back(new, old, "status")
+
+    def prepare_status(self, new: Doc, old: Doc) -> None:
+        for key in new.keys() | old.keys():
+            if key not in ("status", "metadata"):
+                _put_back(new, old, key)
+        managed = new["metadata"].get("managedFields")
+        new["metadata"] = dict(old["metadata"])
+        if managed is not None:
+            new["metadata"]["managedFields"] = managed
+
+    def validate_name(self, name: str) -> str | None:
+        return metadata.subdomain_error(name)
+
+    def validate(self, new: Doc, old: Doc | None) -> list[FieldError]:
+        errors = self._checker.check(new, old)
+        duplicates: list[tuple[str, Any]] = []
+        find_duplicates(new, self.tree, "", duplicates)
+        errors += [duplicate(path, value) for path, value in duplicates]
+        if not any(error.reason in _BLOCKING for error in errors):
+            errors += self._rules.check(new, old)
+        return errors
+
+    def validate_status(self, new: Doc, old: Doc) -> list[FieldError]:
+        return self.validate(new, old)
+
+    def selectable_paths(self) -> dict[str, JsonPath]:
+        return {path: JsonPath(path) for path in self.selectable}
+
+
+def _put_back(new: Doc, old: Doc, key: str) -> None:
+    if key in old:
+        new[key] = old[key]
+    else:
+        new.pop(key, None)
+
+
+def _without_metadata(schema: dict[str, Any]) -> dict[str, Any]:
+    """Metadata has rules of its own; a schema may only add to those about the name."""
+    properties = dict(schema.get("properties", {}))
+    restrictions = properties.pop("metadata", {}).get("properties", {})
+    if restrictions:
+        properties["metadata"] = {"type": "object", "properties": restrictions}
+    return properties
