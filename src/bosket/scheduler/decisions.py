@@ -49,6 +49,8 @@ class Decisions:
     started: tuple[Job, ...] = ()  #: jobs whose first tasks were bound in this cycle
     #: (GPUs, millicores, bytes) by queue, with all ancestors, after the cycle
     queue_allocated: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    #: (GPUs, millicores, bytes) by queue: what each may count on, as divided when the cycle began
+    fair_share: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def binds_by_key(self) -> dict[ObjectKey, str]:
         """Task → node, for tests and comparisons."""

@@ -5,6 +5,7 @@ Only a statement writes here. Every change gives back what is needed to restore 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,18 @@ import numpy as np
 from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.queue import SHARED, QueueTree
 from bosket.scheduler.model.resource import PODS, Vector
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
 SHARED_PLACES = list(SHARED)
+
+
+def requested_by(tasks: Iterable[Task]) -> Vector:
+    """What tasks ask for together: (GPUs, millicores, bytes)."""
+    total = np.zeros(len(SHARED_PLACES))
+    for task in tasks:
+        total += task.pod_class.request[SHARED_PLACES]
+    return total
 
 
 @dataclass(frozen=True, slots=True, eq=False)

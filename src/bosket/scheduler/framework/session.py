@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from bosket.api.object import ObjectKey
 from bosket.scheduler.decisions import Bind, Decisions, Pipeline, Waiting
 from bosket.scheduler.framework.extension import (
@@ -21,9 +23,10 @@ from bosket.scheduler.framework.extension import (
     TaskKey,
 )
 from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
+from bosket.scheduler.framework.ledger import SHARED_PLACES, NodeLedger, QueueLedger
 from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
+from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.reason import JobReason, NotReady, QueueUnusable, SpecUnusable
 from bosket.scheduler.snapshot.snapshot import Snapshot
@@ -37,6 +40,8 @@ class Session:
         self.nodes = NodeLedger(snapshot.nodes)
         self.queues = QueueLedger(snapshot)
         self.reason_book = ReasonBook()
+        #: (queue, resource): what each queue may count on; set by the plugin that knows about shares
+        self.fair_share = np.full((len(snapshot.queues.queues), len(SHARED_PLACES)), np.inf)
 
         self.job_order: KeyOf[JobKey] = KeyOf()
         self.task_order: KeyOf[TaskKey] = KeyOf()
@@ -138,9 +143,8 @@ class Session:
             waiting=tuple(waiting),
             settled=tuple(settled),
             started=tuple(self._started),
-            queue_allocated={
-                queue.name: tuple(self.queues.allocated[row].tolist()) for row, queue in enumerate(tree.queues)
-            },
+            queue_allocated=_by_queue(tree, self.queues.allocated),
+            fair_share=_by_queue(tree, self.fair_share),
         )
 
     def _reason_against(self, job: Job) -> JobReason | None:
@@ -155,3 +159,7 @@ class Session:
                 name = short.name if job.group.spec.subGroups else ""
                 return NotReady(short.min_available, short.alive, short.gated, name)
         return None
+
+
+def _by_queue(tree: QueueTree, amounts: np.ndarray) -> dict[str, tuple[float, ...]]:
+    return {queue.name: tuple(amounts[row].tolist()) for row, queue in enumerate(tree.queues)}

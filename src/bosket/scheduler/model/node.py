@@ -29,6 +29,7 @@ class NodeTable:
     rows: Mapping[str, int]
     allocatable: Amounts2D
     idle: Amounts2D  #: not held by any pod
+    foreign: Amounts2D  #: held by pods of other schedulers
     releasing: Amounts2D  #: held by pods that are going, less what was promised of it
     #: changes with labels, taints, conditions and the set of nodes; verdicts that rest on these alone hold until then
     static_version: int

@@ -16,10 +16,11 @@ from bosket.scheduler.snapshot.verdict import VerdictMemory
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueueUse:
-    """What the jobs of one queue hold: (GPUs, millicores, bytes)."""
+    """What the jobs of one queue hold and want: (GPUs, millicores, bytes)."""
 
     allocated: Vector
     non_preemptible: Vector
+    requested: Vector  #: allocated, and what pending tasks ask for
 
 
 @dataclass(frozen=True, slots=True, eq=False)

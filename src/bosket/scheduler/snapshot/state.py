@@ -22,9 +22,9 @@ from bosket.api.quantity import InvalidQuantity
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import parse_time
 from bosket.scheduler.model.job import Job, build_job
-from bosket.scheduler.model.node import Amounts2D, NodeTable
+from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.queue import SHARED, Queue, QueueError, QueueTree, build_tree, queue_from
-from bosket.scheduler.model.resource import Amounts, ResourceAxis, amounts_of, pod_request
+from bosket.scheduler.model.resource import Amounts, ResourceAxis, Vector, amounts_of, pod_request
 from bosket.scheduler.model.task import ACTIVE_USED, ALLOCATED, HostPort, PodClass, Task, TaskStatus
 from bosket.scheduler.snapshot.snapshot import QueueUse, Snapshot
 from bosket.scheduler.snapshot.verdict import VerdictMemory
@@ -339,16 +339,18 @@ class ClusterState:
         return found.value if found is not None else DEFAULT_PRIORITY
 
     def _renew_queue_use(self, name: str) -> None:
-        allocated, non_preemptible = np.zeros(len(SHARED)), np.zeros(len(SHARED))
+        allocated, non_preemptible, pending = (np.zeros(len(SHARED)) for _ in range(3))
         for key in sorted(self._jobs_by_queue.get(name, ())):
             job = self._jobs[key]
             for task in job.tasks:
-                if task.status in ALLOCATED:
-                    request = task.pod_class.request[list(SHARED)]
+                request = task.pod_class.request[list(SHARED)]
+                if task.status == TaskStatus.PENDING:
+                    pending += request
+                elif task.status in ALLOCATED:
                     allocated += request
                     if not job.preemptible:
                         non_preemptible += request
-        self._use[name] = QueueUse(allocated, non_preemptible)
+        self._use[name] = QueueUse(allocated, non_preemptible, allocated + pending)
 
     # Nodes
 
@@ -360,7 +362,7 @@ class ClusterState:
             allocatable = np.zeros((len(self._axis), len(names)))
             for row, name in enumerate(names):
                 allocatable[:, row] = self._axis.vector(self._node_amounts[name])
-            idle, releasing = allocatable.copy(), np.zeros_like(allocatable)
+            idle, releasing, foreign = allocatable.copy(), np.zeros_like(allocatable), np.zeros_like(allocatable)
             nodes = tuple(self._nodes[name] for name in names)
             rows: Mapping[str, int] = {name: row for row, name in enumerate(names)}
         else:
@@ -368,25 +370,32 @@ class ClusterState:
             if not self._dirty_nodes:
                 return table
             nodes, rows, allocatable = table.nodes, table.rows, table.allocatable
-            idle, releasing = table.idle.copy(), table.releasing.copy()
+            idle, releasing, foreign = table.idle.copy(), table.releasing.copy(), table.foreign.copy()
         for name in self._dirty_nodes:
             if name in rows:
-                self._count_node(name, rows[name], allocatable, idle, releasing)
+                held, going, others = self._count_node(name)
+                idle[:, rows[name]] = allocatable[:, rows[name]] - held
+                releasing[:, rows[name]], foreign[:, rows[name]] = going, others
         self._dirty_nodes.clear()
-        for array in (allocatable, idle, releasing):
+        for array in (allocatable, idle, releasing, foreign):
             array.flags.writeable = False
-        self._table = NodeTable(nodes, rows, allocatable, idle, releasing, self._static_version)
+        self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, self._static_version)
         return self._table
 
-    def _count_node(self, name: str, row: int, allocatable: Amounts2D, idle: Amounts2D, releasing: Amounts2D) -> None:
-        """Counts a node anew, pod by pod in order of names, so that sums never drift."""
-        free, going = allocatable[:, row].copy(), np.zeros(len(self._axis))
+    def _count_node(self, name: str) -> tuple[Vector, Vector, Vector]:
+        """What pods hold on a node, what of it is being released, and what belongs to other schedulers.
+
+        Counted anew each time, pod by pod in order of names, so that sums never drift.
+        """
+        held, going, foreign = (np.zeros(len(self._axis)) for _ in range(3))
         for _, task in sorted(self._on_node.get(name, {}).items()):
             request = task.pod_class.request
-            free[: len(request)] -= request
+            held[: len(request)] += request
             if task.status == TaskStatus.RELEASING:
                 going[: len(request)] += request
-        idle[:, row], releasing[:, row] = free, going
+            if task.pod.spec.schedulerName != self._options.scheduler_name:
+                foreign[: len(request)] += request
+        return held, going, foreign
 
 
 def _host_ports(container: Container) -> Iterator[HostPort]:

@@ -1,0 +1,122 @@
+"""Fair share: how much of each resource every queue of a tree may count on.
+
+Top down: the roots divide the cluster, children divide what their parent got. First everybody gets what is asked for up
+to the quota; what is left goes to queues that want more, highest priority first, by weight, in whole units. History
+(`usage`, with the factor `k`) lowers the weight of those who had more than their part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Amounts = NDArray[np.float64]  #: (queue,) of one resource, in its own unit; -1 means unlimited
+
+UNLIMITED = -1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claims:
+    """What queues have a right to and want, of one resource."""
+
+    quota: Amounts
+    limit: Amounts
+    weight: Amounts
+    request: Amounts
+    usage: Amounts  #: what was used in the past, as a part of the cluster
+    priority: NDArray[np.int64]
+    rank: NDArray[np.intp]  #: who goes first among equals: the older, then by name
+
+    def requestable(self) -> Amounts:
+        return np.where(self.limit == UNLIMITED, self.request, np.minimum(self.limit, self.request))
+
+    def of(self, rows: NDArray[np.intp]) -> Claims:
+        return Claims(
+            self.quota[rows], self.limit[rows], self.weight[rows], self.request[rows], self.usage[rows],
+            self.priority[rows], self.rank[rows],
+        )  # fmt: skip
+
+
+def divide_tree(
+    total: float, claims: Claims, roots: Sequence[int], children: Sequence[Sequence[int]], k: float
+) -> Amounts:
+    """Fair shares of a whole tree of queues."""
+    shares = np.zeros(len(claims.quota))
+    level: list[tuple[float, Sequence[int]]] = [(total, roots)]
+    while level:
+        below: list[tuple[float, Sequence[int]]] = []
+        for amount, siblings in level:
+            rows = np.array(siblings, dtype=np.intp)
+            shares[rows] = divide(amount, claims.of(rows), k)
+            below += [(float(shares[row]), children[row]) for row in siblings if children[row]]
+        level = below
+    return shares
+
+
+def divide(total: float, claims: Claims, k: float) -> Amounts:
+    """Fair shares of siblings."""
+    division = _Division(total, claims, k)
+    priorities = np.unique(claims.priority)[::-1]
+    for priority in priorities:
+        division.by_weight(claims.priority == priority)
+    for priority in priorities:
+        division.leftover(np.flatnonzero(claims.priority == priority))
+    return division.shares
+
+
+class _Division:
+    """One resource while it is being divided among siblings."""
+
+    def __init__(self, total: float, claims: Claims, k: float) -> None:
+        self._claims, self._k = claims, k
+        self._requestable = claims.requestable()
+        self.shares = np.minimum(np.where(claims.quota == UNLIMITED, total, claims.quota), self._requestable)
+        self._left = total - float(self.shares.sum())
+        self._remainders = np.zeros(len(self.shares))
+
+    def by_weight(self, bucket: NDArray[np.bool_]) -> None:
+        """Rounds in which everybody gets a part by weight, in whole units, until nobody asks for less than the part."""
+        weight = self._claims.weight
+        while self._left > 0:
+            wanted = np.maximum(self._requestable - self.shares, 0.0)
+            asking = bucket & ~self._satisfied()
+            pull = self._pull(asking, float(weight[bucket & (wanted > 0)].sum()))
+            total_pull = float(pull.sum())
+            if total_pull == 0:
+                break
+            part = self._left * (pull / total_pull)
+            taking = asking & (weight != 0)
+            content = taking & (wanted <= part)
+            cut = taking & ~content
+            given = np.where(content, wanted, np.where(cut, np.floor(part), 0.0))
+            rest = part - given
+            self._remainders[content] = 0.0
+            self._remainders[cut & (rest > 0)] = rest[cut & (rest > 0)]
+            self.shares += given
+            self._left -= float(given.sum())
+            if not (content & (wanted < part) & (given > 0)).any():
+                break
+
+    def leftover(self, rows: NDArray[np.intp]) -> None:
+        """What flooring left over, one unit each, largest remainder first."""
+        remainders, rank = self._remainders, self._claims.rank
+        for row in sorted(rows[remainders[rows] > 0], key=lambda row: (-remainders[row], rank[row])):
+            if self._left <= 0:
+                break
+            given = min(1.0, self._left)
+            self.shares[row] += given
+            self._left -= given
+
+    def _satisfied(self) -> NDArray[np.bool_]:
+        limit = self._claims.limit
+        return (self._claims.request <= self.shares) | ((limit != UNLIMITED) & (limit <= self.shares))
+
+    def _pull(self, asking: NDArray[np.bool_], weights: float) -> Amounts:
+        """How strongly each queue draws: its weight, less for those who used more than their part in the past."""
+        if weights == 0:
+            return np.zeros(len(asking))
+        normal = self._claims.weight / weights
+        return np.where(asking, np.maximum(0.0, normal + self._k * (normal - self._claims.usage)), 0.0)
