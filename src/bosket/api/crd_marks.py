@@ -84,7 +84,7 @@ def schema(
 
 
 #: Go's own grammar of durations; ISO 8601, which JSON schema means by `format: duration`, is another.
-DURATION_PATTERN = r"^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
+_GO_DURATION = r"(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
 QUALIFIED_NAME_PATTERN = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
     r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
@@ -96,5 +96,6 @@ Int64 = Annotated[int, schema(format="int64")]
 Counter = Annotated[int, schema(format="int32", default=0)]
 Count = Annotated[int, schema(format="int32", minimum=0)]
 Timestamp = Annotated[str, schema(format="date-time")]
-Duration = Annotated[str, schema(pattern=DURATION_PATTERN)]
+Duration = Annotated[str, schema(pattern=r"^[-+]?" + _GO_DURATION)]
+NonNegativeDuration = Annotated[str, schema(pattern=r"^\+?" + _GO_DURATION)]
 DnsLabel = Annotated[str, schema(minLength=1, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]

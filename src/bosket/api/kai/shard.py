@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from bosket.api.crd_marks import AGE, Column, Duration, Rule, Timestamp, schema
+from bosket.api.crd_marks import AGE, Column, Duration, NonNegativeDuration, Rule, Timestamp, schema
 from bosket.api.object import Condition, KubeObject, Wire
 from bosket.api.quantity import Quantity
 from bosket.api.resource import Resource
@@ -73,13 +73,13 @@ class UsageDBConfig(Wire):
 class ScenarioSearchBudgets(Wire):
     """How long the scheduler may look for victims before it gives up for this cycle; 0 is unlimited."""
 
-    maxActionSearchDuration: dict[str, Duration] = {}
+    maxActionSearchDuration: dict[str, NonNegativeDuration] = {}
     """By action (reclaim, preempt, consolidation), and `default` for the others."""
-    maxJobSearchDuration: Duration | None = None
+    maxJobSearchDuration: NonNegativeDuration | None = None
     """For one job."""
-    minJobSearchDuration: Duration | None = None
+    minJobSearchDuration: NonNegativeDuration | None = None
     """What a job gets even when its action's time is used up."""
-    maxGeneratorSearchDuration: dict[str, Duration] = {}
+    maxGeneratorSearchDuration: dict[str, NonNegativeDuration] = {}
     """By generator of scenarios (NodeLocalGreedy, MultiNodeGang), and `default` for the others."""
 
 
