@@ -43,10 +43,10 @@ class Modification(NamedTuple):
 
 def modification(before: Any, after: Any) -> Modification | None:
     """The patch that makes `before` into `after`, guarded by the version of `before`; None when nothing differs."""
-    if before is after or before == after:
-        return None
     if isinstance(before, dict):
         return _as_json_patch(before, after, before["metadata"]["resourceVersion"])
+    if before is after or before == after:
+        return None
     version = before.metadata.resourceVersion
     try:
         merge = _merge_structs(before, after)
@@ -93,14 +93,23 @@ def _merge_values(old: Any, new: Any, default: Any = msgspec.NODEFAULT) -> Any:
     if new is None or (new == default and new in ("", (), {})):
         return None
     if isinstance(old, dict) and isinstance(new, dict):
-        changed = {key: _merge_values(old.get(key), value) for key, value in new.items() if old.get(key) != value}
-        return {**dict.fromkeys(old.keys() - new.keys()), **changed}
+        return _merge_maps(old, new)
     if isinstance(old, _LISTS) and any(isinstance(element, msgspec.Struct) for element in old):
         raise _NotMergeable
     value = msgspec.to_builtins(new)
     if _has_null(value):
         raise _NotMergeable
     return value
+
+
+def _merge_maps(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = dict.fromkeys(old.keys() - new.keys())
+    for key, value in new.items():
+        if key not in old or old[key] != value:
+            if value is None:
+                raise _NotMergeable  # To a merge patch, null is the absence of a value.
+            patch[key] = _merge_values(old.get(key), value)
+    return patch
 
 
 def _has_null(value: Any) -> bool:
