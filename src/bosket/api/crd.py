@@ -1,6 +1,6 @@
 """The CustomResourceDefinitions of all KAI and Grove kinds, made from their Structs.
 
-`bosket crds`, the chart and the embedded API server take them from here. What KAI's and Grove's own definitions accept,
+Whoever sets up a cluster takes them from here. What KAI's and Grove's own definitions accept,
 these accept, but for values that could only have gone wrong later, such as a negative quota.
 """
 
