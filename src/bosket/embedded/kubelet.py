@@ -144,8 +144,8 @@ class Kubelet:
 
     async def _write(self, pod: Pod, status: PodStatus, now: float) -> Pod:
         written = await self._client.modify(pod, replace(pod, status=status), subresource="status")
-        if written.metadata.uid == pod.metadata.uid:
-            self._observed[pod.metadata.uid] = now
+        self._observed[pod.metadata.uid] = now
+        self._pods.store.put(written)
         return written
 
     async def _remove(self, pod: Pod) -> None:
