@@ -9,7 +9,7 @@ A `Strategy` is what distinguishes one kind from another on the way in: types, d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bosket.apiserver.status import FieldError
 from bosket.apiserver.store import Doc, Shelf
@@ -104,6 +104,9 @@ class Version:
     #: OpenAPI schema of the object, if there is more to say than "an object"
     schema: Callable[[], Doc] | None = None
     deprecated: bool = False
+    #: turn a stored object into one of this version, and back; None where the stored form is this version's
+    from_storage: Callable[[Doc], Doc] | None = None
+    to_storage: Callable[[Doc], Doc] | None = None
 
 
 @dataclass(slots=True)
@@ -126,7 +129,6 @@ class Kind:
     verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
     #: set once a definition is going away: no new objects
     terminating: bool = False
-    _list_heads: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.singular = self.singular or self.kind.lower()

@@ -11,7 +11,7 @@ import msgspec
 
 from bosket.apiserver.call import Call
 from bosket.apiserver.status import JSON, not_acceptable
-from bosket.apiserver.store import Entry
+from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.table import table_head, table_row
 from bosket.apiserver.watch import Render
 from bosket.runtime.clock import Clock
@@ -28,14 +28,17 @@ class Representation:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        converts = call.version.name != call.kind.storage_version
         #: None where the stored bytes are what is wanted
-        self.render: Render | None = self._render if converts else None
+        self.render: Render | None = self._render if call.version.from_storage is not None else None
 
     def _render(self, entry: Entry) -> bytes:
+        return _encode(self.decode(entry))
+
+    def decode(self, entry: Entry) -> Doc:
+        """The object in the version that is asked for."""
+        convert = self.call.version.from_storage
         doc = entry.decode()
-        doc["apiVersion"] = self.call.api_version
-        return _encode(doc)
+        return doc if convert is None else convert(doc)
 
     def one(self, entry: Entry) -> bytes:
         return entry.encoded if self.render is None else self.render(entry)
@@ -101,10 +104,7 @@ class _Table(Representation):
     def _rows(self, entries: list[Entry]) -> list[dict[str, Any]]:
         now = self._clock.now()
         return [
-            table_row(
-                entry.decode(), self.call.version.columns, now, include=self._include, api_version=self.call.api_version
-            )
-            for entry in entries
+            table_row(self.decode(entry), self.call.version.columns, now, include=self._include) for entry in entries
         ]
 
     def _table(self, entries: list[Entry], metadata: dict[str, object], *, head: bool) -> bytes:

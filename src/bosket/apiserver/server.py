@@ -7,6 +7,7 @@ a Status, and so is a bug (500, logged once).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from bosket.apiserver.admission import BuiltinAdmission
@@ -15,7 +16,10 @@ from bosket.apiserver.catalogue import register_builtin_kinds
 from bosket.apiserver.custom import definition
 from bosket.apiserver.custom.definition import Definitions
 from bosket.apiserver.deletion import Deleter
+from bosket.apiserver.drain import DefinitionDrain, NamespaceDrain
 from bosket.apiserver.eviction import Evictor
+from bosket.apiserver.expiry import Expiry
+from bosket.apiserver.gc import GarbageCollector
 from bosket.apiserver.kind import Registry
 from bosket.apiserver.reading import Reader
 from bosket.apiserver.rest import Answer, Rest
@@ -26,6 +30,9 @@ from bosket.apiserver.transport import InProcessTransport
 from bosket.apiserver.write import Writer
 from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import Clock
+
+#: How often a watcher that wants bookmarks gets one.
+BOOKMARK_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +55,9 @@ class ApiServer:
         self.reader = Reader(clock)
         self.writer = Writer(clock, BuiltinAdmission(self.store, self.registry))
         deleter = Deleter(clock)
+        parts = (clock, self.store, self.registry, self.writer, deleter)
+        self._chores = (GarbageCollector(*parts), NamespaceDrain(*parts), DefinitionDrain(*parts))
+        self._expiry = Expiry(clock, self.store.shelf("", "events"))
         self.rest = Rest(self.writer, self.reader, deleter)
         self.subresources = Subresources(self.rest, Evictor(self.store, self.writer, deleter))
 
@@ -56,6 +66,19 @@ class ApiServer:
     ) -> InProcessTransport:
         """A way to talk to this server without a network."""
         return InProcessTransport(self, User(user, groups))
+
+    async def run(self) -> None:
+        """What happens behind the requests, until cancelled: garbage collection, draining, expiry, bookmarks."""
+        async with asyncio.TaskGroup() as tasks:
+            for chore in self._chores:
+                tasks.create_task(chore.run())
+            tasks.create_task(self._expiry.run())
+            tasks.create_task(self._send_bookmarks())
+
+    async def _send_bookmarks(self) -> None:
+        while True:
+            await self.clock.sleep(BOOKMARK_SECONDS)
+            self.reader.send_bookmarks()
 
     async def handle(self, request: Request, user: User) -> Answer:
         try:

@@ -44,6 +44,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     fields: Fields
     #: UIDs of the object's owners
     owners: tuple[str, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    #: has a deletion timestamp
+    deleting: bool = False
 
     def decode(self) -> Doc:
         """A private copy, free to be changed."""
@@ -259,6 +262,8 @@ class Shelf:
             labels=metadata.get("labels") or _NO_LABELS,
             fields=_NO_FIELDS if self.selectable is None else self.selectable(doc),
             owners=tuple(owner["uid"] for owner in owners) if owners else (),
+            finalizers=tuple(metadata.get("finalizers", ())),
+            deleting="deletionTimestamp" in metadata,
         )
 
     def _place(self, entry: Entry) -> None:

@@ -78,11 +78,11 @@ def table_head(columns: Sequence[Column]) -> list[dict[str, Any]]:
     ]
 
 
-def table_row(doc: Doc, columns: Sequence[Column], now: float, *, include: str, api_version: str) -> dict[str, Any]:
+def table_row(doc: Doc, columns: Sequence[Column], now: float, *, include: str) -> dict[str, Any]:
     """One object's cells; a cell that can't be read from the object is empty rather than an error."""
     row: dict[str, Any] = {"cells": [_cell(doc, column, now) for column in columns or DEFAULT_COLUMNS]}
     if include == "Object":
-        row["object"] = {**doc, "apiVersion": api_version}
+        row["object"] = doc
     elif include != "None":
         row["object"] = {
             "kind": "PartialObjectMetadata",

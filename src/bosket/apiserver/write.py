@@ -131,7 +131,8 @@ class Writer:
             metadata["name"] = meta.generate_name(metadata["generateName"])
         else:
             raise already_exists(kind.group, kind.plural, metadata["name"])
-        doc["apiVersion"] = kind.api_version(kind.storage_version)
+        if version.to_storage is not None:
+            doc = version.to_storage(doc)
         return shelf.preview(doc) if write.dry_run else shelf.insert(doc)
 
     def _settle_namespace(self, write: Write, metadata: dict[str, Any]) -> None:
@@ -187,9 +188,8 @@ class Writer:
 
     def _at_version(self, entry: Entry, write: Write) -> Doc:
         doc = entry.decode()
-        if write.version.name != write.kind.storage_version:
-            doc["apiVersion"] = write.kind.api_version(write.version.name)
-        return doc
+        convert = write.version.from_storage
+        return doc if convert is None else convert(doc)
 
     async def _settle(self, write: Write, new: Doc, old: Doc) -> None:
         """Make `new` what may be stored in place of `old`, or raise."""
@@ -227,7 +227,8 @@ class Writer:
         metadata = new["metadata"]
         if write.version.strategy.has_generation and write.subresource != "status" and _spec_differs(new, old):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
-        new["apiVersion"] = write.kind.api_version(write.kind.storage_version)
+        if write.version.to_storage is not None:
+            new = write.version.to_storage(new)
         if write.dry_run:
             return shelf.preview(new)
         if write.version.strategy.may_go(new):

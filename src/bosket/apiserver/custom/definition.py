@@ -113,8 +113,12 @@ def kind_of(doc: Doc, store: Store) -> Kind:
     """The kind that a definition stands for."""
     spec = doc["spec"]
     names = spec["names"]
-    versions = {version["name"]: _version(version) for version in spec["versions"] if version.get("served")}
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    versions = {
+        version["name"]: _version(version, spec["group"], storage)
+        for version in spec["versions"]
+        if version.get("served")
+    }
     namespaced = spec["scope"] == "Namespaced"
     shelf = store.shelf(spec["group"], names["plural"], namespaced=namespaced)
     shelf.selectable = _selectable(versions)
@@ -135,7 +139,7 @@ def kind_of(doc: Doc, store: Store) -> Kind:
     )
 
 
-def _version(raw: dict[str, Any]) -> Version:
+def _version(raw: dict[str, Any], group: str, storage: str) -> Version:
     strategy = CustomStrategy(raw)
     subresources = raw.get("subresources") or {}
     scale = None
@@ -154,7 +158,19 @@ def _version(raw: dict[str, Any]) -> Version:
         columns=_columns(raw.get("additionalPrinterColumns") or ()),
         schema=lambda: strategy.schema,
         deprecated=raw.get("deprecated", False),
+        from_storage=None if raw["name"] == storage else _renamed(f"{group}/{raw['name']}"),
+        to_storage=None if raw["name"] == storage else _renamed(f"{group}/{storage}"),
     )
+
+
+def _renamed(api_version: str) -> Callable[[Doc], Doc]:
+    """The conversion that is none: the same object under another version's name."""
+
+    def convert(doc: Doc) -> Doc:
+        doc["apiVersion"] = api_version
+        return doc
+
+    return convert
 
 
 def _selectable(versions: dict[str, Version]) -> Callable[[Doc], Fields] | None:

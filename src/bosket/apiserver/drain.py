@@ -1,0 +1,116 @@
+"""Emptying what is going away: namespaces of everything in them, definitions of their objects."""
+
+from __future__ import annotations
+
+from bosket.api.meta import DeleteOptions
+from bosket.apiserver.chore import Chore
+from bosket.apiserver.conditions import set_condition
+from bosket.apiserver.custom import definition
+from bosket.apiserver.deletion import Deleter
+from bosket.apiserver.gc import own_write, without_finalizer
+from bosket.apiserver.kind import Registry
+from bosket.apiserver.kinds.namespace import KUBERNETES_FINALIZER
+from bosket.apiserver.store import Doc, Event, Store
+from bosket.apiserver.write import Writer
+from bosket.runtime.clock import Clock
+
+_DRAINER = "system:serviceaccount:kube-system:namespace-controller"
+
+
+class NamespaceDrain(Chore[str]):
+    """Keys are names of namespaces that are being deleted."""
+
+    def __init__(self, clock: Clock, store: Store, registry: Registry, writer: Writer, deleter: Deleter) -> None:
+        super().__init__(clock)
+        self._registry = registry
+        self._writer = writer
+        self._deleter = deleter
+        self._namespaces = store.shelf("", "namespaces", namespaced=False)
+        store.listeners.append(self._on_event)
+
+    def _on_event(self, event: Event) -> None:
+        if event.shelf is self._namespaces:
+            if event.type != "DELETED" and event.entry.deleting:
+                self.add(event.entry.name)
+        elif event.type == "DELETED" and event.entry.namespace:
+            namespace = self._namespaces.get("", event.entry.namespace)
+            if namespace is not None and namespace.deleting:
+                self.add(namespace.name)
+
+    async def handle(self, key: str) -> None:
+        namespace = self._namespaces.get("", key)
+        if namespace is None or not namespace.deleting:
+            return
+        remaining: dict[str, int] = {}
+        for kind in list(self._registry):
+            if not kind.namespaced:
+                continue
+            version = next(iter(kind.versions.values()))
+            for entry in list(kind.shelf.entries(key)):
+                gone = False
+                if not entry.deleting:
+                    _, gone = self._deleter.delete(kind, version, key, entry.name, DeleteOptions())
+                if not gone:
+                    remaining[kind.resource] = remaining.get(kind.resource, 0) + 1
+        namespaces = self._registry.at("", "namespaces")
+        assert namespaces is not None
+        now = self._writer.now()
+
+        def change(doc: Doc) -> Doc:
+            spec = doc.setdefault("spec", {})
+            if not remaining:
+                spec["finalizers"] = [each for each in spec.get("finalizers", ()) if each != KUBERNETES_FINALIZER]
+            _set_conditions(doc, remaining, now)
+            return doc
+
+        await self._writer.update(own_write(namespaces, "", _DRAINER), key, change)
+
+
+def _set_conditions(doc: Doc, remaining: dict[str, int], now: str) -> None:
+    listed = ", ".join(f"{resource}. has {count} resource instances" for resource, count in sorted(remaining.items()))
+    condition = {
+        "type": "NamespaceContentRemaining",
+        "status": "True" if remaining else "False",
+        "reason": "SomeResourcesRemain" if remaining else "ContentRemoved",
+        "message": f"Some resources are remaining: {listed}" if remaining else "All content successfully removed",
+    }
+    set_condition(doc.setdefault("status", {}).setdefault("conditions", []), condition, now)
+
+
+class DefinitionDrain(Chore[str]):
+    """Keys are names of definitions that are being deleted."""
+
+    def __init__(self, clock: Clock, store: Store, registry: Registry, writer: Writer, deleter: Deleter) -> None:
+        super().__init__(clock)
+        self._registry = registry
+        self._writer = writer
+        self._deleter = deleter
+        self._definitions = store.shelf(definition.GROUP, definition.PLURAL, namespaced=False)
+        store.listeners.append(self._on_event)
+
+    def _on_event(self, event: Event) -> None:
+        if event.shelf is self._definitions:
+            if event.type != "DELETED" and event.entry.deleting:
+                self.add(event.entry.name)
+        elif event.type == "DELETED" and len(event.shelf) == 0:
+            found = self._definitions.get("", event.shelf.resource)
+            if found is not None and found.deleting:
+                self.add(found.name)
+
+    async def handle(self, key: str) -> None:
+        entry = self._definitions.get("", key)
+        if entry is None or definition.CLEANUP_FINALIZER not in entry.finalizers:
+            return
+        spec = entry.decode()["spec"]
+        custom = self._registry.at(spec["group"], spec["names"]["plural"])
+        if custom is not None:
+            version = next(iter(custom.versions.values()))
+            for each in list(custom.shelf.entries()):
+                if not each.deleting:
+                    self._deleter.delete(custom, version, each.namespace, each.name, DeleteOptions())
+            if len(custom.shelf):
+                return
+        kind = self._registry.at(definition.GROUP, definition.PLURAL)
+        assert kind is not None
+        change = without_finalizer(definition.CLEANUP_FINALIZER)
+        await self._writer.update(own_write(kind, "", _DRAINER), key, change)
