@@ -38,7 +38,8 @@ class Reporter:
         if isinstance(outcome, Bound):
             message = f"Pod bound successfully to node {node}"
             await self._set_condition(outcome.pod, "True", BOUND, message)
-            written = await self._set_status(request, BindRequestStatus(phase=SUCCEEDED))
+            succeeded = msgspec.structs.replace(request.status, phase=SUCCEEDED, reason="")
+            written = await self._set_status(request, succeeded)
             self._events.event(outcome.pod, "Normal", BOUND, message)
             return written
         if outcome.pod is not None:

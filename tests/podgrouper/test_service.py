@@ -1,0 +1,309 @@
+"""The pod grouper on a cluster: what it writes, how often, and what makes it look again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bosket.api import keys
+from bosket.api.apps import Deployment, DeploymentSpec, ReplicaSet, ReplicaSetSpec
+from bosket.api.batch import Job
+from bosket.api.core import Pod
+from bosket.api.kai import PodGroup
+from bosket.api.object import LabelSelector, ObjectMeta, OwnerReference
+from bosket.api.resource import Resource
+from bosket.kube.transport import Request, Response, Stream, Transport
+from bosket.testing.faults import Chaos, FaultyTransport, hang_up, matching, refuse
+from tests.podgrouper.scene import grouped, grouper, make_gang, make_job, make_pod, scene
+from tests.rig import NAMESPACE, Rig
+
+pytestmark = pytest.mark.looptime
+
+
+def writes(transport: FaultyTransport) -> dict[str, int]:
+    """How often each sort of write was sent; events apart."""
+    counts: dict[str, int] = {}
+    for each in transport.requests:
+        if each.method != "GET" and not each.path.endswith("/events"):
+            kind = each.path.split(f"{NAMESPACE}/")[-1].split("/")[0]
+            counts[f"{each.method} {kind}"] = counts.get(f"{each.method} {kind}", 0) + 1
+    return counts
+
+
+async def test_a_gang_gets_one_group_in_one_write_and_each_pod_is_patched_once() -> None:
+    rig = await scene()
+    names = await make_gang(rig, 512, minimum="512")
+    transport = FaultyTransport(rig.server.transport())
+    async with rig.running(grouper, transport):
+        group = await grouped(rig, names)
+        await rig.clock.sleep(60)
+    assert (group.spec.minMember, group.spec.queue, group.spec.priorityClassName) == (512, "q", "train")
+    assert group.metadata.ownerReferences[0].kind == "Job"
+    assert writes(transport) == {"POST podgroups": 1, "PATCH pods": 512}
+
+
+async def test_pods_that_come_later_join_the_group_without_writing_it() -> None:
+    rig = await scene()
+    transport = FaultyTransport(rig.server.transport())
+    async with rig.running(grouper, transport):
+        owner = await make_job(rig)
+        for number in range(3):
+            await make_pod(rig, f"train-{number}", owner)
+            await grouped(rig, [f"train-{number}"])
+    assert writes(transport) == {"POST podgroups": 1, "PATCH pods": 3}
+
+
+async def test_a_grouper_that_starts_again_finds_nothing_to_do() -> None:
+    rig = await scene()
+    names = await make_gang(rig, 8)
+    async with rig.running(grouper):
+        await grouped(rig, names)
+    transport = FaultyTransport(rig.server.transport())
+    async with rig.running(grouper, transport):
+        await rig.clock.sleep(60)
+    assert writes(transport) == {}
+
+
+async def test_pods_of_a_deployment_get_a_group_each() -> None:
+    rig = await scene()
+    labels = {"app": "web"}
+    selector = LabelSelector(matchLabels=labels)
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    deployment = await rig.client.create(
+        Deployment(
+            metadata=ObjectMeta(name="web", namespace=NAMESPACE, labels={keys.QUEUE_LABEL: "serving"}),
+            spec=msgspec.convert({"selector": selector, "template": template}, DeploymentSpec, from_attributes=True),
+        )
+    )
+    above = OwnerReference(apiVersion="apps/v1", kind="Deployment", name="web", uid=deployment.metadata.uid)
+    replica_set = await rig.client.create(
+        ReplicaSet(
+            metadata=ObjectMeta(name="web-1", namespace=NAMESPACE, labels=labels, ownerReferences=(above,)),
+            spec=msgspec.convert({"selector": selector, "template": template}, ReplicaSetSpec, from_attributes=True),
+        )
+    )
+    owner = OwnerReference(apiVersion="apps/v1", kind="ReplicaSet", name="web-1", uid=replica_set.metadata.uid)
+    async with rig.running(grouper):
+        groups = []
+        for name in ("web-1-a", "web-1-b"):
+            await make_pod(rig, name, owner)
+            groups.append(await grouped(rig, [name]))
+    assert len({each.metadata.name for each in groups}) == 2
+    assert {(each.spec.queue, each.spec.priorityClassName) for each in groups} == {("serving", "inference")}
+
+
+async def test_what_cant_be_grouped_is_told_and_heals_when_its_owner_does() -> None:
+    rig = await scene()
+    names = await make_gang(rig, 2, minimum="many")
+    async with rig.running(grouper):
+        events = await rig.until(lambda: rig.events("PodGrouperWarning"))
+        message = (
+            'Job ml/train: annotation kai.scheduler/batch-min-member is "many"; '
+            "it must be a whole number from 0 to 2147483647"
+        )
+        assert {(each.type, each.message) for each in events} == {("Warning", message)}
+        await _annotate_job(rig, "2")
+        assert (await grouped(rig, names)).spec.minMember == 2
+
+
+async def test_a_group_follows_its_owner() -> None:
+    rig = await scene()
+    names = await make_gang(rig, 2, minimum="2")
+    async with rig.running(grouper):
+        await grouped(rig, names)
+        await _annotate_job(rig, "1")
+
+        async def changed() -> bool:
+            return (await grouped(rig, names)).spec.minMember == 1
+
+        await rig.until(changed)
+
+
+async def test_a_group_keeps_what_its_user_decided() -> None:
+    rig = await scene()
+    names = await make_gang(rig, 2, minimum="2")
+    async with rig.running(grouper):
+        group = await grouped(rig, names)
+        patch = {"spec": {"queue": "moved", "schedulingBackoff": 1}, "metadata": {"labels": {"mine": "1"}}}
+        await rig.client.patch(PodGroup, group.metadata.name, patch, namespace=NAMESPACE)
+        await _annotate_job(rig, "1")
+
+        async def changed() -> PodGroup | None:
+            found = await grouped(rig, names)
+            return found if found.spec.minMember == 1 else None
+
+        found: PodGroup = await rig.until(changed)
+    assert (found.spec.queue, found.spec.schedulingBackoff, found.metadata.labels["mine"]) == ("moved", 1, "1")
+
+
+async def test_a_group_that_was_deleted_is_made_anew() -> None:
+    rig = await scene()
+    names = await make_gang(rig, 2)
+    async with rig.running(grouper):
+        group = await grouped(rig, names)
+        await rig.client.delete(PodGroup, group.metadata.name, NAMESPACE)
+
+        async def back() -> bool:
+            groups = (await rig.client.list(PodGroup, NAMESPACE)).items
+            return [each.metadata.name for each in groups] == [group.metadata.name]
+
+        await rig.until(back)
+        assert (await grouped(rig, names)).metadata.uid != group.metadata.uid
+
+
+async def test_a_group_that_somebody_else_made_first_is_taken_over() -> None:
+    rig = await scene()
+    owner = await make_job(rig, minimum="3")
+    await make_pod(rig, "train-0", owner)
+    theirs = PodGroup(metadata=ObjectMeta(name=f"pg-train-{owner.uid}", namespace=NAMESPACE, labels={"theirs": "1"}))
+    meddling = Meddling(rig.server.transport(), matching("POST", "/podgroups"), lambda: rig.apply(theirs))
+    async with rig.running(grouper, meddling):
+        group = await grouped(rig, ["train-0"])
+    assert (group.metadata.labels["theirs"], group.spec.minMember) == ("1", 3)
+
+
+async def test_a_new_pod_of_the_same_name_does_not_get_the_old_ones_group() -> None:
+    """It would stay there for ever: a bare pod that names a group counts as grouped by its user."""
+    rig = await scene()
+    await make_pod(rig, "solo")
+
+    async def replace() -> None:
+        await rig.client.delete(Pod, "solo", NAMESPACE, grace_seconds=0)
+        await make_pod(rig, "solo")
+
+    meddling = Meddling(rig.server.transport(), matching("PATCH", "/pods/solo"), replace)
+    async with rig.running(grouper, meddling):
+        group = await grouped(rig, ["solo"])
+    pod = await rig.client.get(Pod, "solo", NAMESPACE)
+    assert group.metadata.ownerReferences[0].uid == pod.metadata.uid
+
+
+async def test_an_owner_that_may_not_be_read_ends_the_chain() -> None:
+    rig = await scene()
+    owner = OwnerReference(apiVersion="v1", kind="ReplicationController", name="rc", uid="u")
+    await make_pod(rig, "a", owner)
+    fault = refuse(matching("GET", "/replicationcontrollers/rc"), 403, reason="Forbidden", times=None)
+    async with rig.running(grouper, FaultyTransport(rig.server.transport(), [fault])):
+        group = await grouped(rig, ["a"])
+    assert group.metadata.ownerReferences[0].kind == "Pod"
+
+
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "simulations.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {
+            "plural": "simulations",
+            "singular": "simulation",
+            "kind": "Simulation",
+            "listKind": "SimulationList",
+        },
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+SIMULATIONS: Resource[dict[str, Any]] = Resource("example.com", "v1", "Simulation", "simulations", dict)
+
+
+async def test_owners_of_a_kind_met_for_the_first_time_are_found_by_discovery_and_read_once() -> None:
+    rig = await scene()
+    reads = matching("GET", "/simulations/sim")
+    transport = FaultyTransport(rig.server.transport())
+    async with rig.running(grouper, transport):
+        await rig.clock.sleep(30)
+        await rig.client.create(CRD)
+        simulation: dict[str, Any] = {
+            "apiVersion": "example.com/v1",
+            "kind": "Simulation",
+            "metadata": {"name": "sim", "namespace": NAMESPACE, "labels": {keys.QUEUE_LABEL: "physics"}},
+        }
+        created = await rig.client.create(simulation, kind=SIMULATIONS)
+        owner = OwnerReference(
+            apiVersion="example.com/v1", kind="Simulation", name="sim", uid=created["metadata"]["uid"]
+        )
+        names = [f"sim-{number}" for number in range(20)]
+        for name in names:
+            await make_pod(rig, name, owner)
+        group = await grouped(rig, names)
+    assert (group.metadata.name, group.spec.queue) == (f"pg-sim-{owner.uid}", "physics")
+    assert sum(map(reads, transport.requests)) == 1
+    assert writes(transport) == {"POST podgroups": 1, "PATCH pods": 20}
+
+
+async def test_an_owner_of_a_kind_that_is_not_served_is_named() -> None:
+    rig = await scene()
+    await make_pod(rig, "a", OwnerReference(apiVersion="example.com/v1", kind="Nothing", name="n", uid="u"))
+    async with rig.running(grouper):
+        (event,) = await rig.until(lambda: rig.events("PodGrouperWarning"))
+    assert event.message == (
+        "owner Nothing n can't be read: the API server doesn't serve the kind Nothing of example.com/v1"
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_in_chaos_all_pods_are_grouped(seed: int) -> None:
+    rig = await scene()
+    names = await make_gang(rig, 16, minimum="16")
+    chaos = Chaos(
+        seed, refuse_rate=0.1, hang_up_rate=0.1, lost_answer_rate=0.1, cut_rate=0.05, longest_delay_seconds=2.0
+    )
+    async with rig.running(grouper, FaultyTransport(rig.server.transport(), chaos=chaos, clock=rig.clock)):
+        group = await grouped(rig, names)
+    assert group.spec.minMember == 16
+
+
+async def test_a_grouper_killed_at_any_write_leaves_the_rest_to_the_next_one() -> None:
+    for last in range(1, 5):
+        for after_effect in (False, True):
+            rig = await scene()
+            names = await make_gang(rig, 3, minimum="3")
+            writing = lambda request: request.method != "GET"  # noqa: E731
+            death = hang_up(writing, nth=last, times=None, after_effect=after_effect)
+            async with rig.running(grouper, FaultyTransport(rig.server.transport(), [death])):
+
+                async def dead(death: Any = death) -> bool:
+                    return bool(death.struck)
+
+                await rig.until(dead)
+            async with rig.running(grouper):
+                assert (await grouped(rig, names)).spec.minMember == 3
+            assert len((await rig.client.list(PodGroup, NAMESPACE)).items) == 1
+
+
+class Meddling:
+    """A transport on which somebody else acts just before the first request of a sort arrives."""
+
+    def __init__(self, inner: Transport, when: Any, act: Any) -> None:
+        self._inner = inner
+        self._when = when
+        self._act = act
+
+    async def request(self, request: Request) -> Response:
+        if self._act is not None and self._when(request):
+            act, self._act = self._act, None
+            await act()
+        return await self._inner.request(request)
+
+    async def stream(self, request: Request) -> Stream:
+        return await self._inner.stream(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def _annotate_job(rig: Rig, minimum: str) -> None:
+    patch = {"metadata": {"annotations": {keys.BATCH_MIN_MEMBER_ANNOTATION: minimum}}}
+    await rig.client.patch(Job, "train", patch, namespace=NAMESPACE)

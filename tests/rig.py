@@ -1,0 +1,91 @@
+"""A cluster in this process, and services on it that a test can kill and start again.
+
+Server, clients and clock live on the test's event loop; with `pytest.mark.looptime` pauses take no time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+from prometheus_client import CollectorRegistry
+
+from bosket.api.core import Event, Namespace
+from bosket.api.crd import crd_manifests
+from bosket.api.object import KubeObject, ObjectMeta
+from bosket.apiserver import ApiServer
+from bosket.kube.client import Client
+from bosket.kube.informer import Informers
+from bosket.kube.transport import Transport
+from bosket.runtime.clock import LoopClock
+from bosket.runtime.events import EventRecorder
+from bosket.runtime.service import Environment, Service, run_services
+
+T = TypeVar("T")
+NAMESPACE = "ml"
+_PATIENCE_SECONDS = 300.0
+
+
+class Rig:
+    """An API server with our CRDs and one namespace."""
+
+    def __init__(self) -> None:
+        self.clock = LoopClock()
+        self.server = ApiServer(clock=self.clock)
+        self.client = Client(self.server.transport(), clock=self.clock)
+
+    async def apply(self, *objects: KubeObject) -> None:
+        for each in objects:
+            await self.client.create(each)
+
+    @asynccontextmanager
+    async def running(
+        self, factory: Callable[[Environment], Service], transport: Transport | None = None
+    ) -> AsyncIterator[asyncio.Task[None]]:
+        """A service in a process of its own: its own client, cache and recorder. Leaving the block kills it."""
+        own = self.server.transport()
+        client = Client(transport or own, clock=self.clock)
+        environment = Environment(
+            client=client,
+            informers=Informers(client),
+            clock=self.clock,
+            events=EventRecorder(client, self.clock, "test"),
+            metrics=CollectorRegistry(),
+        )
+        task = asyncio.create_task(run_services(environment, [factory(environment)], leader_election=False))
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            await own.aclose()
+
+    async def until(self, condition: Callable[[], Any]) -> Any:
+        """Wait until `condition` (a coroutine function) gives something true; give that back."""
+        deadline = self.clock.monotonic() + _PATIENCE_SECONDS
+        while True:
+            result = await condition()
+            if result:
+                return result
+            assert self.clock.monotonic() < deadline, "waited in vain"
+            await self.clock.sleep(0.05)
+
+    async def events(self, reason: str) -> list[Event]:
+        return [each for each in (await self.client.list(Event, NAMESPACE)).items if each.reason == reason]
+
+
+@cache
+def _crds() -> list[dict[str, Any]]:
+    return [each for each in crd_manifests() if each["spec"]["group"] == "scheduling.run.ai"]
+
+
+async def make_rig(objects: Iterable[KubeObject] = ()) -> Rig:
+    """A rig with KAI's scheduling kinds and these objects."""
+    rig = Rig()
+    for manifest in _crds():
+        await rig.client.create(manifest)
+    await rig.apply(Namespace(metadata=ObjectMeta(name=NAMESPACE)), *objects)
+    return rig
