@@ -112,10 +112,10 @@ def in_phase(phase: str) -> Callable[[Pod], bool]:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
+async def world() -> World:
     world = World()
     await world.populate()
-    yield world
+    return world
 
 
 async def test_a_bound_pod_runs_and_succeeds_after_its_duration(world: World) -> None:

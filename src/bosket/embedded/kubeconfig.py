@@ -7,11 +7,16 @@ import json
 import os
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 
-def admin_kubeconfig(name: str, url: str, certificate_authority_pem: bytes, token: str) -> dict[str, Any]:
+#: What an embedded cluster is called in its kubeconfig.
+CLUSTER_NAME: Final = "bosket"
+
+
+def admin_kubeconfig(url: str, certificate_authority_pem: bytes, token: str) -> dict[str, Any]:
     """A kubeconfig whose only context reaches the server at `url` with `token`."""
+    name = CLUSTER_NAME
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -45,3 +50,12 @@ def write_kubeconfig(path: Path, kubeconfig: dict[str, Any]) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def belongs_to_embedded_cluster(path: Path) -> bool:
+    """Whether the file is one that `write_kubeconfig` wrote: it may be overwritten, a person's own must not."""
+    try:
+        content = json.loads(path.expanduser().read_bytes())
+        return [cluster["name"] for cluster in content["clusters"]] == [CLUSTER_NAME]
+    except (ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,125 @@
+"""`bosket`: the command line. Parses, calls one command, and turns what went wrong into a sentence and an exit code.
+
+Commands live in modules of their own, which are imported only when they are asked for. Exit codes: 0 done, 1
+failed, 2 what was asked makes no sense.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+from cyclopts import App, CycloptsError, Parameter
+
+from bosket import __version__
+from bosket.cli.output import CommandError, Flag, complain
+
+app = App(
+    name="bosket",
+    help="Schedules AI workloads on Kubernetes: gangs, fair hierarchical queues, shared GPUs, topology.",
+    help_epilogue="Start with: bosket demo\nEach command has examples: bosket up --help",
+    help_format="plaintext",
+    # Boxes are for people at a terminal.
+    help_formatter="default" if sys.stdout.isatty() else "plain",
+    version=__version__,
+    print_error=False,
+    exit_on_error=False,
+    result_action="return_value",
+)
+app.meta.group_parameters = app.group_parameters
+
+
+def _add_command(path: str, purpose: str, *examples: str) -> None:
+    """Register the command at `module:function` without importing it."""
+    epilogue = "\n".join(("Examples:", "", *(f"  {example}" for example in examples)))
+    app.command(path, help_epilogue=epilogue, sort_key=len(list(app)), help=purpose)
+
+
+_add_command(
+    "bosket.cli.demo.command:demo",
+    "Watch gangs and queues at work, for half a minute.",
+    "bosket demo",
+    "bosket demo --json | jq .promises",
+)
+_add_command(
+    "bosket.cli.up:up",
+    "Start an embedded cluster to try things on, with a kubeconfig for kubectl.",
+    "bosket up",
+    "bosket up --nodes 125 --gpus 8 --racks 5 --kubeconfig /tmp/kubeconfig",
+    "bosket up --services podgrouper,binder     # bring your own scheduler",
+    "kubectl --kubeconfig kubeconfig apply -f examples/",
+)
+_add_command(
+    "bosket.cli.run:run",
+    "Run services against the cluster of your kubeconfig.",
+    "bosket run podgrouper scheduler binder",
+    "bosket run scheduler --kubeconfig ./kubeconfig --no-leader-elect --log-level debug",
+    "bosket run binder --listen 127.0.0.1:9090 --log-format json",
+)
+_add_command(
+    "bosket.cli.crds:crds",
+    "Print or install the definitions of KAI's and Grove's kinds.",
+    "bosket crds | kubectl apply -f -",
+    "bosket crds --install --context staging",
+)
+_add_command("bosket.cli.version:version", "Print the version.", "bosket version --json")
+
+
+@app.meta.default
+def _launch(
+    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    debug: Flag = False,
+) -> int:
+    """Run a command.
+
+    Parameters
+    ----------
+    debug
+        Show where in the program an error came from.
+    """
+    try:
+        app(tokens)
+        sys.stdout.flush()
+    except (CycloptsError, BrokenPipeError):
+        raise
+    except Exception as error:
+        if debug:
+            raise
+        return _report(error)
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that the arguments (by default, the process's own) name; gives the exit code."""
+    try:
+        result = app.meta(arguments)
+    except CycloptsError as error:
+        complain(f"{' '.join(str(error).split())} (see bosket --help)")
+        return 2
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. What is left in the buffer must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return result if isinstance(result, int) else 0
+
+
+def _report(error: Exception) -> int:
+    """Say what went wrong; the exit code."""
+    from bosket.kube.errors import KubeError
+
+    if isinstance(error, CommandError):
+        complain(str(error))
+        return error.exit_code
+    if isinstance(error, KubeError | OSError):
+        complain(str(error))
+        return 1
+    complain(f"{type(error).__name__}: {error} (this is a bug; --debug shows where)")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""`bosket run`: any set of services against any cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from bosket.cli.output import CommandError, UsageError, flush_line
+
+if TYPE_CHECKING:
+    from bosket.embedded.services import ServiceEntry
+    from bosket.kube.client import Client
+    from bosket.runtime.health import Address
+
+LogFormat = Literal["human", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+def run(
+    *services: str,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    namespace: str = "kai-scheduler",
+    leader_elect: bool = True,
+    listen: str = "127.0.0.1:0",
+    log_format: LogFormat = "human",
+    log_level: LogLevel = "info",
+    list_services: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
+) -> None:
+    """Run services until SIGINT or SIGTERM: podgrouper, scheduler, binder, or any set of them.
+
+    Parameters
+    ----------
+    services
+        Which ones; --list shows them all.
+    kubeconfig
+        Which cluster; by default as kubectl finds it, or the cluster that this process is a pod of.
+    context
+        A context of the kubeconfig other than the current one.
+    namespace
+        Where the services' leases live.
+    leader_elect
+        Work only while holding the service's lease, so that several processes may run the same service.
+    listen
+        Where to serve /metrics, /healthz and /readyz; port 0 takes a free one, "off" serves nothing.
+    log_format
+        Lines for people, or JSON objects for machines.
+    log_level
+        The least severe messages to log.
+    list_services
+        List the services that there are, and do nothing else.
+    """
+    from bosket.embedded.services import SERVICES, UnknownService, entries
+    from bosket.runtime.logs import configure_logging
+
+    if list_services:
+        width = max(map(len, SERVICES))
+        for entry in SERVICES.values():
+            flush_line(f"{entry.name:{width}}  {entry.purpose}")
+        return
+    if not services:
+        raise UsageError(f"which services? there are: {', '.join(SERVICES)}")
+    try:
+        chosen = entries(services)
+    except UnknownService as error:
+        raise UsageError(str(error)) from error
+    configure_logging(log_format, log_level.upper())
+    settings = _Settings(kubeconfig, context, namespace, leader_elect, parse_address(listen))
+    asyncio.run(_run(chosen, settings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    kubeconfig: Path | None
+    context: str | None
+    namespace: str
+    leader_elect: bool
+    listen: Address | None
+
+
+def parse_address(text: str) -> Address | None:
+    """`HOST:PORT`, `[HOST]:PORT`, or `off`; raises `UsageError`."""
+    from bosket.runtime.health import Address
+
+    if text == "off":
+        return None
+    host, separator, port = text.rpartition(":")
+    if not separator or not host or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f'--listen {text}: not an address such as 127.0.0.1:8080, nor "off"')
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
+    from prometheus_client import CollectorRegistry
+
+    from bosket.kube.informer import Informers
+    from bosket.kube.kubeconfig import connect
+    from bosket.runtime.clock import SystemClock
+    from bosket.runtime.events import EventRecorder
+    from bosket.runtime.service import Environment, run_services, stop_on_signals
+
+    client = connect(settings.kubeconfig, settings.context)
+    try:
+        await _check_cluster(client)
+        clock = SystemClock()
+        identity = f"{socket.gethostname()}_{os.getpid()}"
+        environment = Environment(
+            client=client,
+            informers=Informers(client),
+            clock=clock,
+            events=EventRecorder(client, clock, "kai-scheduler", instance=identity),
+            metrics=CollectorRegistry(),
+            namespace=settings.namespace,
+            identity=identity,
+        )
+        services = [entry.make(environment) for entry in chosen]
+        with stop_on_signals():
+            await run_services(environment, services, leader_election=settings.leader_elect, health=settings.listen)
+    finally:
+        await client.aclose()
+
+
+async def _check_cluster(client: Client) -> None:
+    """A wrong cluster is said at once, not by services that wait for ever."""
+    from bosket.api.kai import Queue
+    from bosket.api.table import resource_of
+    from bosket.kube.errors import NotFound
+
+    try:
+        await client.raw("GET", resource_of(Queue).path(), query=(("limit", "1"),))
+    except NotFound as error:
+        raise CommandError("the cluster doesn't know KAI's kinds; install them with: bosket crds --install") from error

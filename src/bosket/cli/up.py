@@ -1,0 +1,122 @@
+"""`bosket up`: an embedded cluster for kubectl, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from bosket.cli.output import UsageError, flush_line
+from bosket.cli.run import LogFormat, LogLevel
+
+if TYPE_CHECKING:
+    from bosket.embedded.cluster import EmbeddedCluster
+
+Count = Annotated[int, Parameter(validator=Number(gte=0, lte=100_000))]
+
+
+def up(
+    *,
+    nodes: Count = 8,
+    gpus: Count = 8,
+    cpu: str = "64",
+    memory: str = "512Gi",
+    racks: Annotated[int, Parameter(validator=Number(gte=1))] = 2,
+    zones: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    kubeconfig: Path = Path("kubeconfig"),
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0,
+    services: str = "all",
+    log_format: LogFormat = "human",
+    log_level: LogLevel = "warning",
+) -> None:
+    """Start an embedded cluster with simulated nodes, say "ready", and serve until SIGINT or SIGTERM.
+
+    Parameters
+    ----------
+    nodes
+        How many simulated nodes.
+    gpus
+        GPUs of each node.
+    cpu
+        CPUs of each node, as a Kubernetes quantity.
+    memory
+        Memory of each node, as a Kubernetes quantity.
+    racks
+        Over how many racks the nodes are spread (label bosket.dev/rack).
+    zones
+        Over how many zones the racks are spread (label topology.kubernetes.io/zone).
+    kubeconfig
+        Where to write the kubeconfig; a file that is not an embedded cluster's is not overwritten.
+    port
+        Port of the API server on 127.0.0.1; 0 takes a free one.
+    services
+        Which of Bosket's services run in it: names with commas between them, "all" or "none".
+    log_format
+        Lines for people, or JSON objects for machines.
+    log_level
+        The least severe messages to log.
+    """
+    from bosket.embedded.kubeconfig import belongs_to_embedded_cluster
+    from bosket.runtime.logs import configure_logging
+
+    configure_logging(log_format, log_level.upper())
+    _check_quantity("--cpu", cpu)
+    _check_quantity("--memory", memory)
+    if kubeconfig.exists() and not belongs_to_embedded_cluster(kubeconfig):
+        raise UsageError(f"--kubeconfig {kubeconfig}: is there, and is not an embedded cluster's; name another file")
+    chosen = _service_names(services)
+    flush_line(
+        f"starting {nodes} nodes with {gpus} GPUs, {cpu} CPUs and {memory} of memory each; "
+        f"services: {', '.join(chosen) or 'none'}"
+    )
+
+    from bosket.embedded.cluster import EmbeddedCluster, Listen
+    from bosket.embedded.node import NodeShape
+
+    cluster = EmbeddedCluster(
+        nodes=nodes,
+        shape=NodeShape(gpus=gpus, cpu=cpu, memory=memory),
+        racks=racks,
+        zones=zones,
+        services=chosen,
+        listen=Listen(kubeconfig=kubeconfig, port=port),
+    )
+    asyncio.run(_serve(cluster, kubeconfig))
+
+
+async def _serve(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
+    from bosket.runtime.service import stop_on_signals
+
+    with stop_on_signals():
+        async with cluster:
+            await cluster.wait_ready()
+            flush_line(f"API server: {cluster.url}")
+            flush_line(f"try: kubectl --kubeconfig {kubeconfig} get nodes")
+            flush_line("ready")
+            await cluster.wait_stopped()
+    flush_line("stopped")
+
+
+def _service_names(text: str) -> list[str]:
+    from bosket.embedded.services import SERVICES, UnknownService, entries
+
+    if text == "none":
+        return []
+    try:
+        return [entry.name for entry in entries(SERVICES if text == "all" else text.split(","))]
+    except UnknownService as error:
+        raise UsageError(f"--services {text}: {error}") from error
+
+
+def _check_quantity(option: str, text: str) -> None:
+    from bosket.api.quantity import InvalidQuantity, to_milli
+
+    try:
+        amount = to_milli(text)
+    except InvalidQuantity as error:
+        raise UsageError(f"{option} {text}: {error}") from error
+    if amount < 0:
+        raise UsageError(f"{option} {text}: must not be negative")

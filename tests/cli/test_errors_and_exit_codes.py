@@ -1,0 +1,103 @@
+"""What a person or a script gets when something is asked that can't be done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bosket import __version__
+from bosket.cli import output
+from bosket.cli.main import main
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out == f"{__version__}\n"
+
+
+def test_the_version_is_data_when_asked_for_as_data(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bosket"] == __version__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["frobnicate"], "frobnicate"),
+        (["up", "--nodes", "many"], "many"),
+        (["up", "--nodes", "-1"], "--nodes"),
+        (["up", "--cpu", "1x"], "--cpu 1x"),
+        (["up", "--memory=-1Gi"], "must not be negative"),
+        (
+            ["up", "--services", "scheduler,oracle"],
+            'there is no service "oracle"; there are: podgrouper, scheduler, binder',
+        ),
+        (["run"], "which services? there are: podgrouper, scheduler, binder"),
+        (["run", "oracle"], 'there is no service "oracle"'),
+        (["run", "scheduler", "--listen", "here"], "--listen here: not an address"),
+        (["run", "scheduler", "--log-format", "xml"], "xml"),
+        (["demo", "--nodes", "1"], "--nodes"),
+    ],
+)
+def test_what_makes_no_sense_is_said_in_one_line_with_exit_code_2(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("bosket: ")
+    assert captured.err.count("\n") == 1
+    assert sentence in captured.err
+
+
+def test_what_fails_is_said_in_one_line_with_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "nowhere"
+    assert main(["run", "scheduler", "--kubeconfig", str(missing)]) == 1
+    assert capsys.readouterr().err == f"bosket: no kubeconfig: {missing} not found\n"
+
+
+def test_a_traceback_is_shown_on_request_only() -> None:
+    with pytest.raises(output.UsageError):
+        main(["--debug", "run", "oracle"])
+
+
+def test_a_bug_is_called_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("bosket.api.crd.crd_manifests", broken)
+    assert main(["crds"]) == 1
+    assert (
+        capsys.readouterr().err == "bosket: ZeroDivisionError: division by zero (this is a bug; --debug shows where)\n"
+    )
+
+
+def test_a_persons_own_kubeconfig_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = tmp_path / "config"
+    own.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: production}]\n")
+    assert main(["up", "--kubeconfig", str(own)]) == 2
+    assert "is not an embedded cluster's" in capsys.readouterr().err
+    assert "production" in own.read_text()
+
+
+@pytest.mark.parametrize("command", ["demo", "up", "run", "crds", "version"])
+def test_every_command_explains_itself_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Examples:" in text
+    assert f"  bosket {command}" in text
+
+
+def test_help_names_every_command_with_its_purpose(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for line in ("demo: Watch", "up: Start", "run: Run", "crds: Print", "version: Print"):
+        assert line in text
+
+
+def test_services_are_listed_with_their_purposes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["podgrouper", "scheduler", "binder"]
