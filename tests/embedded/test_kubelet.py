@@ -11,12 +11,24 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from bosket.api.coordination import Lease
-from bosket.api.core import Container, Namespace, Node, NodeCondition, Pod, PodSpec, ResourceRequirements
+from bosket.api.core import (
+    Container,
+    Namespace,
+    Node,
+    NodeCondition,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+    Taint,
+    Toleration,
+)
 from bosket.api.object import ObjectMeta
+from bosket.api.time import format_time
 from bosket.apiserver import ApiServer
 from bosket.embedded.kubelet import Kubelet
 from bosket.embedded.node import Layout, NodeShape, host_address, simulated_node
 from bosket.embedded.node_lifecycle import NodeLifecycle
+from bosket.embedded.taint_eviction import TaintEviction, stays_until
 from bosket.kube.client import Client
 from bosket.kube.errors import AlreadyExists, NotFound
 from bosket.kube.informer import Informers
@@ -55,7 +67,7 @@ class World:
             events=EventRecorder(client, self.clock, "test"),
             metrics=CollectorRegistry(),
         )
-        services = [NodeLifecycle(environment, shape=SHAPE), Kubelet(environment)]
+        services = [NodeLifecycle(environment, shape=SHAPE), TaintEviction(environment), Kubelet(environment)]
         task = asyncio.create_task(run_services(environment, services, leader_election=False))
         try:
             await environment.informers.wait_synced()
@@ -287,3 +299,49 @@ async def test_a_ready_node_renews_its_lease_now_and_then(world: World) -> None:
         await world.clock.sleep(1300)
         later = await world.client.get(Lease, "node-000", "kube-node-lease")
         assert first.spec.renewTime != later.spec.renewTime
+
+
+async def test_a_taint_drives_away_the_pods_that_do_not_tolerate_it(world: World) -> None:
+    async with world.kubelet():
+        await world.bind("here")
+        await world.bind("elsewhere", "node-001")
+        await world.until("here", in_phase("Running"))
+        taint = {"key": "maintenance", "effect": "NoExecute"}
+        await world.client.patch(Node, "node-000", {"spec": {"taints": [taint]}})
+        await world.until_gone("here", within=5)
+        await world.bind("late")
+        await world.until_gone("late", within=5)
+        node = await world.client.get(Node, "node-000")
+        assert [taint.timeAdded is not None for taint in node.spec.taints] == [True]
+        assert (await world.pod("elsewhere")).metadata.deletionTimestamp is None
+
+
+async def test_pods_of_a_failed_node_are_asked_to_go_after_five_minutes(world: World) -> None:
+    async with world.kubelet():
+        await world.bind("p")
+        await world.until("p", in_phase("Running"))
+        await world.set_ready("node-000", "Unknown")
+        await world.clock.sleep(290)
+        assert (await world.pod("p")).metadata.deletionTimestamp is None
+        pod = await world.until("p", lambda pod: pod.metadata.deletionTimestamp is not None, within=15)
+        assert pod.status.phase == "Running"  # nobody is there to stop it
+        await world.set_ready("node-000", "True")
+        await world.until_gone("p", within=5)
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "until"),
+    [
+        ([], 0.0),
+        ([Toleration(operator="Exists")], None),
+        ([Toleration(key="k", operator="Exists", effect="NoExecute")], None),
+        ([Toleration(key="k", value="v")], None),
+        ([Toleration(key="k", value="other")], 0.0),
+        ([Toleration(key="k", operator="Exists", effect="NoSchedule")], 0.0),
+        ([Toleration(key="k", operator="Exists", tolerationSeconds=60)], 60.0),
+        ([Toleration(operator="Exists"), Toleration(key="k", value="v", tolerationSeconds=5)], 5.0),
+    ],
+)
+def test_tolerations_say_how_long_a_pod_stays(tolerations: list[Toleration], until: float | None) -> None:
+    taint = Taint(key="k", value="v", effect="NoExecute", timeAdded=format_time(0.0))
+    assert stays_until(tolerations, [taint], 0.0) == until

@@ -12,7 +12,6 @@ works as usual; keeping new pods away from it is the scheduler's part.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from ipaddress import IPv4Address
 from typing import Final
 
@@ -22,7 +21,7 @@ from bosket.api.core import Node, Pod, PodStatus
 from bosket.api.object import ObjectKey
 from bosket.embedded import pod_status
 from bosket.embedded.admission import NodeLedger
-from bosket.embedded.node import host_address, is_ready, is_simulated
+from bosket.embedded.node import NODE_INDEX, host_address, is_ready, is_simulated, node_index
 from bosket.embedded.pod_lifecycle import TERMINAL_PHASES, Remove, Wait, Write, next_step
 from bosket.embedded.pod_status import Place
 from bosket.embedded.simulation import Behaviour, InvalidBehaviour
@@ -47,13 +46,13 @@ class Kubelet:
         self._nodes = environment.informers.of(Node)
         self._ledger = NodeLedger()
         self._addresses = AddressPool()
-        self._pods_by_node: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         # When a pod's present state began, exactly, by uid; the pod's status has whole seconds only.
         self._observed: dict[str, float] = {}
         self._stopping: set[str] = set()
         self._controller: Controller[ObjectKey] = Controller(
             self.name, self._reconcile, workers=workers, clock=self._clock, metrics=environment.metrics
         )
+        self._pods.add_index(NODE_INDEX, node_index)
         self._pods.subscribe(self._pod_changed)
         self._nodes.subscribe(self._node_changed)
 
@@ -69,7 +68,6 @@ class Kubelet:
             self._forget(old)
         if new is None or not new.spec.nodeName:
             return
-        self._pods_by_node[new.spec.nodeName].add(new.key)
         if new.status.phase in TERMINAL_PHASES:
             self._ledger.release(new)
         elif new.status.startTime is not None:
@@ -82,17 +80,13 @@ class Kubelet:
         self._ledger.release(pod)
         self._observed.pop(pod.metadata.uid, None)
         self._stopping.discard(pod.metadata.uid)
-        pods = self._pods_by_node[pod.spec.nodeName]
-        pods.discard(pod.key)
-        if not pods:
-            del self._pods_by_node[pod.spec.nodeName]
 
     def _node_changed(self, change: Change[Node]) -> None:
         old, new = change
         if new is None or (old is not None and _serves(old) and _serves(new)):
             return
-        for key in self._pods_by_node.get(new.metadata.name, ()):
-            self._controller.queue.add(key)
+        for pod in self._pods.store.by_index(NODE_INDEX, new.metadata.name):
+            self._controller.queue.add(pod.key)
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         pod = self._pods.store.get(key)

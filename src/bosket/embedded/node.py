@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from bosket import __version__
-from bosket.api.core import Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo
+from bosket.api.core import Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Pod
 from bosket.api.keys import NODE_GPU_COUNT_LABEL, NODE_GPU_MEMORY_LABEL, NVIDIA_GPU
 from bosket.api.object import ObjectMeta
 from bosket.api.time import format_time
@@ -22,6 +22,9 @@ SIMULATED_ANNOTATION: Final = "bosket.dev/simulated"
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 RACK_LABEL: Final = "bosket.dev/rack"
+
+#: Pods by the name of the node that they are bound to.
+NODE_INDEX: Final = "embedded-node"
 
 #: The pressures that a kubelet reports beside Ready, with the words it has for their absence.
 _NO_PRESSURE: Final = (
@@ -58,6 +61,11 @@ class NodeShape:
             "nvidia.com/gpu.present": "true",
             "nvidia.com/gpu.product": self.gpu_product,
         }
+
+
+def node_index(pod: Pod) -> tuple[str, ...]:
+    """The key of a pod in `NODE_INDEX`."""
+    return (pod.spec.nodeName,) if pod.spec.nodeName else ()
 
 
 def is_simulated(node: Node) -> bool:

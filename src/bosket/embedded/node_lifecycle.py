@@ -17,7 +17,7 @@ from bosket.api.coordination import Lease, LeaseSpec
 from bosket.api.core import Node, Pod, Taint
 from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference
 from bosket.api.time import format_micro_time, format_time
-from bosket.embedded.node import NodeShape, is_simulated, ready_status, registered_status
+from bosket.embedded.node import NODE_INDEX, NodeShape, is_simulated, node_index, ready_status, registered_status
 from bosket.kube.errors import AlreadyExists, Conflict, NotFound
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
@@ -31,7 +31,9 @@ _ORPHAN_SECONDS: Final = 2.0
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
-_OUR_TAINTS: Final = frozenset({_NOT_READY, _UNREACHABLE, _UNSCHEDULABLE})
+#: What a node that failed is tainted with.
+FAILURE_TAINTS: Final = frozenset({_NOT_READY, _UNREACHABLE})
+_OUR_TAINTS: Final = FAILURE_TAINTS | {_UNSCHEDULABLE}
 
 
 class NodeLifecycle:
@@ -45,6 +47,7 @@ class NodeLifecycle:
         self._shape = shape
         self._nodes = environment.informers.of(Node)
         self._pods = environment.informers.of(Pod)
+        self._pods.add_index(NODE_INDEX, node_index)
         self._missing_since: dict[str, float] = {}
         self._renewed: dict[str, float] = {}  # by the node's uid
         # Addresses of nodes that users add; far from those that the cluster numbers by itself.
@@ -83,18 +86,19 @@ class NodeLifecycle:
         return await self._client.modify(node, replace(node, status=status), subresource="status")
 
     async def _set_taints(self, node: Node) -> Node:
-        before = {(taint.key, taint.effect): taint for taint in node.spec.taints}
-        wanted = _wanted_taints(node)
-        if {place for place in before if place[0] in _OUR_TAINTS} == wanted:
-            return node
-        kept = [taint for place, taint in before.items() if place[0] not in _OUR_TAINTS or place in wanted]
         now = format_time(self._clock.now())
-        added = [
-            Taint(key=key, effect=effect, timeAdded=now)
-            for key, effect in sorted(wanted)
-            if (key, effect) not in before
+        wanted = _wanted_taints(node)
+        taints = [
+            # Who tolerates a taint for a time needs to know since when it is there; kubectl doesn't say.
+            replace(taint, timeAdded=now) if taint.effect == "NoExecute" and taint.timeAdded is None else taint
+            for taint in node.spec.taints
+            if taint.key not in _OUR_TAINTS or (taint.key, taint.effect) in wanted
         ]
-        return await self._client.modify(node, replace(node, spec=replace(node.spec, taints=(*kept, *added))))
+        present = {(taint.key, taint.effect) for taint in taints}
+        taints += [Taint(key=key, effect=effect, timeAdded=now) for key, effect in sorted(wanted - present)]
+        if tuple(taints) == node.spec.taints:
+            return node
+        return await self._client.modify(node, replace(node, spec=replace(node.spec, taints=tuple(taints))))
 
     async def _heartbeat(self, node: Node) -> float | None:
         """Renew the node's lease if it is due, and say when it is due again; only a ready node has a heartbeat."""
@@ -116,7 +120,7 @@ class NodeLifecycle:
 
     async def _remove_orphans(self, name: str) -> float | None:
         now = self._clock.monotonic()
-        orphans = [pod for pod in self._pods.store.values() if pod.spec.nodeName == name]
+        orphans = self._pods.store.by_index(NODE_INDEX, name)
         if not orphans:
             self._missing_since.pop(name, None)
             return None
