@@ -1,0 +1,253 @@
+"""`Cluster`: what an end-to-end test holds. One test body, two servers; nothing here knows which one it is.
+
+The fixture in `conftest.py` makes one for each test, from a kubeconfig alone: everything goes over the network, as it
+would for a user. Each test has a namespace of its own; nodes, queues and services that it adds go with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from bosket.api.core import Event, Namespace, Node, NodeStatus, Pod, ServiceAccount
+from bosket.api.kai import PodGroup, Queue, QueueResource, QueueResources, QueueSpec
+from bosket.api.keys import SCHEDULER_NAME
+from bosket.api.object import ObjectMeta
+from bosket.embedded.node import SIMULATED_ANNOTATION
+from bosket.embedded.services import SERVICES
+from bosket.kube.client import Client
+from bosket.kube.errors import NotFound
+from bosket.kube.informer import Informers
+from bosket.kube.kubeconfig import connect
+from bosket.runtime.clock import SystemClock
+from bosket.runtime.events import EventRecorder
+from bosket.runtime.service import Environment, run_services
+
+T = TypeVar("T")
+
+_LOOK_SECONDS: Final = 0.05
+_TIMEOUT_SECONDS: Final = 30.0
+
+
+@dataclass
+class Cluster:
+    """A cluster, from the point of view of one test."""
+
+    client: Client
+    kubeconfig: Path
+    #: Where the test's objects belong.
+    namespace: str
+    _kubectl: Path | None
+    _nodes: list[str] = field(default_factory=list)
+    _queues: list[str] = field(default_factory=list)
+    _services: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+
+    # ── waiting ──
+
+    async def eventually(self, look: Callable[[], Awaitable[T | None]], timeout_seconds: float = _TIMEOUT_SECONDS) -> T:
+        """What `look` gives as soon as that is true of the cluster. The only place where a test waits.
+
+        Something that isn't there (`NotFound`) or isn't so (`AssertionError`) may still come; after the time, the
+        failure says what was seen last and what is in the namespace.
+        """
+        seen: object = None
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while True:
+                    self._check_services()
+                    try:
+                        found = await look()
+                    except (NotFound, AssertionError) as not_yet:
+                        seen = not_yet
+                    else:
+                        if found:
+                            return found
+                        seen = found
+                    await asyncio.sleep(_LOOK_SECONDS)
+        except TimeoutError:
+            name = getattr(look, "__name__", str(look))
+            pytest.fail(f"not so after {timeout_seconds:.0f} s: {name}; last seen: {seen!r}\n{await self._describe()}")
+
+    def _check_services(self) -> None:
+        """A service that ended fails the test with its own error, not with what it left undone."""
+        for task in self._services.values():
+            if task.done():
+                task.result()
+
+    async def _describe(self) -> str:
+        """The namespace as a person would look at it."""
+        pods = (await self.client.list(Pod, self.namespace)).items
+        groups = (await self.client.list(PodGroup, self.namespace)).items
+        events = (await self.client.list(Event, self.namespace)).items
+        return "\n".join(
+            [
+                *(f"pod {pod.metadata.name}: {pod.status.phase} on {pod.spec.nodeName or '-'}" for pod in pods),
+                *(f"pod group {each.metadata.name}: {each.spec}\n    {each.status}" for each in groups),
+                *(f"event {each.reason} on {each.involvedObject.name}: {each.message}" for each in events),
+            ]
+        )
+
+    # ── kubectl ──
+
+    async def kubectl(self, *arguments: str, stdin: str | None = None, code: int = 0) -> str:
+        """What kubectl prints, run in the test's namespace; it must end with that exit code."""
+        async with self.running_kubectl(*arguments) as process:
+            output, _ = await process.communicate(stdin.encode() if stdin is not None else None)
+            text = output.decode()
+            assert process.returncode == code, f"kubectl {' '.join(arguments)}: exit {process.returncode}\n{text}"
+            return text
+
+    @asynccontextmanager
+    async def running_kubectl(self, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        """A kubectl that goes on (`get -w`) until the block ends."""
+        if self._kubectl is None:
+            pytest.skip("there is no kubectl: `make e2e` builds one")
+        process = await asyncio.create_subprocess_exec(
+            self._kubectl,
+            f"--kubeconfig={self.kubeconfig}",
+            f"--namespace={self.namespace}",
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            # Its discovery cache must not outlive the server that filled it.
+            env={"HOME": str(self.kubeconfig.parent), "PATH": os.defpath},
+        )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+            # The pipe's transport is closed when the loop has seen its end, not when the process ends.
+            if process.stdout is not None:
+                await process.stdout.read()
+
+    # ── what a test adds ──
+
+    async def add_nodes(
+        self,
+        count: int,
+        *,
+        gpus: int = 8,
+        cpu: str = "64",
+        memory: str = "512Gi",
+        labels: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """Nodes that run pods; returns their names when they are ready."""
+        resources: dict[str, Any] = {"cpu": cpu, "memory": memory, "pods": "110"}
+        if gpus:
+            resources["nvidia.com/gpu"] = str(gpus)
+        names = [f"{self.namespace}-{len(self._nodes) + index}" for index in range(count)]
+        self._nodes += names
+        for name in names:
+            meta = ObjectMeta(
+                name=name,
+                labels={"kubernetes.io/hostname": name, **(labels or {})},
+                annotations={SIMULATED_ANNOTATION: "true"},
+            )
+            await self.client.create(Node(metadata=meta, status=NodeStatus(capacity=resources, allocatable=resources)))
+
+        async def all_ready() -> bool:
+            nodes = [await self.client.get(Node, name) for name in names]
+            return all(_is_ready(node) and not node.spec.taints for node in nodes)
+
+        await self.eventually(all_ready)
+        return names
+
+    async def add_queue(
+        self, *, parent: str = "", gpu_quota: float = 0, gpu_limit: float = -1, weight: float = 1
+    ) -> str:
+        """A queue that is limited in GPUs only; returns its name, which no other test has."""
+        name = f"{self.namespace}-{len(self._queues)}"
+        self._queues.append(name)
+        gpu = QueueResource(quota=gpu_quota, overQuotaWeight=weight, limit=gpu_limit)
+        free = QueueResource(quota=-1, overQuotaWeight=1, limit=-1)
+        spec = QueueSpec(parentQueue=parent, resources=QueueResources(gpu=gpu, cpu=free, memory=free))
+        await self.client.create(Queue(metadata=ObjectMeta(name=name), spec=spec))
+        return name
+
+    async def start_services(self, *names: str) -> None:
+        """Run these services in this process, each with a client and informers of its own, as in separate pods."""
+        for name in names:
+            assert name not in self._services, f"{name} is running"
+            self._services[name] = asyncio.create_task(self._run_service(name), name=name)
+
+    async def stop_service(self, name: str) -> None:
+        task = self._services.pop(name)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def _run_service(self, name: str) -> None:
+        client = connect(self.kubeconfig)
+        try:
+            clock, metrics = SystemClock(), CollectorRegistry()
+            environment = Environment(
+                client=client,
+                informers=Informers(client),
+                clock=clock,
+                events=EventRecorder(client, clock, SCHEDULER_NAME if name == "scheduler" else name),
+                metrics=metrics,
+                identity=f"{self.namespace}-{name}",
+            )
+            await run_services(environment, [SERVICES[name].make(environment)], leader_election=False)
+        finally:
+            await client.aclose()
+
+    # ── the end ──
+
+    async def leave(self) -> None:
+        """Stop what the test started and take away what it added. Doesn't wait for the namespace to be gone."""
+        for name in list(self._services):
+            await self.stop_service(name)
+        await _delete(self.client, Namespace, [self.namespace])  # from here on, nothing new is accepted in it
+        await self.client.delete_collection(Pod, self.namespace, grace_seconds=0)
+        await _delete(self.client, Queue, self._queues)
+        await _delete(self.client, Node, self._nodes)
+
+
+@asynccontextmanager
+async def enter_cluster(kubeconfig: Path, kubectl: Path | None) -> AsyncIterator[Cluster]:
+    """A namespace on the cluster that the kubeconfig names, for the length of the block."""
+    async with AsyncExitStack() as stack:
+        client = connect(kubeconfig)
+        stack.push_async_callback(client.aclose)
+        cluster = Cluster(client, kubeconfig, f"e2e-{secrets.token_hex(4)}", kubectl)
+        await client.create(Namespace(metadata=ObjectMeta(name=cluster.namespace)))
+        stack.push_async_callback(cluster.leave)
+
+        async def pods_are_accepted() -> bool:
+            await client.get(ServiceAccount, "default", cluster.namespace)
+            return True
+
+        await cluster.eventually(pods_are_accepted)
+        yield cluster
+
+
+def find_kubectl(built: Path | None) -> Path | None:
+    """The one that was built with the control plane, else the one on PATH."""
+    if built is not None:
+        return built / "kubectl"
+    on_path = shutil.which("kubectl")
+    return Path(on_path) if on_path else None
+
+
+def _is_ready(node: Node) -> bool:
+    return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+
+
+async def _delete(client: Client, kind: type[Any], names: Iterable[str]) -> None:
+    for name in names:
+        with suppress(NotFound):
+            await client.delete(kind, name)
