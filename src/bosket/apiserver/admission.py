@@ -5,29 +5,41 @@ A namespace must exist and not be going away; a pod gets its priority, its servi
 
 from __future__ import annotations
 
-from bosket.apiserver.kind import Registry
-from bosket.apiserver.status import forbidden, not_found
+from typing import Any
+
+from bosket.apiserver.status import StatusError, forbidden, not_found
 from bosket.apiserver.store import Doc, Store
 from bosket.apiserver.write import Write
+
+_TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOLERATION_SECONDS = 300
 
 
 class BuiltinAdmission:
     """The admission that every server has."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
-        self._store = store
-        self._registry = registry
+    def __init__(self, store: Store) -> None:
         self._namespaces = store.shelf("", "namespaces", namespaced=False)
+        self._priority_classes = store.shelf("scheduling.k8s.io", "priorityclasses", namespaced=False)
+        self._accounts = store.shelf("", "serviceaccounts")
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
         if old is None and write.namespace:
             self._check_namespace(write, new)
+        if old is None and write.kind.terminating:
+            detail = "create not allowed while custom resource definition is terminating"
+            raise forbidden(write.kind.group, write.kind.plural, new["metadata"]["name"], detail)
+        if write.kind.kind == "Pod" and not write.kind.group:
+            if old is None:
+                self._complete_pod(new)
+        elif write.kind.shelf is self._priority_classes:
+            self._check_single_default(new)
 
     def _check_namespace(self, write: Write, new: Doc) -> None:
         namespace = self._namespaces.get("", write.namespace)
         if namespace is None:
             raise not_found("", "namespaces", write.namespace)
-        if namespace.fields.get("status.phase") == "Terminating":
+        if namespace.deleting:
             raise forbidden(
                 write.kind.group,
                 write.kind.plural,
@@ -40,4 +52,81 @@ class BuiltinAdmission:
                         "field": "metadata.namespace",
                     }
                 ],
+            )
+
+    def _complete_pod(self, pod: Doc) -> None:
+        spec = pod["spec"]
+        self._set_priority(pod, spec)
+        self._set_account(pod, spec)
+        _add_tolerations(spec)
+
+    def _set_priority(self, pod: Doc, spec: dict[str, Any]) -> None:
+        name = spec.get("priorityClassName", "")
+        value, policy = 0, "PreemptLowerPriority"
+        if name:
+            entry = self._priority_classes.get("", name)
+            if entry is None:
+                raise _pod_forbidden(pod, f"no PriorityClass with name {name} was found")
+            found = entry.decode()
+            value, policy = found["value"], found.get("preemptionPolicy", policy)
+        else:
+            default = self._default_class()
+            if default is not None:
+                spec["priorityClassName"] = default["metadata"]["name"]
+                value, policy = default["value"], default.get("preemptionPolicy", policy)
+        if spec.get("priority", value) != value:
+            raise _pod_forbidden(
+                pod,
+                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+                f"priority admission controller computed {value} from the given PriorityClass name",
+            )
+        if spec.get("preemptionPolicy", policy) != policy:
+            raise _pod_forbidden(
+                pod,
+                f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+                f"priority admission controller computed {policy} from the given PriorityClass name",
+            )
+        spec["priority"], spec["preemptionPolicy"] = value, policy
+
+    def _default_class(self) -> Doc | None:
+        """The class of pods that name none; of several, the lowest."""
+        marked = [
+            entry.decode() for entry in self._priority_classes.entries() if entry.fields.get("globalDefault") == "true"
+        ]
+        return min(marked, key=lambda doc: doc["value"], default=None)
+
+    def _check_single_default(self, new: Doc) -> None:
+        default = self._default_class() if new.get("globalDefault") else None
+        if default is not None and default["metadata"]["name"] != new["metadata"]["name"]:
+            raise forbidden(
+                "scheduling.k8s.io",
+                "priorityclasses",
+                new["metadata"]["name"],
+                f"PriorityClass {default['metadata']['name']} is already marked as default. Only one default can exist",
+            )
+
+    def _set_account(self, pod: Doc, spec: dict[str, Any]) -> None:
+        name = spec.setdefault("serviceAccountName", "default")
+        spec["serviceAccount"] = name
+        namespace = pod["metadata"]["namespace"]
+        # The namespace's own account is made by a controller; a pod need not wait for that.
+        if name != "default" and self._accounts.get(namespace, name) is None:
+            raise _pod_forbidden(
+                pod, f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+            )
+
+
+def _pod_forbidden(pod: Doc, detail: str) -> StatusError:
+    return forbidden("", "pods", pod["metadata"]["name"], detail)
+
+
+def _add_tolerations(spec: dict[str, Any]) -> None:
+    """A pod stays five minutes on a node that is in trouble, unless it says otherwise."""
+    tolerations = spec.setdefault("tolerations", [])
+    for key in _TOLERATED:
+        if not any(
+            each.get("key", key) == key and each.get("effect", "NoExecute") == "NoExecute" for each in tolerations
+        ):
+            tolerations.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
             )

@@ -6,7 +6,7 @@ from bosket.api.resource import AnyResource
 from bosket.api.table import TABLE
 from bosket.apiserver.builtin import Behaviour, BuiltinStrategy
 from bosket.apiserver.kind import Kind, Registry, Scale, Version
-from bosket.apiserver.kinds import namespace, pod
+from bosket.apiserver.kinds import cluster, configuration, event, job, namespace, network, pod, workload
 from bosket.apiserver.store import Store
 
 _PLAIN = Behaviour()
@@ -25,7 +25,17 @@ def register_builtin_kinds(
 
     `special` holds the behaviours that need to know other parts of the server.
     """
-    behaviours = {**namespace.BEHAVIOURS, **pod.behaviours(scheduler_name), **special}
+    behaviours = {
+        **namespace.BEHAVIOURS,
+        **cluster.BEHAVIOURS,
+        **configuration.BEHAVIOURS,
+        **event.BEHAVIOURS,
+        **network.behaviours(),
+        **pod.behaviours(scheduler_name),
+        **workload.behaviours(scheduler_name),
+        **job.behaviours(scheduler_name),
+        **special,
+    }
     for resource in TABLE:
         if not is_builtin(resource):
             continue
@@ -36,6 +46,9 @@ def register_builtin_kinds(
             frozenset(resource.subresources),
             scale=_SCALE if "scale" in resource.subresources else None,
         )
+        if (resource.group, resource.kind) == ("events.k8s.io", "Event"):
+            _share_events(registry, store, resource, version)
+            continue
         known = registry.at(resource.group, resource.plural)
         if known is not None:
             known.versions[resource.version] = version
@@ -61,3 +74,20 @@ def register_builtin_kinds(
                 categories=resource.categories,
             )
         )
+
+
+def _share_events(registry: Registry, store: Store, resource: AnyResource, version: Version) -> None:
+    """Events of either group are the same objects."""
+    version.to_storage, version.from_storage = event.to_core, event.from_core
+    registry.add(
+        Kind(
+            group=resource.group,
+            kind=resource.kind,
+            plural=resource.plural,
+            namespaced=True,
+            shelf=store.shelf("", "events"),
+            storage_version=resource.version,
+            versions={resource.version: version},
+            short_names=resource.short_names,
+        )
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -18,7 +19,7 @@ _BATCH = 50
 _RETRY_SECONDS = 1.0
 
 
-class Chore(Generic[K]):
+class Chore(ABC, Generic[K]):
     """Handles keys one after another, each once however often it was added. Subclasses say what handling means."""
 
     def __init__(self, clock: Clock) -> None:
@@ -30,8 +31,9 @@ class Chore(Generic[K]):
         self._pending[key] = None
         self._wake.set()
 
+    @abstractmethod
     async def handle(self, key: K) -> None:
-        raise NotImplementedError
+        """Do what is to be done about a key; look at the store, not at why it was added."""
 
     async def run(self) -> None:
         """Until cancelled. What fails is logged and tried again, after the others."""

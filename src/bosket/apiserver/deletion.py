@@ -15,10 +15,12 @@ from bosket.api.time import format_time
 from bosket.apiserver.body import decode_body
 from bosket.apiserver.call import Call
 from bosket.apiserver.kind import Kind, Version
-from bosket.apiserver.status import bad_request, conflict, not_found
+from bosket.apiserver.status import bad_request, conflict, forbidden, not_found
 from bosket.apiserver.store import Doc, Entry
 from bosket.runtime.clock import Clock
 
+#: These can't be deleted.
+IMMORTAL_NAMESPACES = ("default", "kube-system", "kube-public")
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _POLICIES = ("Background", "Foreground", "Orphan")
 
@@ -71,6 +73,8 @@ class Deleter:
         entry = shelf.get(namespace, name)
         if entry is None:
             raise not_found(kind.group, kind.plural, name)
+        if kind.kind == "Namespace" and name in IMMORTAL_NAMESPACES:
+            raise forbidden("", "namespaces", name, "this namespace may not be deleted")
         check_preconditions(kind, entry, options)
         doc = entry.decode()
         self._mark(kind, version, doc, options)

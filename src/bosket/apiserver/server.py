@@ -11,6 +11,7 @@ import asyncio
 import logging
 
 from bosket.apiserver.admission import BuiltinAdmission
+from bosket.apiserver.bootstrap import bootstrap
 from bosket.apiserver.call import User, parse_call
 from bosket.apiserver.catalogue import register_builtin_kinds
 from bosket.apiserver.custom import definition
@@ -53,13 +54,15 @@ class ApiServer:
         )
         definitions.listen()
         self.reader = Reader(clock)
-        self.writer = Writer(clock, BuiltinAdmission(self.store, self.registry))
+        self.writer = Writer(clock, BuiltinAdmission(self.store))
         deleter = Deleter(clock)
         parts = (clock, self.store, self.registry, self.writer, deleter)
         self._chores = (GarbageCollector(*parts), NamespaceDrain(*parts), DefinitionDrain(*parts))
         self._expiry = Expiry(clock, self.store.shelf("", "events"))
         self.rest = Rest(self.writer, self.reader, deleter)
         self.subresources = Subresources(self.rest, Evictor(self.store, self.writer, deleter))
+
+        self._bootstrapped = False
 
     def transport(
         self, user: str = "system:admin", groups: tuple[str, ...] = ("system:masters",)
@@ -82,6 +85,9 @@ class ApiServer:
 
     async def handle(self, request: Request, user: User) -> Answer:
         try:
+            if not self._bootstrapped:
+                self._bootstrapped = True
+                await bootstrap(self.registry, self.writer)
             call = parse_call(request, user, self.registry)
             if call is None:
                 raise no_such_path()

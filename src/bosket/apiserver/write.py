@@ -110,30 +110,30 @@ class Writer:
         metadata.pop("managedFields", None)
         self._complete(write, doc)
         meta.begin(metadata, now=self.now(), generation=strategy.has_generation)
+        if not metadata.get("name"):
+            metadata["name"] = self._generate_name(write, metadata.get("generateName"))
         strategy.prepare_create(doc)
-        generated = not metadata.get("name")
-        if generated:
-            if not metadata.get("generateName"):
-                raise invalid(
-                    kind.group, kind.kind, "", [required("metadata.name", "name or generateName is required")]
-                )
-            metadata["name"] = meta.generate_name(metadata["generateName"])
         await self._admission.admit(write, doc, None)
         errors = meta.validate_metadata(version, metadata, None) + strategy.validate(doc, None)
         if errors:
             raise invalid(kind.group, kind.kind, metadata["name"], errors)
         shelf = kind.shelf
-        for _ in range(_NAME_ATTEMPTS):
-            if shelf.get(write.namespace, metadata["name"]) is None:
-                break
-            if not generated:
-                raise already_exists(kind.group, kind.plural, metadata["name"])
-            metadata["name"] = meta.generate_name(metadata["generateName"])
-        else:
+        if shelf.get(write.namespace, metadata["name"]) is not None:
             raise already_exists(kind.group, kind.plural, metadata["name"])
         if version.to_storage is not None:
             doc = version.to_storage(doc)
         return shelf.preview(doc) if write.dry_run else shelf.insert(doc)
+
+    def _generate_name(self, write: Write, base: str | None) -> str:
+        if not base:
+            errors = [required("metadata.name", "name or generateName is required")]
+            raise invalid(write.kind.group, write.kind.kind, "", errors)
+        name = meta.generate_name(base)
+        for _ in range(_NAME_ATTEMPTS):
+            if write.kind.shelf.get(write.namespace, name) is None:
+                break
+            name = meta.generate_name(base)
+        return name
 
     def _settle_namespace(self, write: Write, metadata: dict[str, Any]) -> None:
         given = metadata.get("namespace", "")
@@ -216,7 +216,10 @@ class Writer:
             strategy.prepare_update(new, old)
         await self._admission.admit(write, new, old)
         errors = meta.validate_metadata(write.version, new["metadata"], old_metadata)
-        errors += strategy.validate_status(new, old) if write.subresource == "status" else strategy.validate(new, old)
+        if write.subresource == "status":
+            errors += strategy.validate_status(new, old)
+        elif write.subresource in ("", "scale"):
+            errors += strategy.validate(new, old)
         if errors:
             raise invalid(kind.group, kind.kind, old_metadata["name"], errors)
 

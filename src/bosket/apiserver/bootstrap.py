@@ -1,0 +1,40 @@
+"""What a cluster has from the start: its own namespaces and the system's priority classes."""
+
+from __future__ import annotations
+
+from bosket.apiserver.gc import own_write
+from bosket.apiserver.kind import Registry
+from bosket.apiserver.store import Doc
+from bosket.apiserver.write import Writer
+
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_PRIORITY_CLASSES = {
+    "system-cluster-critical": (
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+    "system-node-critical": (
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+}
+
+
+async def bootstrap(registry: Registry, writer: Writer) -> None:
+    """Create what isn't there yet."""
+    wanted: list[tuple[str, str, Doc]] = [
+        ("", "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}) for name in NAMESPACES
+    ]
+    for name, (value, description) in _PRIORITY_CLASSES.items():
+        priority_class = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "description": description,
+        }
+        wanted.append(("scheduling.k8s.io", "priorityclasses", priority_class))
+    for group, plural, doc in wanted:
+        kind = registry.at(group, plural)
+        if kind is not None and kind.shelf.get("", doc["metadata"]["name"]) is None:
+            await writer.create(own_write(kind, "", "system:apiserver"), doc)
