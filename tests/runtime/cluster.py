@@ -48,7 +48,7 @@ class Wire:
 
 
 class Cluster:
-    """An API server with a namespace for leases, and clients for it."""
+    """An API server with the namespaces asked for, and clients for it."""
 
     def __init__(self) -> None:
         self.clock = LoopClock()
@@ -56,7 +56,7 @@ class Cluster:
         self.client = Client(self.server.transport(), clock=self.clock)
 
     async def start(self, *namespaces: str) -> Cluster:
-        for name in ("default", *namespaces):
+        for name in namespaces:
             await self.add_namespace(name)
         return self
 

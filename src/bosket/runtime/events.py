@@ -43,6 +43,7 @@ _log = logging.getLogger(__name__)
 _MAX_MESSAGE: Final = 1024
 _MAX_NAME: Final = 236  # of 253, so that a dot and sixteen digits fit behind it
 _MAX_ATTEMPTS: Final = 12
+_WRITERS: Final = 4
 
 
 class _Key(NamedTuple):
@@ -75,6 +76,8 @@ class _Entry:
     name: str = ""
     exists: bool = False
     may_exist: bool = False
+    #: Waits for the writer. One that is neither queued nor saved was repeated more often than its object may say.
+    queued: bool = False
 
     @property
     def saved(self) -> bool:
@@ -142,14 +145,19 @@ class EventRecorder:
     async def run(self) -> None:
         """Write what is noted, until cancelled; then write what is left, for at most `flush_seconds`."""
         try:
-            while True:
-                key = await self._queue.get()
-                try:
-                    await self._write(key)
-                finally:
-                    self._queue.done(key)
+            async with asyncio.TaskGroup() as group:
+                for number in range(_WRITERS):
+                    group.create_task(self._write_forever(), name=f"events-{number}")
         finally:
             await self._flush()
+
+    async def _write_forever(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                await self._write(key)
+            finally:
+                self._queue.done(key)
 
     def _note(
         self, regarding: ObjectReference, type: str, reason: str, message: str, annotations: Mapping[str, str]
@@ -164,22 +172,22 @@ class EventRecorder:
                 self._metrics.event("dropped")
                 return
             entry = self._entries[key] = _Entry(regarding, first=now, last=now)
-            allowed = True
+            entry.queued = True
         else:
             self._entries.move_to_end(key)
-            # One that waits to be written anyway costs nothing; one that is held back is counted, and told later.
-            allowed = not entry.saved or self._take_token(key)
+            # One that waits to be written anyway costs nothing more; one that is held back is counted, and told later.
+            entry.queued = entry.queued or self._take_token(key)
         entry.count += 1
         entry.last = now
         entry.annotations.update(annotations)
-        if allowed:
+        if entry.queued:
             self._queue.add(key)
 
     def _make_room(self) -> bool:
         """Forget the events heard of longest ago; false when these still wait to be written."""
         while len(self._entries) >= self._capacity:
             oldest = next(iter(self._entries))
-            if not self._entries[oldest].saved:
+            if self._entries[oldest].queued:
                 return False
             self._drop(oldest)
         return True
@@ -223,6 +231,7 @@ class EventRecorder:
             return
         self._queue.forget(key)
         entry.written_count = count
+        entry.queued = not entry.saved
 
     async def _create(self, key: _Key, entry: _Entry, count: int) -> None:
         namespace = key.namespace or "default"

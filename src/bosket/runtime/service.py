@@ -92,7 +92,11 @@ async def _run_all(
         for service in services
     ]
     try:
-        await asyncio.gather(*running)
+        if running:
+            # Not gather: cancelled, it would wait for its children for ever.
+            ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
+            for task in ended:
+                task.result()
     finally:
         await _stop(running, stop_seconds)
         await _stop([events], stop_seconds)
