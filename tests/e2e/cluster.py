@@ -10,6 +10,8 @@ import asyncio
 import os
 import secrets
 import shutil
+import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -188,6 +190,29 @@ class Cluster:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+    @asynccontextmanager
+    async def service_process(self, name: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        """The service in a process of its own, as `bosket run` starts it; killed when the block ends, or before."""
+        log = self.kubeconfig.with_name(f"{self.namespace}-{name}.log")
+        with log.open("ab") as output:
+            process = await asyncio.create_subprocess_exec(
+                Path(sys.executable).with_name("bosket"),
+                "run",
+                name,
+                "--no-leader-elect",
+                f"--kubeconfig={self.kubeconfig}",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+        try:
+            yield process
+            assert process.returncode in (None, -signal.SIGKILL), f"{name} ended by itself: see {log}"
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
 
     async def _run_service(self, name: str) -> None:
         client = connect(self.kubeconfig)
