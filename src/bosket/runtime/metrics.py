@@ -11,6 +11,10 @@ from weakref import WeakKeyDictionary
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from bosket.kube.codec import MALFORMED
+from bosket.kube.reflector import RELISTS
+from bosket.kube.store import HANDLER_ERRORS
+
 _TIME_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -59,6 +63,8 @@ class RuntimeMetrics:
     """The collectors of this layer in one registry; see `runtime_metrics`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        for collector in (MALFORMED, RELISTS, HANDLER_ERRORS):  # the layer below counts, and leaves the showing to us
+            registry.register(collector)
         self._reconcile_total = Counter(
             "controller_runtime_reconcile_total",
             "Reconciliations by controller and result",
