@@ -30,7 +30,7 @@ def test_a_patch_turns_one_document_into_the_other(before: Any, after: Any) -> N
 named = st.lists(
     st.fixed_dictionaries({"name": st.sampled_from("abcdef"), "v": documents}),
     max_size=6,
-    unique_by=lambda e: e["name"],
+    unique_by=lambda e: str(e["name"]),
 )
 
 

@@ -93,7 +93,7 @@ async def test_a_hang_up_is_a_transport_error() -> None:
 async def test_closing_the_iterator_hangs_up() -> None:
     stream = Watch(event("ADDED", pod("a", 2)), end="silence")
     events = client_of(Script(watches=(stream,))).watch(Pod, resource_version="1")
-    async with aclosing(events):  # type: ignore[type-var]
+    async with aclosing(events):
         await anext(events)
     assert stream.closed
 

@@ -61,11 +61,13 @@ def connect(kubeconfig: str | Path | None = None, context: str | None = None) ->
     return Client(HttpTransport(find(kubeconfig, context)))
 
 
-def find(kubeconfig: str | Path | None = None, context: str | None = None) -> ClusterConfig:
+def find(
+    kubeconfig: str | Path | None = None, context: str | None = None, *, service_account: Path = SERVICE_ACCOUNT
+) -> ClusterConfig:
     """What `connect` talks to."""
     in_pod = kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
     if in_pod and not any(path.exists() for path in _paths(None)):
-        return in_cluster()
+        return in_cluster(service_account)
     return load(kubeconfig, context)
 
 

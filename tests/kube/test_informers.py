@@ -1,0 +1,102 @@
+"""Informers are shared, start when they are needed, and stop together."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bosket.api.core import Node, Pod
+from bosket.api.object import ObjectKey
+from bosket.kube.client import Client
+from bosket.kube.informer import Informers, without_managed_fields
+from bosket.kube.transport import Request, Response
+from tests.kube.scripted import Watch, answer, pod
+
+
+class Everything:
+    """Lists one object of whatever is asked for; watches are silent."""
+
+    def __init__(self) -> None:
+        self.lists: list[str] = []
+        self.watches: list[Watch] = []
+
+    async def request(self, request: Request) -> Response:
+        self.lists.append(request.path)
+        item = pod("a", 5, managedFields=[{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}])
+        return answer({"metadata": {"resourceVersion": "10"}, "items": [{"metadata": item["metadata"]}]})
+
+    async def stream(self, request: Request) -> Watch:
+        self.watches.append(Watch(end="silence"))
+        return self.watches[-1]
+
+    async def aclose(self) -> None:
+        return None
+
+
+async def test_the_same_kind_and_selection_is_one_informer() -> None:
+    informers = Informers(Client(Everything()))
+    assert informers.of(Pod) is informers.of(Pod)
+    assert informers.of(Pod) is not informers.of(Pod, namespace="ns")
+    assert informers.of(Pod, labels="a=b") is informers.of(Pod, labels="a=b")
+
+
+async def test_those_asked_for_run_also_when_asked_for_later() -> None:
+    server = Everything()
+    informers = Informers(Client(server))
+    pods = informers.of(Pod)
+    assert [pods.synced] == [False]
+    task = asyncio.create_task(informers.run())
+    async with asyncio.timeout(5):
+        await informers.wait_synced()
+        assert pods.synced
+        nodes = informers.of(Node)
+        await nodes.wait_synced()
+    assert server.lists == ["/api/v1/pods", "/api/v1/nodes"]
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert all(watch.closed for watch in server.watches)
+
+
+async def test_an_index_can_be_added_to_a_shared_informer() -> None:
+    informers = Informers(Client(Everything()))
+    informers.add_index(Pod, "name", lambda obj: [obj.metadata.name])
+    task = asyncio.create_task(informers.run())
+    async with asyncio.timeout(5):
+        await informers.wait_synced()
+    assert len(informers.of(Pod).store.by_index("name", "a")) == 1
+    task.cancel()
+
+
+async def test_a_handler_is_called_before_the_informer_counts_as_synced() -> None:
+    informers = Informers(Client(Everything()))
+    pods = informers.of(Pod)
+    states: list[bool] = []
+    pods.subscribe(lambda change: states.append(pods.synced))
+    task = asyncio.create_task(informers.run())
+    async with asyncio.timeout(5):
+        await pods.wait_synced()
+    assert states == [False]
+    task.cancel()
+
+
+async def test_shared_informers_drop_the_records_of_server_side_apply() -> None:
+    informers = Informers(Client(Everything()))
+    pods = informers.of(Pod)
+    task = asyncio.create_task(informers.run())
+    async with asyncio.timeout(5):
+        await pods.wait_synced()
+    kept = pods.store.get(ObjectKey("ns", "a"))
+    assert kept is not None
+    assert kept.metadata.managedFields == ()
+    task.cancel()
+
+
+def test_dropping_them_from_a_dict_leaves_the_original_alone() -> None:
+    original: dict[str, Any] = {"metadata": {"name": "a", "managedFields": [1]}}
+    assert without_managed_fields(original) == {"metadata": {"name": "a"}}
+    assert "managedFields" in original["metadata"]
+    bare: dict[str, Any] = {"metadata": {"name": "a"}}
+    assert without_managed_fields(bare) is bare
