@@ -73,6 +73,7 @@ class BuiltinStrategy(Strategy):
     def __init__(self, resource: AnyResource, behaviour: Behaviour) -> None:
         self._resource = resource
         self._behaviour = behaviour
+        self.struct = resource.struct
         self.has_status = "status" in resource.subresources
         self.has_generation = behaviour.generation
         self.create_on_update = behaviour.create_on_update

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from bosket.apiserver.status import FieldError
 from bosket.apiserver.store import Doc, Shelf
 
@@ -32,6 +34,9 @@ class Strategy:
     default_propagation = "Background"
     #: fields, beside the name and namespace, that field selectors may speak of
     selectable: frozenset[str] = frozenset()
+
+    #: the type of the objects, where there is one
+    struct: type[msgspec.Struct] | None = None
 
     def check_types(self, doc: Doc, *, find_unknown: bool) -> list[str]:
         """Raise unless every field has its type; return the paths of fields that the kind doesn't have."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from bosket.apiserver.body import describe, media_type
 from bosket.apiserver.kind import Kind
 from bosket.apiserver.status import StatusError, bad_request, unprocessable, unsupported_media_type
 from bosket.apiserver.store import Doc
+from bosket.apiserver.strategic import strategic_merge
 from bosket.kube.patch import PatchError, apply_json_patch, merge_patch
 
 JSON_PATCH = "application/json-patch+json"
@@ -18,7 +21,7 @@ APPLY_PATCHES = ("application/apply-patch+yaml", "application/apply-patch+cbor")
 MAX_OPERATIONS = 10_000
 
 
-def patched(doc: Doc, patch: Any, content_type: str, kind: Kind) -> Any:
+def patched(doc: Doc, patch: Any, content_type: str, kind: Kind, struct: type[msgspec.Struct] | None) -> Any:
     """`doc` after the patch; may share with both, and change neither."""
     form = media_type(content_type)
     if form == JSON_PATCH:
@@ -37,7 +40,7 @@ def patched(doc: Doc, patch: Any, content_type: str, kind: Kind) -> Any:
         if form == MERGE_PATCH:
             return merge_patch(doc, patch)
         if not kind.custom:
-            return merge_patch(doc, patch)
+            return strategic_merge(doc, patch, struct)
     raise unsupported_media_type(
         "accepted media types include: "
         + ", ".join((JSON_PATCH, MERGE_PATCH, *(() if kind.custom else (STRATEGIC_PATCH,))))

@@ -134,6 +134,6 @@ def patching(call: Call) -> Change:
     body: Any = decode_body(call.body, content_type)
 
     def change(old: Doc) -> Doc:
-        return check_object(call, patched(old, body, content_type, call.kind))
+        return check_object(call, patched(old, body, content_type, call.kind, call.version.strategy.struct))
 
     return change

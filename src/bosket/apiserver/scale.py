@@ -39,7 +39,7 @@ def _change(call: Call, scale: Scale) -> Any:
 
     def change(doc: Doc) -> Doc:
         view = _view_of(doc, scale)
-        wanted = body if call.verb == "update" else patched(view, body, content_type, call.kind)
+        wanted = body if call.verb == "update" else patched(view, body, content_type, call.kind, None)
         if not isinstance(wanted, dict):
             raise bad_request(f"the body must be a Scale object, not {describe(wanted)}")
         metadata = wanted.get("metadata") or {}

@@ -67,7 +67,8 @@ def unknown_fields(doc: Any, struct: type[msgspec.Struct]) -> list[str]:
 
 
 @lru_cache(maxsize=4096)
-def _fields(struct: type) -> dict[str, msgspec.inspect.Type]:
+def struct_fields(struct: type) -> dict[str, msgspec.inspect.Type]:
+    """The fields of a Struct by their names on the wire."""
     info = msgspec.inspect.type_info(struct)
     assert isinstance(info, msgspec.inspect.StructType)
     return {field.encode_name: field.type for field in info.fields}
@@ -81,7 +82,7 @@ def _find_unknown(value: Any, info: msgspec.inspect.Type, path: str, found: list
             if not isinstance(choice, msgspec.inspect.NoneType):
                 _find_unknown(value, choice, path, found)
     elif isinstance(info, msgspec.inspect.StructType) and isinstance(value, dict):
-        fields = _fields(info.cls)
+        fields = struct_fields(info.cls)
         for key, child in value.items():
             below = f"{path}.{key}" if path else key
             if key not in fields:

@@ -1,0 +1,224 @@
+"""Strategic merge patch: a merge patch that knows which lists are sets of named things.
+
+Maps are merged and null removes, as in a merge patch. A list of the table below is merged by element, told apart
+by its key; all other lists are replaced. Keys that begin with `$` are directives, not data:
+
+    $patch: delete | replace            remove this map or element; put the patch in its place instead of merging
+    $setElementOrder/LIST               the order of a merged list's elements
+    $deleteFromPrimitiveList/LIST       values to take out of a merged list of plain values
+    $retainKeys                         the only keys that stay in this map
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from bosket.apiserver.status import bad_request
+from bosket.apiserver.types import struct_fields
+
+Json = Any
+
+_ORDER, _REMOVE, _RETAIN, _PATCH = "$setElementOrder/", "$deleteFromPrimitiveList/", "$retainKeys", "$patch"
+#: The elements themselves are what tells them apart.
+_PLAIN = ""
+
+_CONTAINER = {
+    "ports": "containerPort",
+    "env": "name",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+}
+_CONDITIONS = {"conditions": "type"}
+#: Struct → its lists that are merged → the key of their elements
+_MERGED_LISTS: dict[str, dict[str, str]] = {
+    "ObjectMeta": {"ownerReferences": "uid", "finalizers": _PLAIN},
+    "PodSpec": {
+        "volumes": "name",
+        "containers": "name",
+        "initContainers": "name",
+        "ephemeralContainers": "name",
+        "imagePullSecrets": "name",
+        "hostAliases": "ip",
+        "topologySpreadConstraints": "topologyKey",
+        "resourceClaims": "name",
+        "schedulingGates": "name",
+    },
+    "Container": _CONTAINER,
+    "EphemeralContainer": _CONTAINER,
+    "PodStatus": {"conditions": "type", "podIPs": "ip", "resourceClaimStatuses": "name"},
+    "NodeSpec": {"podCIDRs": _PLAIN},
+    "NodeStatus": {"conditions": "type", "addresses": "type"},
+    "ServiceSpec": {"ports": "port"},
+    "ServiceStatus": _CONDITIONS,
+    "ServiceAccount": {"secrets": "name"},
+    "NamespaceStatus": _CONDITIONS,
+    "PersistentVolumeClaimStatus": _CONDITIONS,
+    "ReplicationControllerStatus": _CONDITIONS,
+    "DeploymentStatus": _CONDITIONS,
+    "ReplicaSetStatus": _CONDITIONS,
+    "StatefulSetStatus": _CONDITIONS,
+    "DaemonSetStatus": _CONDITIONS,
+    "JobStatus": _CONDITIONS,
+    "PodDisruptionBudgetStatus": _CONDITIONS,
+    "HorizontalPodAutoscalerStatus": _CONDITIONS,
+    "ResourceClaimStatus": {"reservedFor": "uid"},
+    "ValidatingWebhookConfiguration": {"webhooks": "name"},
+    "MutatingWebhookConfiguration": {"webhooks": "name"},
+}
+
+
+def merge_key(struct: type | None, field: str) -> str | None:
+    """The key by which elements of a struct's list are told apart; None for lists that are replaced."""
+    return None if struct is None else _MERGED_LISTS.get(struct.__name__, {}).get(field)
+
+
+@lru_cache(maxsize=4096)
+def below(struct: type | None, field: str) -> type | None:
+    """The Struct of the values (or elements, or map entries) in a field, if they have one."""
+    if struct is None:
+        return None
+    info = struct_fields(struct).get(field)
+    while info is not None:
+        if isinstance(info, inspect.StructType):
+            return info.cls
+        if isinstance(info, inspect.Metadata):
+            info = info.type
+        elif isinstance(info, inspect.UnionType):
+            info = next((each for each in info.types if not isinstance(each, inspect.NoneType)), None)
+        elif isinstance(info, inspect.VarTupleType | inspect.ListType):
+            info = info.item_type
+        else:
+            return None
+    return None
+
+
+def strategic_merge(original: Json, patch: dict[str, Json], struct: type[msgspec.Struct] | None) -> Json:
+    """`original`, an object of type `struct`, after the patch. Changes neither argument."""
+    return _merge_map(original if isinstance(original, dict) else {}, patch, struct)
+
+
+def _merge_map(original: dict[str, Json], patch: dict[str, Json], struct: type | None) -> Json:
+    directive = patch.get(_PATCH)
+    if directive == "replace":
+        return _without_directives({key: value for key, value in patch.items() if key != _PATCH})
+    if directive == "delete":
+        return {}
+    if directive is not None and directive != "merge":
+        raise bad_request(f"unknown patch directive {directive!r}: expected replace, merge or delete")
+    result = dict(original)
+    retained = patch.get(_RETAIN)
+    if isinstance(retained, list):
+        result = {key: value for key, value in result.items() if key in retained}
+    for key, value in patch.items():
+        if key.startswith("$"):
+            continue
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            known = result.get(key)
+            merged = _merge_map(known if isinstance(known, dict) else {}, value, below(struct, key))
+            if value.get(_PATCH) == "delete":
+                result.pop(key, None)
+            else:
+                result[key] = merged
+        elif isinstance(value, list):
+            _merge_list(result, key, value, struct)
+        else:
+            result[key] = value
+    _remove_values(result, patch)
+    _order(result, original, patch, struct)
+    return result
+
+
+def _merge_list(result: dict[str, Json], field: str, patch: list[Json], struct: type | None) -> None:
+    key = merge_key(struct, field)
+    known = result.get(field)
+    current: list[Json] = known if isinstance(known, list) else []
+    if key is None:
+        result[field] = [_without_directives(each) for each in patch]
+    elif key == _PLAIN:
+        result[field] = [*current, *(each for each in patch if each not in current)]
+    else:
+        result[field] = _merge_elements(current, patch, key, field, below(struct, field))
+
+
+def _merge_elements(current: list[Json], patch: list[Json], key: str, field: str, struct: type | None) -> list[Json]:
+    if any(isinstance(each, dict) and each.get(_PATCH) == "replace" for each in patch):
+        return [_without_directives(each) for each in patch if not (isinstance(each, dict) and _PATCH in each)]
+    merged = list(current)
+    for each in patch:
+        if not isinstance(each, dict):
+            raise bad_request(f"{field}: elements must be objects with a {key!r}, got {each!r}")
+        if key not in each:
+            raise bad_request(f"map: {each} does not contain declared merge key: {key}")
+        at = next(
+            (index for index, known in enumerate(merged) if isinstance(known, dict) and known.get(key) == each[key]),
+            None,
+        )
+        if each.get(_PATCH) == "delete":
+            merged = [known for known in merged if not (isinstance(known, dict) and known.get(key) == each[key])]
+        elif at is None:
+            merged.append(_merge_map({}, each, struct))
+        else:
+            merged[at] = _merge_map(merged[at], each, struct)
+    return merged
+
+
+def _without_directives(value: Json) -> Json:
+    """Data that is put in as a whole carries no directives."""
+    if isinstance(value, dict):
+        return {
+            key: _without_directives(entry)
+            for key, entry in value.items()
+            if not key.startswith("$") and entry is not None
+        }
+    if isinstance(value, list):
+        return [_without_directives(each) for each in value]
+    return value
+
+
+def _remove_values(result: dict[str, Json], patch: dict[str, Json]) -> None:
+    for key, values in patch.items():
+        if key.startswith(_REMOVE) and isinstance(values, list):
+            field = key.removeprefix(_REMOVE)
+            if isinstance(result.get(field), list):
+                result[field] = [each for each in result[field] if each not in values]
+                if not result[field]:
+                    del result[field]
+
+
+def _order(result: dict[str, Json], original: dict[str, Json], patch: dict[str, Json], struct: type | None) -> None:
+    for directive, order in patch.items():
+        if not directive.startswith(_ORDER) or not isinstance(order, list):
+            continue
+        field = directive.removeprefix(_ORDER)
+        key = merge_key(struct, field)
+        elements = result.get(field)
+        if key is None or not isinstance(elements, list):
+            continue
+        wanted = [_identity(each, key) for each in order]
+        before = [_identity(each, key) for each in original.get(field) or ()]
+        result[field] = _interleave(elements, wanted, before, key)
+
+
+def _identity(element: Json, key: str) -> Json:
+    return element.get(key) if key and isinstance(element, dict) else element
+
+
+def _interleave(elements: list[Json], wanted: list[Json], before: list[Json], key: str) -> list[Json]:
+    """Elements that the patch orders, in its order; the others stay where they were relative to those."""
+    ordered = sorted(
+        (each for each in elements if _identity(each, key) in wanted),
+        key=lambda each: wanted.index(_identity(each, key)),
+    )
+    others = [each for each in elements if _identity(each, key) not in wanted]
+    result: list[Json] = []
+    while ordered and others:
+        left, right = _identity(ordered[0], key), _identity(others[0], key)
+        left_first = left in before and right in before and before.index(left) < before.index(right)
+        result.append((ordered if left_first else others).pop(0))
+    return result + ordered + others
