@@ -17,6 +17,7 @@ def decide(snapshot: Snapshot, configuration: Configuration) -> Decisions:
     for plugin in make_plugins(configuration):
         plugin.open(session)
     for name in configuration.actions:
+        session.action = name
         ACTIONS[name](session)
     return session.close()
 

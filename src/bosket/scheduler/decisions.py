@@ -27,6 +27,18 @@ class Pipeline:
     task: Task
     job: Job
     node: str
+    action: str  #: that decided it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Eviction:
+    """Take a task from its node, to the end of it or to start it anew elsewhere."""
+
+    task: Task
+    job: Job
+    node: str
+    action: str  #: that decided it
+    preemptor: Job | None  #: for whom; None when it goes on its own account
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +56,7 @@ class Decisions:
 
     binds: tuple[Bind, ...] = ()
     pipelined: tuple[Pipeline, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     settled: tuple[Job, ...] = ()  #: jobs with nothing left to say about: old conditions are cleared
     started: tuple[Job, ...] = ()  #: jobs whose first tasks were bound in this cycle

@@ -96,7 +96,7 @@ class PodBuilder:
                 deletionTimestamp=self.deletion,
             ),
             spec=PodSpec(
-                containers=(Container(name="main", resources=ResourceRequirements(requests=self.requests)),),
+                containers=(Container(name="main", image="example.com/work", resources=self._resources()),),
                 nodeSelector=self.node_selector,
                 tolerations=self.tolerations,
                 nodeName=self.node_name,
@@ -105,6 +105,11 @@ class PodBuilder:
             ),
             status=PodStatus(phase=self.phase),
         )
+
+    def _resources(self) -> ResourceRequirements:
+        """Kubernetes wants a limit for what can't be overcommitted."""
+        extended = {name: amount for name, amount in self.requests.items() if "/" in name}
+        return ResourceRequirements(requests=self.requests, limits=extended)
 
 
 def pod(name: str, namespace: str = "default") -> PodBuilder:

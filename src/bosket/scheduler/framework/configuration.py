@@ -58,22 +58,28 @@ def parse_configuration(text: str, *, known_actions: Iterable[str]) -> Configura
         document = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
         raise ConfigurationError(f"not a YAML document: {error}") from error
+    configuration = configuration_from(document)
+    known = frozenset(known_actions)
+    for name in configuration.actions:
+        if name not in known:
+            raise ConfigurationError(f"actions names {name!r}; known are {', '.join(sorted(known))}")
+    return configuration
+
+
+def configuration_from(document: Any) -> Configuration:
+    """The configuration in a decoded document, whether or not its actions and plugins are there."""
     if not isinstance(document, dict):
         raise ConfigurationError(f"the document must be a map, it is {type(document).__name__}")
     defaults = Configuration()
-    actions = _actions(document["actions"], frozenset(known_actions)) if document.get("actions") else defaults.actions
+    actions = _actions(document["actions"]) if document.get("actions") else defaults.actions
     plugins = tuple(_plugins(document["tiers"])) if document.get("tiers") else defaults.plugins
     return Configuration(actions, plugins)
 
 
-def _actions(value: Any, known: frozenset[str]) -> tuple[str, ...]:
+def _actions(value: Any) -> tuple[str, ...]:
     if not isinstance(value, str):
         raise ConfigurationError(f"actions must be a comma-separated text, it is {value!r}")
-    names = tuple(name.strip() for name in value.split(",") if name.strip())
-    for name in names:
-        if name not in known:
-            raise ConfigurationError(f"actions names {name!r}; known are {', '.join(sorted(known))}")
-    return names
+    return tuple(name.strip() for name in value.split(",") if name.strip())
 
 
 def _plugins(tiers: Any) -> Iterable[PluginChoice]:
@@ -86,4 +92,6 @@ def _plugins(tiers: Any) -> Iterable[PluginChoice]:
             if not isinstance(name, str) or not name:
                 raise ConfigurationError(f"tiers[{tier_number}].plugins[{number}].name is missing")
             arguments = plugin.get("arguments") or {}
+            if not isinstance(arguments, dict):
+                raise ConfigurationError(f"tiers[{tier_number}].plugins[{number}].arguments must be a map")
             yield PluginChoice(name, {str(key): str(value) for key, value in arguments.items()})

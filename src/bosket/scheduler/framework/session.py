@@ -40,6 +40,7 @@ class Session:
         self.nodes = NodeLedger(snapshot.nodes)
         self.queues = QueueLedger(snapshot)
         self.reason_book = ReasonBook()
+        self.action = ""  #: the one that is under way, by its configured name
         #: (queue, resource): what each queue may count on; set by the plugin that knows about shares
         self.fair_share = np.full((len(snapshot.queues.queues), len(SHARED_PLACES)), np.inf)
 

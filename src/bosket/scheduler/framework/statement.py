@@ -84,7 +84,7 @@ class Statement:
             if op.status == TaskStatus.ALLOCATED:
                 binds.append(Bind(op.task, op.job.job, node))
             else:
-                pipelined.append(Pipeline(op.task, op.job.job, node))
+                pipelined.append(Pipeline(op.task, op.job.job, node, self._session.action))
         if self._operations:
             self._session.placed(self._operations[0].job, binds, pipelined)
         self._operations.clear()

@@ -112,7 +112,8 @@ class _Division:
 
     def _satisfied(self) -> NDArray[np.bool_]:
         limit = self._claims.limit
-        return (self._claims.request <= self.shares) | ((limit != UNLIMITED) & (limit <= self.shares))
+        at_limit = (limit != UNLIMITED) & (limit <= self.shares)
+        return np.asarray(at_limit | (self._claims.request <= self.shares))
 
     def _pull(self, asking: NDArray[np.bool_], weights: float) -> Amounts:
         """How strongly each queue draws: its weight, less for those who used more than their part in the past."""

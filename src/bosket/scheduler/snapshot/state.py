@@ -82,7 +82,11 @@ class ClusterState:
 
     def put_pod(self, pod: Pod) -> None:
         self._pods[pod.key] = pod
-        self._renew_task(pod.key)
+        request = self._request_for_pod.get(pod.key)
+        if request is not None:
+            self._judge_request(request)
+        else:
+            self._renew_task(pod.key)
 
     def drop_pod(self, key: ObjectKey) -> None:
         if self._pods.pop(key, None) is not None:
@@ -293,14 +297,20 @@ class ClusterState:
         self._last = None
 
     def _is_dead(self, request: BindRequest) -> bool:
-        """Whether nobody will carry this request out any more."""
-        if request.spec.selectedNode not in self._nodes:
+        """Whether nobody will, or should, carry this request out any more."""
+        if request.spec.selectedNode not in self._nodes or self._is_of_former_pod(request):
             return True
         status = request.status
         if status.phase != "Failed":
             return False
         limit = request.spec.backoffLimit
         return limit is None or status.failedAttempts >= limit
+
+    def _is_of_former_pod(self, request: BindRequest) -> bool:
+        """Whether the pod that was meant is gone and another one has its name, as with StatefulSets."""
+        pod = self._pods.get(_pod_of(request))
+        owners = [owner.uid for owner in request.metadata.ownerReferences if owner.kind == "Pod"]
+        return pod is not None and bool(owners) and pod.metadata.uid not in owners
 
     # Jobs and queues
 

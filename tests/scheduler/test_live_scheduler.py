@@ -1,0 +1,229 @@
+"""The scheduler on a cluster: what it asks for, what it says, and what survives lost answers and restarts."""
+
+from __future__ import annotations
+
+import pytest
+
+from bosket.api.core import Pod
+from bosket.api.kai import BindRequest, PodGroup
+from bosket.kube.client import Client, PatchType
+from bosket.scheduler import Options, service
+from bosket.testing.build import gang, node, pod, pod_group, queue
+from bosket.testing.faults import FaultyTransport, hang_up, matching, refuse
+from tests.rig import NAMESPACE, Lagging, Rig, make_rig
+
+pytestmark = pytest.mark.looptime
+
+
+def scheduler(env):
+    return service(env, Options())
+
+
+async def a_cluster(*objects, gpus=8) -> Rig:
+    return await make_rig([node("n1", gpus=gpus), queue("q"), *objects])
+
+
+def members(name, size, gpus=1):
+    return gang(name, size, gpus=gpus, namespace=NAMESPACE)
+
+
+def group(name, size, **options):
+    return pod_group(name, min_member=size, namespace=NAMESPACE, **options)
+
+
+async def requests(rig: Rig) -> dict[str, BindRequest]:
+    return {each.metadata.name: each for each in (await rig.client.list(BindRequest, NAMESPACE)).items}
+
+
+async def the_group(rig: Rig, name: str) -> PodGroup:
+    return await rig.client.get(PodGroup, name, NAMESPACE)
+
+
+async def run_pod(rig: Rig, name: str, node_name: str) -> None:
+    """What binder and kubelet do."""
+    client: Client = rig.client
+    await client.bind(await client.get(Pod, name, NAMESPACE), node_name)
+    await client.patch(Pod, name, {"status": {"phase": "Running"}}, namespace=NAMESPACE, subresource="status")
+
+
+async def test_a_gang_gets_a_bind_request_for_each_pod():
+    rig = await a_cluster(group("g", 2), *members("g", 2))
+    async with rig.running(scheduler):
+        found = await rig.until(lambda: requests(rig))
+    request = found["g-0"]
+    owner = request.metadata.ownerReferences[0]
+    assert set(found) == {"g-0", "g-1"}
+    assert (request.spec.podName, request.spec.selectedNode, request.spec.receivedGPU.count) == ("g-0", "n1", 1)
+    assert request.metadata.labels == {"selected-node": "n1"}
+    assert (owner.kind, owner.name) == ("Pod", "g-0")
+
+
+async def test_every_bound_pod_has_an_event_and_the_group_its_start():
+    rig = await a_cluster(group("g", 1), *members("g", 1))
+    async with rig.running(scheduler):
+        (event,) = await rig.until(lambda: rig.events("Scheduled"))
+        await rig.until(lambda: started(rig, "g"))
+    assert event.message == f"Successfully assigned pod {NAMESPACE}/g-0 to node n1 at node-pool default"
+
+
+async def started(rig, name):
+    return (await the_group(rig, name)).metadata.annotations.get("kai.scheduler/last-start-timestamp")
+
+
+async def conditions(rig, name):
+    return (await the_group(rig, name)).status.schedulingConditions
+
+
+async def test_a_gang_that_waits_is_told_why_on_the_group_and_on_each_pod():
+    rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
+    async with rig.running(scheduler):
+        (condition,) = await rig.until(lambda: conditions(rig, "g"))
+        warnings = await rig.until(lambda: rig.events("Unschedulable"))
+        waiting = await rig.client.get(Pod, "g-2", NAMESPACE)
+    assert (condition.type, condition.nodePool, condition.status) == ("UnschedulableOnNodePool", "default", "True")
+    assert condition.reasons[0].reason == "PodSchedulingErrors"
+    assert "Resources were found for 2 pods while 3 are required" in condition.reasons[0].message
+    (scheduled,) = (each for each in waiting.status.conditions if each.type == "PodScheduled")
+    assert (scheduled.status, scheduled.reason) == ("False", "Unschedulable")
+    assert warnings[0].message == scheduled.message
+
+
+async def test_what_runs_at_once_is_never_called_unschedulable():
+    """Pods come one by one; until the last is there the gang isn't ready, which is no news."""
+    rig = await a_cluster(group("g", 3))
+    async with rig.running(scheduler):
+        for each in members("g", 3):
+            await rig.client.create(each)
+            await rig.clock.sleep(0.1)
+        await rig.until(lambda: requests(rig))
+        await rig.clock.sleep(30)
+        assert await rig.events("NotReady") == []
+        assert await rig.events("Unschedulable") == []
+
+
+async def test_a_gang_that_misses_pods_for_long_says_how_many():
+    rig = await a_cluster(group("g", 3), *members("g", 2))
+    async with rig.running(scheduler):
+        (event,) = await rig.until(lambda: rig.events("NotReady"))
+    assert event.message == "Job is not ready for scheduling. Waiting for 3 pods, currently 2 exist, 0 are gated"
+
+
+async def test_the_same_thing_is_not_written_twice():
+    rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
+    async with rig.running(scheduler):
+        await rig.until(lambda: conditions(rig, "g"))
+        await rig.clock.sleep(10)
+        before = await the_group(rig, "g"), await rig.client.get(Pod, "g-0", NAMESPACE)
+        for number in range(5):  # things happen elsewhere
+            await rig.client.create(pod(f"other-{number}", NAMESPACE).cpu("1m").build())
+            await rig.clock.sleep(10)
+        after = await the_group(rig, "g"), await rig.client.get(Pod, "g-0", NAMESPACE)
+    assert [each.metadata.resourceVersion for each in after] == [each.metadata.resourceVersion for each in before]
+
+
+async def test_conditions_go_when_the_gang_runs():
+    rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
+    async with rig.running(scheduler):
+        await rig.until(lambda: conditions(rig, "g"))
+        await rig.client.create(node("n2"))
+        for name, request in (await rig.until(lambda: requests(rig))).items():
+            await run_pod(rig, name, request.spec.selectedNode)
+
+        async def cleared():
+            return not await conditions(rig, "g")
+
+        await rig.until(cleared)
+
+
+async def test_a_queue_that_does_not_exist_is_named_and_the_rest_goes_on():
+    rig = await a_cluster(group("lost", 1, queue="nowhere"), group("g", 1), *members("lost", 1), *members("g", 1))
+    async with rig.running(scheduler):
+        (condition,) = await rig.until(lambda: conditions(rig, "lost"))
+        assert set(await rig.until(lambda: requests(rig))) == {"g-0"}
+    assert condition.reasons[0].reason == "QueueDoesNotExist"
+    assert condition.reasons[0].message == "Queue 'nowhere' does not exist"
+
+
+async def test_a_bind_request_whose_answer_was_lost_is_taken_for_what_it_is():
+    rig = await a_cluster(group("g", 2), *members("g", 2))
+    broken = FaultyTransport(rig.server.transport())
+    broken.add(hang_up(matching("POST", "/bindrequests"), after_effect=True))
+    async with rig.running(scheduler, broken):
+        await rig.until(lambda: both(rig))
+
+
+async def both(rig):
+    return len(await requests(rig)) == 2
+
+
+async def test_a_bind_request_that_is_refused_is_tried_again():
+    rig = await a_cluster(group("g", 2), *members("g", 2))
+    broken = FaultyTransport(rig.server.transport())
+    broken.add(refuse(matching("POST", "/bindrequests"), 403, times=3))
+    async with rig.running(scheduler, broken):
+        await rig.until(lambda: both(rig))
+        assert (await rig.events("FailedBinding"))[0].type == "Warning"
+
+
+async def test_a_failed_bind_request_makes_way_for_a_new_one():
+    rig = await a_cluster(group("g", 1), *members("g", 1))
+    async with rig.running(scheduler):
+        first = (await rig.until(lambda: requests(rig)))["g-0"]
+        await rig.client.patch(
+            BindRequest, "g-0", {"status": {"phase": "Failed"}}, namespace=NAMESPACE, subresource="status"
+        )
+
+        async def renewed():
+            found = (await requests(rig)).get("g-0")
+            return found is not None and found.metadata.uid != first.metadata.uid
+
+        await rig.until(renewed)
+
+
+async def test_a_request_of_a_former_pod_of_that_name_makes_way():
+    rig = await a_cluster(group("g", 1), *members("g", 1))
+    async with rig.running(scheduler):
+        first = (await rig.until(lambda: requests(rig)))["g-0"]
+    await rig.client.delete(Pod, "g-0", NAMESPACE, grace_seconds=0)
+    await rig.apply(*members("g", 1))  # its old bind request is still there
+    async with rig.running(scheduler):
+
+        async def renewed():
+            found = (await requests(rig)).get("g-0")
+            return found is not None and found.metadata.uid != first.metadata.uid
+
+        await rig.until(renewed)
+
+
+async def test_a_late_watch_makes_nobody_decide_twice():
+    rig = await a_cluster(*(group(f"g{i}", 2) for i in range(4)), gpus=4)
+    for i in range(4):
+        await rig.apply(*members(f"g{i}", 2))
+    async with rig.running(scheduler, Lagging(rig.server.transport(), 0.5)):
+        await rig.until(lambda: requests(rig))
+        await rig.clock.sleep(20)
+        assert len(await requests(rig)) == 4  # two gangs of two, on four GPUs
+
+
+async def test_a_restart_goes_on_where_it_was():
+    rig = await a_cluster(group("a", 2), *members("a", 2), gpus=3)
+    async with rig.running(scheduler):
+        before = await rig.until(lambda: requests(rig))
+    await rig.apply(group("b", 2), *members("b", 2))
+    async with rig.running(scheduler):
+        await rig.until(lambda: conditions(rig, "b"))
+        after = await requests(rig)
+    assert {name: each.metadata.uid for name, each in after.items()} == {
+        name: each.metadata.uid for name, each in before.items()
+    }
+
+
+async def test_status_patches_leave_other_conditions_alone():
+    rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
+    foreign = {"status": {"conditions": [{"type": "Example", "status": "True"}]}}
+    await rig.client.patch(Pod, "g-0", foreign, namespace=NAMESPACE, type=PatchType.STRATEGIC, subresource="status")
+    async with rig.running(scheduler):
+        await rig.until(lambda: rig.events("Unschedulable"))
+        await rig.clock.sleep(5)
+        found = await rig.client.get(Pod, "g-0", NAMESPACE)
+    assert {each.type for each in found.status.conditions} == {"Example", "PodScheduled"}
