@@ -12,19 +12,23 @@ import logging
 
 from bosket.apiserver.admission import BuiltinAdmission
 from bosket.apiserver.bootstrap import bootstrap
-from bosket.apiserver.call import User, parse_call
+from bosket.apiserver.call import Call, User, parse_call
 from bosket.apiserver.catalogue import register_builtin_kinds
 from bosket.apiserver.custom import definition
 from bosket.apiserver.custom.definition import Definitions
 from bosket.apiserver.deletion import Deleter
+from bosket.apiserver.discovery import Discovery
 from bosket.apiserver.drain import DefinitionDrain, NamespaceDrain
 from bosket.apiserver.eviction import Evictor
 from bosket.apiserver.expiry import Expiry
 from bosket.apiserver.gc import GarbageCollector
 from bosket.apiserver.kind import Registry
+from bosket.apiserver.metrics import RequestMetrics
+from bosket.apiserver.nonresource import NonResource
+from bosket.apiserver.openapi import OpenApi
 from bosket.apiserver.reading import Reader
 from bosket.apiserver.rest import Answer, Rest
-from bosket.apiserver.status import JSON, StatusError, internal_error, no_such_path
+from bosket.apiserver.status import JSON, StatusError, internal_error
 from bosket.apiserver.store import Store
 from bosket.apiserver.subresource import Subresources
 from bosket.apiserver.transport import InProcessTransport
@@ -62,6 +66,8 @@ class ApiServer:
         self.rest = Rest(self.writer, self.reader, deleter)
         self.subresources = Subresources(self.rest, Evictor(self.store, self.writer, deleter))
 
+        self.metrics = RequestMetrics(self.store, self.reader)
+        self._nonresource = NonResource(Discovery(self.registry), OpenApi(self.registry), self.metrics)
         self._bootstrapped = False
 
     def transport(
@@ -83,6 +89,10 @@ class ApiServer:
             await self.clock.sleep(BOOKMARK_SECONDS)
             self.reader.send_bookmarks()
 
+    def close_watches(self) -> None:
+        """End all watches; their clients will come back, or be gone."""
+        self.reader.close_watches()
+
     async def handle(self, request: Request, user: User) -> Answer:
         try:
             if not self._bootstrapped:
@@ -90,14 +100,22 @@ class ApiServer:
                 await bootstrap(self.registry, self.writer)
             call = parse_call(request, user, self.registry)
             if call is None:
-                raise no_such_path()
+                return self._nonresource.answer(request)
+        except StatusError as error:
+            return refusal(error)
+        answer = await self._answer(call)
+        self.metrics.count(call.verb, call.kind.group, call.kind.plural, call.subresource, answer.status)
+        return answer
+
+    async def _answer(self, call: Call) -> Answer:
+        try:
             if call.subresource:
                 return await self.subresources.handle(call)
             return await self.rest.handle(call)
         except StatusError as error:
             return refusal(error)
         except Exception:
-            log.exception("%s %s failed", request.method, request.path)
+            log.exception("%s of %s %s/%s failed", call.verb, call.kind.resource, call.namespace, call.name)
             return refusal(internal_error("the server made a mistake; its log has the details"))
 
 
