@@ -118,7 +118,8 @@ async def test_server_side_apply_states_what_it_applies_and_who_applies_it() -> 
     patch = Pod(metadata=ObjectMeta(labels={"x": "y"}))
     await client_of(script).patch(Pod, "a", patch, namespace="ns", type=PatchType.APPLY, field_manager="me", force=True)
     assert script.requests[0].query == (("fieldManager", "me"), ("force", "true"))
-    assert body_of(script) == {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"x": "y"}}}
+    meta = {"name": "a", "namespace": "ns", "labels": {"x": "y"}}
+    assert body_of(script) == {"apiVersion": "v1", "kind": "Pod", "metadata": meta}
 
 
 async def test_delete_sends_options_only_where_there_are_some() -> None:

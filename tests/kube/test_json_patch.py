@@ -28,7 +28,9 @@ def test_a_patch_turns_one_document_into_the_other(before: Any, after: Any) -> N
 
 
 named = st.lists(
-    st.fixed_dictionaries({"name": st.sampled_from("abcdef"), "v": documents}),
+    st.fixed_dictionaries(
+        {"name": st.sampled_from("abcdef"), "v": scalars | st.dictionaries(keys, scalars, max_size=2)}
+    ),
     max_size=6,
     unique_by=lambda e: str(e["name"]),
 )

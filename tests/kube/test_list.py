@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import logging
 
+import msgspec
 import pytest
 
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
 from bosket.kube import codec
 from bosket.kube.codec import MALFORMED, untyped
-from bosket.kube.errors import Gone, UnexpectedBody
+from bosket.kube.errors import Forbidden, Gone, UnexpectedBody
 from tests.kube.scripted import Script, answer, client_of, failure, pod, pod_list
 
 
@@ -74,10 +75,19 @@ async def test_a_list_whose_items_are_null_is_empty() -> None:
     assert (page.items, page.resource_version) == ([], "5")
 
 
-@pytest.mark.parametrize("body", [b"oops", b'{"items": 5}', b"[1]"])
-async def test_a_list_that_is_none_is_an_error(body: bytes) -> None:
-    with pytest.raises(UnexpectedBody, match="list of pods"):
+@pytest.mark.parametrize(
+    "body", [b"oops", b'{"items": 5}', b'{"items": [], "metadata": 1}', b"[1]", b"{}", b"", b"null"]
+)
+async def test_an_answer_that_is_no_list_is_an_error_and_not_an_empty_list(body: bytes) -> None:
+    """An informer that took it for one would tell everybody that everything is gone."""
+    with pytest.raises(UnexpectedBody, match=r"list of pods|expected JSON"):
         await client_of(Script(answer(body))).list(Pod)
+
+
+async def test_a_list_answered_with_a_failure_status_is_that_failure_even_with_http_200() -> None:
+    refused = msgspec.structs.replace(failure(403, "Forbidden", "not yours"), status=200)
+    with pytest.raises(Forbidden, match="not yours"):
+        await client_of(Script(refused)).list(Pod)
 
 
 async def test_items_as_dicts_say_what_they_are_though_the_server_left_it_out() -> None:

@@ -184,6 +184,15 @@ async def test_a_busy_server_is_asked_again_from_the_same_version() -> None:
     assert len(script.requests) == 1
 
 
+async def test_a_busy_server_that_says_for_how_long_is_given_that_time() -> None:
+    clock = NotedSleep()
+    busy = {"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "busy"}
+    refusal = Refusal(answer({**busy, "details": {"retryAfterSeconds": 9}}, 429))
+    async with running(Script(pod_list(10), watches=(refusal,)), clock):
+        pass
+    assert 9.0 < clock.slept[0] < 10.0
+
+
 async def test_a_malformed_object_stops_nothing_and_its_deletion_is_noticed() -> None:
     broken = pod("a", 11)
     broken["spec"] = 5

@@ -186,8 +186,7 @@ class Client:
         if force:
             query += (("force", "true"),)
         if type is PatchType.APPLY:
-            about = {"apiVersion": codec.resource.api_version, "kind": codec.resource.kind}
-            patch = {**msgspec.to_builtins(patch), **about}
+            patch = _applied(codec, msgspec.to_builtins(patch), name, namespace)
         path = _path(codec, namespace, name, subresource)
         return await self._patch(codec, path, patch, type, query)
 
@@ -206,7 +205,8 @@ class Client:
     async def modify(self, before: T, after: T, *, kind: Kind[T] | None = None, subresource: str | None = None) -> T:
         """Writes what differs between `before`, as it was read, and `after`; raises `Conflict` if it changed since.
 
-        Sends nothing when nothing differs. Fields that the Struct doesn't know stay as they are.
+        Sends nothing when nothing differs. Fields that the Struct doesn't know stay as they are. When an answer is lost
+        and the second attempt finds the first one carried out, that is a `Conflict` too: read again, and compare.
         """
         codec = codec_of(kind) if kind is not None else codec_of_object(before)
         identity = identify(before)
@@ -361,6 +361,14 @@ def _path(codec: Codec[Any], namespace: str | None, name: str | None, subresourc
     if name == "":
         raise ValueError(f"a {resource.kind} can't have an empty name")
     return resource.path(namespace, name, subresource)
+
+
+def _applied(codec: Codec[Any], intent: dict[str, Any], name: str, namespace: str | None) -> dict[str, Any]:
+    """What is applied, with all that a server wants it to say of itself."""
+    meta = {**intent.get("metadata", {}), "name": name}
+    if namespace and codec.resource.namespaced:
+        meta["namespace"] = namespace
+    return {**intent, "apiVersion": codec.resource.api_version, "kind": codec.resource.kind, "metadata": meta}
 
 
 def _selection(labels: str | None, fields: str | None) -> Query:

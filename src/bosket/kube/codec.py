@@ -37,10 +37,10 @@ MALFORMED = Counter(
 
 
 class ObjectList(msgspec.Struct, Generic[T], gc=False):
-    """A list as it travels; after decoding, also what had to be left out."""
+    """A list as it travels. Without `items` it is none: nothing is not the same as an empty list."""
 
+    items: list[T]
     metadata: ListMeta = ListMeta()
-    items: list[T] = []
 
 
 class _HeadMeta(msgspec.Struct, gc=False):
@@ -151,7 +151,7 @@ class Codec(Generic[T]):
             raise unexpected(response, f"{wanted} {identify_raw(body).key}: {error}") from error
 
     def decode_list(self, response: Response) -> tuple[ObjectList[T], list[ObjectKey]]:
-        """The items of a list, and the keys of those that had to be left out."""
+        """The items of a list, and the keys of those that had to be left out; raises if the answer is no list."""
         with gc_paused():
             try:
                 page = self._many.decode(response.body)
@@ -164,11 +164,8 @@ class Codec(Generic[T]):
     def _decode_list_one_by_one(self, response: Response) -> tuple[ObjectList[T], list[ObjectKey]]:
         try:
             raw = _RAW_LIST.decode(response.body)
-        except msgspec.ValidationError:
-            raw = self._decode_list_with_nulls(response)
-        except msgspec.MsgspecError:
-            message = f"expected a list of {self.resource.plural}, got {quote_beginning(response.body)}"
-            raise unexpected(response, message) from None
+        except msgspec.MsgspecError as error:
+            raw = self._decode_odd_list(response, error)
         items: list[T] = []
         left_out: list[ObjectKey] = []
         for item in raw.items:
@@ -176,14 +173,19 @@ class Codec(Generic[T]):
                 items.append(self.decode(item))
             except msgspec.MsgspecError as error:
                 left_out.append(self.report_malformed(item, error).key)
-        return ObjectList(raw.metadata, items), left_out
+        return ObjectList(items, raw.metadata), left_out
 
-    def _decode_list_with_nulls(self, response: Response) -> ObjectList[msgspec.Raw]:
-        """Go writes `"items": null` for an empty list."""
-        try:
-            return _RAW_LIST.decode(msgspec.json.encode(strip_nulls(msgspec.json.decode(response.body))))
-        except msgspec.ValidationError as error:
-            raise unexpected(response, f"expected a list of {self.resource.plural}: {error}") from error
+    def _decode_odd_list(self, response: Response, error: Exception) -> ObjectList[msgspec.Raw]:
+        """Go writes `"items": null` for an empty list; anything else is the wrong answer."""
+        check_verdict(response)
+        document = msgspec.json.decode(response.body)
+        if isinstance(document, dict) and "items" in document:
+            try:
+                return msgspec.convert({"items": [], **strip_nulls(document)}, ObjectList[msgspec.Raw])
+            except msgspec.ValidationError as still:
+                error = still
+        beginning = quote_beginning(response.body)
+        raise unexpected(response, f"expected a list of {self.resource.plural}: {error}: {beginning}") from None
 
     def report_malformed(self, body: bytes | msgspec.Raw, error: Exception) -> Identity:
         """Logs and counts an object that can't be used; says which it was."""

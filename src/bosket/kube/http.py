@@ -6,6 +6,7 @@ leave a write waiting. Made by `bosket.kube.kubeconfig.connect`; the sessions op
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
@@ -176,8 +177,14 @@ class _HttpStream:
             raise _transport_error(self._request, error) from error
 
     async def aclose(self) -> None:
-        # Not `release`, which would wait for the rest: a watch has no end.
+        # Not `release`, which would wait for the rest: a watch has no end. And not a polite end of TLS either, for
+        # which the server may take its time, perhaps longer than the event loop lives.
+        connection = self._answer.connection
+        transport = connection.transport if connection is not None else None
         self._answer.close()
+        if transport is not None:
+            transport.abort()
+            await asyncio.sleep(0)  # The socket closes in the loop's next round.
 
 
 def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:

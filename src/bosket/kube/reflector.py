@@ -136,13 +136,14 @@ class Reflector(Generic[T]):
         elif _needs_list(error):
             self._version = None
         log.warning("watch of %s: %s", self._name, error)
-        await self._back_off()
+        await self._back_off(error.details.retryAfterSeconds if isinstance(error, ApiError) else 0.0)
 
-    async def _back_off(self) -> None:
+    async def _back_off(self, asked_for_seconds: float = 0.0) -> None:
         """Waits between half of and the whole delay, which doubles: jitter, but never no pause at all."""
         delay = min(_LIMIT_SECONDS, _BASE_SECONDS * 2.0 ** min(self._failures, 16))
         self._failures += 1
-        await self._client.clock.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - as above
+        pause = delay * random.uniform(0.5, 1.0)  # noqa: S311 - as above
+        await self._client.clock.sleep(pause + min(_LIMIT_SECONDS, asked_for_seconds))
 
 
 def _needs_list(error: KubeError) -> bool:
