@@ -1,0 +1,161 @@
+"""1,000 pods in gangs of 8 on 125 embedded nodes: how long, CPU per pod of each service, API writes per pod.
+
+Each service is a process of its own, as on a real cluster, so that its CPU time is its own; `server` is the embedded
+cluster with API server, controllers and kubelets. Writes are what each process counted itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bosket.api.batch import Job, JobSpec
+from bosket.api.core import Container, Pod, PodSpec, PodTemplateSpec, ResourceRequirements
+from bosket.api.keys import SCHEDULER_NAME
+from bosket.api.object import ObjectMeta
+from bosket.kube.client import Client
+from bosket.kube.kubeconfig import connect
+
+GANGS, GANG_SIZE, NODES = 125, 8, 125
+SERVICES = ("podgrouper", "scheduler", "binder")
+TICKS = os.sysconf("SC_CLK_TCK")
+PATIENCE_SECONDS = 300.0
+BOSKET = Path(sys.executable).with_name("bosket")
+
+
+def main() -> None:
+    asyncio.run(measure())
+
+
+async def measure() -> None:
+    pods = GANGS * GANG_SIZE
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        kubeconfig = folder / "kubeconfig"
+        server = await stack.enter_async_context(
+            process(
+                "up", f"--nodes={NODES}", f"--kubeconfig={kubeconfig}", "--services=none", log=folder / "server.log"
+            )
+        )
+        await until_ready(folder / "server.log")
+        ports = {name: free_port() for name in SERVICES}
+        running = {"server": server}
+        for name in SERVICES:
+            arguments = ("run", name, f"--kubeconfig={kubeconfig}", f"--listen=127.0.0.1:{ports[name]}")
+            running[name] = await stack.enter_async_context(process(*arguments, log=folder / f"{name}.log"))
+        for port in ports.values():
+            await until_serving(port)
+        client = connect(kubeconfig)
+        stack.push_async_callback(client.aclose)
+
+        cpu_before = {name: cpu_seconds(each.pid) for name, each in running.items()}
+        writes_before = {name: writes(port) for name, port in ports.items()}
+        started = time.monotonic()
+        await asyncio.gather(*(client.create(gang_job(number), "default") for number in range(GANGS)))
+        submitted = time.monotonic() - started
+        await until_running(client, pods)
+        took = time.monotonic() - started
+        cpu = {name: cpu_seconds(each.pid) - cpu_before[name] for name, each in running.items()}
+        made = {name: writes(port) - writes_before[name] for name, port in ports.items()}
+
+    table = Table("process", "CPU", "CPU per pod", "API writes per pod", title_justify="left")
+    table.title = f"{pods} pods in gangs of {GANG_SIZE} on {NODES} nodes: all running after {took:.1f} s"
+    table.title += f" ({pods / took:.0f} pods/s); submitted in {submitted:.1f} s"
+    for name in running:
+        per_pod = f"{made[name] / pods:.2f}" if name in made else ""
+        table.add_row(name, f"{cpu[name]:.2f} s", f"{cpu[name] / pods * 1e3:.2f} ms", per_pod)
+    table.add_row("all services", f"{sum(cpu[n] for n in SERVICES):.2f} s", "", f"{sum(made.values()) / pods:.2f}")
+    Console(width=110).print(table)
+
+
+def gang_job(number: int) -> Job:
+    meta = ObjectMeta(
+        name=f"gang-{number}",
+        namespace="default",
+        labels={"kai.scheduler/queue": "default-queue"},
+        annotations={"kai.scheduler/batch-min-member": str(GANG_SIZE)},
+    )
+    resources = ResourceRequirements(limits={"nvidia.com/gpu": "1"}, requests={"cpu": "1", "memory": "1Gi"})
+    template = PodTemplateSpec(
+        metadata=ObjectMeta(labels={"kai.scheduler/queue": "default-queue"}),
+        spec=PodSpec(
+            schedulerName=SCHEDULER_NAME,
+            restartPolicy="Never",
+            containers=(Container(name="main", image="example.com/work", resources=resources),),
+        ),
+    )
+    return Job(metadata=meta, spec=JobSpec(parallelism=GANG_SIZE, completions=GANG_SIZE, template=template))
+
+
+async def until_running(client: Client, wanted: int) -> None:
+    """Follows a watch, which costs the server less than asking again and again."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        page = await client.list(Pod, "default")
+        running = {pod.key for pod in page.items if pod.status.phase == "Running"}
+        if len(running) >= wanted:
+            return
+        async for event in client.watch(Pod, "default", resource_version=page.resource_version):
+            if event.object is not None and event.object.status.phase == "Running":
+                running.add(event.object.key)
+                if len(running) >= wanted:
+                    return
+
+
+@asynccontextmanager
+async def process(*arguments: str, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    with log.open("wb") as output:
+        started = await asyncio.create_subprocess_exec(BOSKET, *arguments, stdout=output, stderr=output)
+    try:
+        yield started
+    finally:
+        if started.returncode is None:
+            started.send_signal(signal.SIGTERM)
+        await started.wait()
+
+
+async def until_ready(log: Path) -> None:
+    async with asyncio.timeout(60):
+        while "\nready\n" not in log.read_text():
+            await asyncio.sleep(0.1)
+
+
+async def until_serving(port: int) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5).read()
+            except OSError:
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def writes(port: int) -> int:
+    """Requests that change something, as the process counted them."""
+    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+    counts = re.findall(r'^rest_client_requests_total\{.*method="(?:POST|PUT|PATCH|DELETE)"\} (\S+)$', text, re.M)
+    return int(sum(map(float, counts)))
