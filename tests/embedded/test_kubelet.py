@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ from bosket.embedded.node import Layout, NodeShape, host_address, simulated_node
 from bosket.embedded.node_lifecycle import NodeLifecycle
 from bosket.embedded.taint_eviction import TaintEviction, stays_until
 from bosket.kube.client import Client
-from bosket.kube.errors import AlreadyExists, NotFound
+from bosket.kube.errors import NotFound
 from bosket.kube.informer import Informers
 from bosket.runtime.clock import LoopClock
 from bosket.runtime.events import EventRecorder
@@ -51,9 +51,6 @@ class World:
         self.nodes = nodes
 
     async def populate(self) -> None:
-        for name in ("default", "kube-node-lease"):
-            with suppress(AlreadyExists):
-                await self.client.create(Namespace(metadata=ObjectMeta(name=name)))
         for index in range(self.nodes):
             await self.client.create(simulated_node(index, Layout(self.nodes), SHAPE, self.clock.now()))
 

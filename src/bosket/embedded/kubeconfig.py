@@ -9,7 +9,6 @@ import secrets
 from pathlib import Path
 from typing import Any, Final
 
-
 #: What an embedded cluster is called in its kubeconfig.
 CLUSTER_NAME: Final = "bosket"
 

@@ -42,6 +42,7 @@ class Kubelet:
     def __init__(self, environment: Environment, *, workers: int = 4) -> None:
         self._client = environment.client
         self._clock = environment.clock
+        self._events = environment.events.for_component(self.name)
         self._pods = environment.informers.of(Pod)
         self._nodes = environment.informers.of(Node)
         self._ledger = NodeLedger()
@@ -115,6 +116,7 @@ class Kubelet:
             if _is_new(pod):
                 refusal = self._ledger.admit(pod, node)
                 if refusal is not None:
+                    self._events.event(pod, "Warning", refusal.reason, refusal.message)
                     pod = await self._write(pod, pod_status.refused(pod, refusal.reason, refusal.message, now), now)
                     continue
             self._notice_deletion(pod, now)

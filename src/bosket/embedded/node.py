@@ -142,7 +142,8 @@ def registered_status(name: str, given: NodeStatus, index: int, shape: NodeShape
 
 def _node_address(index: int) -> str:
     """An address of 172.16.0.0/12, which has room for a million nodes; the pods' are in 10.0.0.0/8."""
-    return f"172.{16 + (index >> 16) % 16}.{(index >> 8) % 256}.{index % 256}"
+    number = index + 1
+    return f"172.{16 + (number >> 16) % 16}.{(number >> 8) % 256}.{number % 256}"
 
 
 def _healthy_conditions(now: float) -> list[NodeCondition]:

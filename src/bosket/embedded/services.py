@@ -1,6 +1,6 @@
 """The services that a process can run, by name: the one table behind `bosket run`, `bosket up` and `EmbeddedCluster`.
 
-A package is imported only when its service is asked for, so that a process pays for what it runs. Each exports
+Nothing but the table is imported until a service is asked for: a process pays for what it runs. Each exports
 `service(environment, options) -> Service` and an `Options` type whose defaults are KAI's.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from bosket.runtime.service import Environment, Service
+if TYPE_CHECKING:
+    from bosket.runtime.service import Environment, Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class ServiceEntry:
     def make(self, environment: Environment) -> Service:
         """The service with default options."""
         package = import_module(self.module)
-        return cast(Service, package.service(environment, package.Options()))
+        return cast("Service", package.service(environment, package.Options()))
 
 
 SERVICES: Final = {

@@ -1,0 +1,215 @@
+"""`EmbeddedCluster`: an API server, simulated nodes, the controllers people rely on, and Bosket's services, in one
+process.
+
+`bosket up`, `bosket demo`, tests and benchmarks use it as an asynchronous context manager. Everything inside talks to
+the server in process; a network listener with TLS and a token is there for those outside, if asked for.
+
+    async with EmbeddedCluster(nodes=8) as cluster:
+        await cluster.wait_ready()
+        await cluster.client().create(job)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from prometheus_client import CollectorRegistry
+
+from bosket.api.keys import SCHEDULER_NAME
+from bosket.apiserver import ApiServer
+from bosket.embedded.bootstrap import bootstrap
+from bosket.embedded.controllers import controllers
+from bosket.embedded.kubeconfig import admin_kubeconfig, write_kubeconfig
+from bosket.embedded.kubelet import Kubelet
+from bosket.embedded.node import Layout, NodeShape, simulated_node
+from bosket.embedded.node_lifecycle import NodeLifecycle
+from bosket.embedded.services import SERVICES, entries
+from bosket.embedded.taint_eviction import TaintEviction
+from bosket.kube.client import Client
+from bosket.kube.informer import Informers
+from bosket.runtime.clock import Clock, SystemClock
+from bosket.runtime.events import EventRecorder
+from bosket.runtime.service import Environment, Service, run_services
+
+_STOP_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where those outside reach the cluster, and where the kubeconfig that tells them so is written."""
+
+    kubeconfig: Path | None = None
+    host: str = "127.0.0.1"
+    #: 0 takes any that is free.
+    port: int = 0
+
+
+class EmbeddedCluster:
+    """A cluster of simulated nodes in this process; starts on entering, stops on leaving.
+
+    `services` are names of `bosket.embedded.services`. With `isolated` each of them has a client and informers of its
+    own, as in a process of its own, and can be stopped and started (`stop_service`, `start_service`); otherwise they
+    share them, which is cheaper.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 8,
+        shape: NodeShape | None = None,
+        racks: int = 1,
+        zones: int = 1,
+        services: Iterable[str] = tuple(SERVICES),
+        isolated: bool = False,
+        clock: Clock | None = None,
+        listen: Listen | None = None,
+    ) -> None:
+        self.layout = Layout(nodes, racks=max(1, min(racks, nodes)), zones=max(1, min(zones, racks, nodes)))
+        self.shape = shape or NodeShape()
+        self.clock: Clock = clock or SystemClock()
+        self.metrics = CollectorRegistry()
+        self.server = ApiServer(clock=self.clock, default_scheduler_name=SCHEDULER_NAME)
+        #: The address of the network listener; empty without one.
+        self.url = ""
+        self._services = entries(services)
+        self._isolated = isolated
+        self._listen = listen
+        self._stack = AsyncExitStack()
+        self._environments: dict[str, Environment] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def client(self, name: str = "user") -> Client:
+        """A client in this process with all rights; `name` is what it calls itself."""
+        return Client(self.server.transport(), user_agent=name, clock=self.clock)
+
+    async def wait_ready(self) -> None:
+        """Until everything that runs has seen the cluster; raises what stops one of the parts for good."""
+        synced = asyncio.gather(*(each.informers.wait_synced() for each in self._environments.values()))
+        await self._unless_stopped(synced)
+
+    async def wait_stopped(self) -> None:
+        """Until a part of the cluster ends, which none does by itself unless it fails; raises why."""
+        await self._unless_stopped(asyncio.get_running_loop().create_future())
+
+    async def stop_service(self, name: str) -> None:
+        """End a service at once, as if its process were killed; only in an isolated cluster."""
+        assert self._isolated, "the services of this cluster share their informers and stop together"
+        await self._cancel(name)
+        del self._environments[name]
+
+    async def start_service(self, name: str) -> None:
+        """Start a service that was stopped: anew, it knows nothing of its former life."""
+        assert self._isolated, "the services of this cluster share their informers and run together"
+        (entry,) = entries([name])
+        environment = self._environments[name] = self._environment(name)
+        self._run(name, environment, [entry.make(environment)])
+
+    async def _start(self) -> None:
+        self._tasks["apiserver"] = asyncio.create_task(self.server.run(), name="apiserver")
+        self._stack.push_async_callback(self._cancel, "apiserver")
+        admin = self.client("bosket-embedded")
+        await bootstrap(admin)
+        now = self.clock.now()
+        for index in range(self.layout.nodes):
+            await admin.create(simulated_node(index, self.layout, self.shape, now))
+        control_plane = self._environments["control-plane"] = self._environment("bosket-embedded")
+        parts: list[Service] = [
+            *controllers(control_plane),
+            NodeLifecycle(control_plane, shape=self.shape),
+            TaintEviction(control_plane),
+            Kubelet(control_plane),
+        ]
+        if self._isolated:
+            self._run("control-plane", control_plane, parts)
+            for entry in self._services:
+                await self.start_service(entry.name)
+        else:
+            # The services come first: on the way down they end before those who carry out what they asked for.
+            self._run("control-plane", control_plane, [*(e.make(control_plane) for e in self._services), *parts])
+        await self._open_listener()
+
+    def _environment(self, name: str) -> Environment:
+        client = self.client(f"bosket-{name}" if name in SERVICES else name)
+        return Environment(
+            client=client,
+            informers=Informers(client),
+            clock=self.clock,
+            events=EventRecorder(client, self.clock, SCHEDULER_NAME if name == "scheduler" else name),
+            metrics=self.metrics if not self._isolated else CollectorRegistry(),
+            identity=name,
+        )
+
+    def _run(self, name: str, environment: Environment, services: Sequence[Service]) -> None:
+        running = run_services(environment, services, leader_election=False, stop_seconds=_STOP_SECONDS)
+        self._tasks[name] = asyncio.create_task(running, name=name)
+        self._stack.push_async_callback(self._cancel, name)
+
+    async def _cancel(self, name: str) -> None:
+        task = self._tasks.pop(name, None)
+        if task is None:
+            return
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def _unless_stopped(self, awaited: asyncio.Future[object]) -> None:
+        done, _ = await asyncio.wait({awaited, *self._tasks.values()}, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            for each in done:
+                each.result()
+        finally:
+            awaited.cancel()
+
+    async def _open_listener(self) -> None:
+        if self._listen is None:
+            return
+        # Half of what a start costs is these libraries; a cluster without a listener does without them.
+        from bosket.apiserver.call import User
+        from bosket.apiserver.http import Tls, serve
+        from bosket.runtime.certificates import make_authority
+
+        authority = make_authority("bosket embedded cluster")
+        host = self._listen.host
+        names = {"ips": [host]} if _is_address(host) else {"dns": [host]}
+        key_pair = authority.issue("kube-apiserver", server=True, **names)
+        token = secrets.token_urlsafe(32)
+        listener = await serve(
+            self.server,
+            host=host,
+            port=self._listen.port,
+            tls=Tls(key_pair),
+            tokens={token: User("admin", ("system:masters", "system:authenticated"))},
+        )
+        self._stack.push_async_callback(listener.aclose)
+        self.url = listener.url
+        if self._listen.kubeconfig is not None:
+            write_kubeconfig(self._listen.kubeconfig, admin_kubeconfig(self.url, authority.cert_pem, token))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
