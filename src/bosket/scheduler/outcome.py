@@ -1,0 +1,129 @@
+"""What became of everything in a cycle: the snapshot, with the decisions laid over.
+
+`states` says where each pod stands at the end of the cycle. `answer` is the whole outcome as plain JSON, in the form in
+which recordings of KAI's own cycles have it, so that `replay` prints and the conformance tests compare the same thing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from bosket.api.kai import SchedulingCondition
+from bosket.api.keys import STALE_SINCE_ANNOTATION
+from bosket.api.object import ObjectKey
+from bosket.scheduler.cache.apply import CONDITION_TYPE, bind_request_for
+from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
+from bosket.scheduler.reason import NotReady
+from bosket.scheduler.snapshot.snapshot import Snapshot
+
+Json = dict[str, Any]
+
+#: Decimals that fair shares are written with.
+SHARE_DECIMALS = 6
+SHARE_NAMES = ("gpu", "cpu", "memory")
+
+
+class PodState(NamedTuple):
+    """Where a pod stands."""
+
+    status: TaskStatus
+    node: str
+
+
+def states(snapshot: Snapshot, decisions: Decisions) -> dict[ObjectKey, PodState]:
+    """The state of every job's pods at the end of the cycle."""
+    result = {
+        task.key: PodState(task.status, task.node)
+        for job in snapshot.jobs.values()
+        for task in (*job.tasks, *job.strangers)
+    }
+    for bind in decisions.binds:
+        result[bind.task.key] = PodState(TaskStatus.BINDING, bind.node)
+    for eviction in decisions.evictions:
+        result[eviction.task.key] = PodState(TaskStatus.RELEASING, eviction.node)
+    for pipeline in decisions.pipelined:  # what was moved stands where it goes, not where it leaves
+        result[pipeline.task.key] = PodState(TaskStatus.PIPELINED, pipeline.node)
+    return result
+
+
+def answer(snapshot: Snapshot, decisions: Decisions) -> Json:
+    """The outcome as plain JSON."""
+    return {
+        "binds": sorted((_bind(bind) for bind in decisions.binds), key=_pod),
+        "evictions": sorted((_eviction(eviction) for eviction in decisions.evictions), key=_pod),
+        "pipelined": sorted((_pipeline(pipeline) for pipeline in decisions.pipelined), key=_pod),
+        "podGroups": _pod_groups(snapshot, decisions),
+        "fairShare": {
+            queue: {name: round(share, SHARE_DECIMALS) for name, share in zip(SHARE_NAMES, shares, strict=True)}
+            for queue, shares in decisions.fair_share.items()
+        },
+    }
+
+
+def status_name(status: TaskStatus) -> str:
+    """KAI's word for a status: `StuckInReleasing`."""
+    return "".join(word.capitalize() for word in status.name.split("_"))
+
+
+def _pod(entry: Json) -> str:
+    return str(entry["pod"])
+
+
+def _bind(bind: Bind) -> Json:
+    spec = bind_request_for(bind).spec
+    entry: Json = {"pod": str(bind.task.key), "node": bind.node, "type": spec.receivedResourceType}
+    if spec.receivedGPU and spec.receivedGPU.count:
+        entry |= {"gpuCount": spec.receivedGPU.count, "gpuPortion": spec.receivedGPU.portion}
+    if spec.selectedGPUGroups:
+        entry["gpuGroups"] = sorted(spec.selectedGPUGroups)
+    return entry
+
+
+def _eviction(eviction: Eviction) -> Json:
+    entry = {"pod": str(eviction.task.key), "action": eviction.action}
+    return entry if eviction.preemptor is None else {**entry, "preemptor": str(eviction.preemptor.key)}
+
+
+def _pipeline(pipeline: Pipeline) -> Json:
+    return {"pod": str(pipeline.task.key), "node": pipeline.node, "action": pipeline.action}
+
+
+def _pod_groups(snapshot: Snapshot, decisions: Decisions) -> Json:
+    ends = states(snapshot, decisions)
+    waiting = {each.job.key: each for each in decisions.waiting}
+    settled = {job.key for job in decisions.settled}
+    started = {job.key for job in decisions.started}
+    result: Json = {}
+    for key, job in sorted(snapshot.jobs.items()):
+        counts = Counter(ends[task.key].status for task in job.tasks)
+        entry: Json = {"pods": {status_name(status): count for status, count in sorted(counts.items())}}
+        if key in waiting and isinstance(waiting[key].reason, NotReady):
+            entry["notReady"] = True
+        entry |= _condition(job, counts, waiting.get(key), settled=key in settled)
+        if job.group.metadata.annotations.get(STALE_SINCE_ANNOTATION):
+            entry["staleMark"] = True
+        if key in started:
+            entry["started"] = True
+        result[str(key)] = entry
+    return result
+
+
+def _condition(job: Job, counts: Mapping[TaskStatus, int], waiting: Waiting | None, *, settled: bool) -> Json:
+    """The newest scheduling condition as it is after the cycle."""
+    before = job.group.status.schedulingConditions
+    if settled:
+        return {}
+    silent = waiting is None or isinstance(waiting.reason, NotReady) or any(counts.get(s) for s in ACTIVE_ALLOCATED)
+    if silent or waiting is None:
+        return _written(before[-1]) if before else {}
+    entry: Json = {"condition": CONDITION_TYPE}
+    return entry if waiting.reason is None else {**entry, "reasons": [waiting.reason.code]}
+
+
+def _written(condition: SchedulingCondition) -> Json:
+    reasons = sorted({each.reason for each in condition.reasons})
+    return {"condition": condition.type, **({"reasons": reasons} if reasons else {})}

@@ -1,0 +1,156 @@
+"""Runs one recorded cycle of KAI's scheduler on ours, and compares the two answers.
+
+The rules are sections 3 and 4 of the cases' own SCHEMA.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from bosket.scheduler.decide import decide
+from bosket.scheduler.decisions import Bind, Decisions, Pipeline
+from bosket.scheduler.framework.ledger import SHARED_PLACES
+from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
+from bosket.scheduler.model.queue import UNLIMITED
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, TaskStatus
+from bosket.scheduler.outcome import answer, states
+from bosket.scheduler.snapshot.recorded import read
+from bosket.scheduler.snapshot.snapshot import Snapshot
+from tests.conformance.feature import available
+from tests.conformance.verdict import Outcome
+
+Json = dict[str, Any]
+
+#: Any time between 2021 and 2090 gives the same answer.
+NOW = 1.75e9
+TOLERANCE = 1e-4
+#: What `_broken_rules` can't judge: an answer to such a case is the same, or it is different.
+UNCHECKED = frozenset({"topology-required", "fraction", "gpu-memory", "mig"})
+#: Shares beyond this have no digits left for the tolerance.
+LARGE = 1e6
+
+
+def judge(case: Json) -> tuple[Outcome, list[str]]:
+    """How our answer to the case relates to KAI's, and what differs."""
+    recorded = read(msgspec.json.encode(case["snapshot"]), case["id"])
+    snapshot = recorded.snapshot(NOW)
+    decisions = decide(snapshot, available(recorded.configuration))
+    found = list(differences(case["expected"], answer(snapshot, decisions)))
+    if not found:
+        return Outcome.SAME, []
+    if not UNCHECKED & set(case["tags"]) and _is_better(case["expected"], snapshot, decisions):
+        return Outcome.BETTER, found
+    return Outcome.DIFFERENT, found
+
+
+def differences(expected: Json, got: Json) -> Iterator[str]:
+    """What differs: decisions first, then devices and causes, then pod groups and fair shares."""
+    yield from _compare("bind of", _last(expected["binds"], "node"), _last(got["binds"], "node"))
+    yield from _compare("eviction of", _last(expected["evictions"]), _last(got["evictions"]))
+    yield from _compare("pipeline of", _last(expected["pipelined"], "node"), _last(got["pipelined"], "node"))
+    gpu = ("type", "gpuCount", "gpuPortion", "gpuGroups")
+    yield from _compare("GPUs of bound", _last(expected["binds"], *gpu), _last(got["binds"], *gpu))
+    cause = ("action", "preemptor")
+    yield from _compare("cause of evicting", _last(expected["evictions"], *cause), _last(got["evictions"], *cause))
+    groups = ("action", "gpuGroups")
+    yield from _compare("GPUs of pipelined", _last(expected["pipelined"], *groups), _last(got["pipelined"], *groups))
+    yield from _compare("pod group", expected["podGroups"], got["podGroups"])
+    for queue, shares in expected["fairShare"].items():
+        for resource, share in shares.items():
+            ours = got["fairShare"].get(queue, {}).get(resource)
+            if ours is None or abs(share - ours) > TOLERANCE * max(1.0, abs(share) / LARGE):
+                yield f"fair share of {queue}, {resource}: expected {share:g}, got {ours}"
+
+
+def _last(entries: list[Json], *fields: str) -> dict[str, Any]:
+    """By pod; of a pod that was decided on twice the last entry."""
+    return {entry["pod"]: [entry.get(field) for field in fields] for entry in entries}
+
+
+def _compare(what: str, expected: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted(expected.keys() | got.keys()):
+        if expected.get(key) != got.get(key):
+            yield f"{what} {key}: expected {expected.get(key)}, got {got.get(key)}"
+
+
+def _is_better(expected: Json, snapshot: Snapshot, decisions: Decisions) -> bool:
+    """Whether nobody is worse off: every gang that KAI runs runs, whomever KAI gives pods to has as many, as many are
+    placed in all, fewer are evicted, and no rule is broken. Evicting only whom KAI evicts too is how min-runtime and
+    fairness of reclaim are known to hold."""
+    theirs = {entry["pod"] for entry in expected["evictions"]}
+    ours = {str(eviction.task.key) for eviction in decisions.evictions}
+    if not ours < theirs:
+        return False
+    ends = states(snapshot, decisions)
+    their_ends = {**dict.fromkeys(theirs, TaskStatus.RELEASING)}
+    their_ends |= {entry["pod"]: TaskStatus.BINDING for entry in expected["binds"]}
+    their_ends |= {entry["pod"]: TaskStatus.PIPELINED for entry in expected["pipelined"]}
+    placed = their_placed = 0
+    for job in snapshot.jobs.values():
+        our_active = {task.key for task in job.tasks if ends[task.key].status in ACTIVE_ALLOCATED}
+        their_active = {
+            task.key for task in job.tasks if their_ends.get(str(task.key), task.status) in ACTIVE_ALLOCATED
+        }
+        placed += len(our_active)
+        their_placed += len(their_active)
+        served = any(their_ends.get(str(task.key)) in ACTIVE_ALLOCATED for task in job.tasks)
+        if served and len(our_active) < len(their_active):
+            return False
+        if _runs(job.root, their_active) and not _runs(job.root, our_active):
+            return False
+    return placed >= their_placed and not any(_broken_rules(snapshot, decisions))
+
+
+def _runs(subgroup: PodSet | SubGroupSet, active: set[Any]) -> bool:
+    if isinstance(subgroup, PodSet):
+        return sum(task.key in active for task in subgroup.tasks) >= subgroup.min_available
+    return sum(_runs(child, active) for child in subgroup.children) >= subgroup.min_children
+
+
+def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
+    """Rules that an answer must keep, checked without the scheduler's own accounts."""
+    ends = states(snapshot, decisions)
+    free = snapshot.nodes.idle + snapshot.nodes.releasing
+    for eviction in decisions.evictions:
+        request = eviction.task.pod_class.request
+        free[: len(request), snapshot.nodes.rows[eviction.node]] += request
+    placed: tuple[Bind | Pipeline, ...] = (*decisions.binds, *decisions.pipelined)
+    for each in placed:
+        request = each.task.pod_class.request
+        free[: len(request), snapshot.nodes.rows[each.node]] -= request
+    for row in np.flatnonzero((free < 0).any(axis=0) & (snapshot.nodes.idle >= 0).all(axis=0)):
+        yield f"node {snapshot.nodes.names[row]} holds more than it has"
+    tree = snapshot.queues
+    held, firm = np.zeros((len(tree.queues), len(SHARED_PLACES))), np.zeros((len(tree.queues), len(SHARED_PLACES)))
+    grown: set[str] = set()
+    for job in snapshot.jobs.values():
+        counts = Counter(ends[task.key].status for task in job.tasks)
+        if any(counts[status] for status in (TaskStatus.BINDING, TaskStatus.PIPELINED)):
+            grown.add(job.queue)
+            active = {task.key for task in job.tasks if ends[task.key].status in ACTIVE_ALLOCATED}
+            if not _runs(job.root, active):
+                yield f"pod group {job.key} runs below its minimum"
+        _charge(job, ends, tree, held, firm)
+    for name in grown & tree.rows.keys():
+        for row in tree.paths[tree.rows[name]]:
+            queue = tree.queues[row]
+            if ((queue.limit != UNLIMITED) & (held[row] > queue.limit)).any():
+                yield f"queue {queue.name} is over its limit"
+            if ((queue.quota != UNLIMITED) & (firm[row] > queue.quota)).any():
+                yield f"queue {queue.name} holds more non-preemptible work than its quota"
+
+
+def _charge(job: Job, ends: Mapping[Any, Any], tree: Any, held: np.ndarray, firm: np.ndarray) -> None:
+    row = tree.rows.get(job.queue)
+    if row is None:
+        return
+    for task in job.tasks:
+        if ends[task.key].status in ALLOCATED | {TaskStatus.PIPELINED}:
+            held[tree.paths[row]] += task.pod_class.request[SHARED_PLACES]
+            if not job.preemptible:
+                firm[tree.paths[row]] += task.pod_class.request[SHARED_PLACES]

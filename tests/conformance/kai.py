@@ -1,0 +1,255 @@
+"""Runs KAI's own scheduling tests on our scheduler: sessions, rounds, and the match that gives the verdict.
+
+The rules (procedure, what is carried over from round to round, what must match) are sections 4 and 5 of the cases' own
+SCHEMA.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bosket.scheduler.decide import decide
+from bosket.scheduler.decisions import Decisions, Waiting
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY
+from bosket.scheduler.model.task import Task
+from bosket.scheduler.outcome import states, status_name
+from bosket.scheduler.snapshot.snapshot import Snapshot
+from tests.conformance.feature import available
+from tests.conformance.kai_cluster import (
+    ALLOCATED,
+    NOW,
+    PLACED,
+    PodNow,
+    has_started,
+    pod_keys,
+    pods_at_first,
+    record,
+    shares_gpu,
+)
+
+Json = dict[str, Any]
+
+#: What follows from a state that a round decided on.
+AFTER_ROUND = {"Binding": "Running", "Pipelined": "Pending"}
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A snapshot of the case's cluster, what was decided on it, and where every pod stands then."""
+
+    snapshot: Snapshot
+    decisions: Decisions
+    before: Mapping[str, PodNow]
+    pods: Mapping[str, PodNow]
+    waiting: Mapping[str, Waiting]  #: by pod group; of the round before in a session without actions
+
+
+def differences(case: Json) -> list[str]:
+    """What doesn't match; none when the case passes."""
+    rounds = case["rounds"]
+    pods = pods_at_first(case)
+    if rounds["mode"] == "single":
+        session = _run(case, pods)
+        return [*_calls(case, session), *_mismatches(case, session)]
+    found: list[str] = []
+    last: Session | None = None
+    for number in range(rounds["untilMatch"]):
+        last = _run(case, pods)
+        found += [f"round {number + 1}: {text}" for text in _calls(case, last)]
+        pods = _carry_over(case, last)
+    found += [f"then: {text}" for text in _mismatches(case, _look(case, pods, last))]
+    for number in range(rounds["afterMatch"]):
+        session = _run(case, pods)
+        found += [f"round {rounds['untilMatch'] + number + 1}: {text}" for text in _calls(case, session)]
+        found += [f"round {rounds['untilMatch'] + number + 1}: {text}" for text in _mismatches(case, session)]
+        pods = _carry_over(case, session)
+    return found
+
+
+def _run(case: Json, pods: Mapping[str, PodNow]) -> Session:
+    recorded = record(case, pods)
+    snapshot = recorded.snapshot(NOW)
+    decisions = decide(snapshot, available(recorded.configuration))
+    waiting = {each.job.key.name: each for each in decisions.waiting}
+    return Session(snapshot, decisions, pods, _pods_after(case, snapshot, decisions, pods), waiting)
+
+
+def _look(case: Json, pods: Mapping[str, PodNow], last: Session | None) -> Session:
+    """A session in which nothing is done."""
+    snapshot = record(case, pods).snapshot(NOW)
+    nothing = Decisions()
+    after = _pods_after(case, snapshot, nothing, pods)
+    return Session(snapshot, nothing, pods, after, last.waiting if last else {})
+
+
+def _pods_after(case: Json, snapshot: Snapshot, decisions: Decisions, pods: Mapping[str, PodNow]) -> dict[str, PodNow]:
+    ends = states(snapshot, decisions)
+    result = {}
+    for name, key in pod_keys(case).items():
+        end = ends.get(key)
+        result[name] = PodNow(status_name(end.status), end.node, pods[name].gpu_groups) if end else pods[name]
+    return result
+
+
+def _carry_over(case: Json, session: Session) -> dict[str, PodNow]:
+    result = {}
+    for group in case["cluster"]["podGroups"]:
+        for pod in group["pods"]:
+            before, after = session.before[pod["name"]], session.pods[pod["name"]]
+            status = AFTER_ROUND.get(after.status or "", after.status)
+            if after.status == "Releasing" and not group["keepReleasingBetweenRounds"]:
+                status = "Pending"
+            if status == "Pending":
+                result[pod["name"]] = PodNow(status, "", before.gpu_groups)
+            else:
+                result[pod["name"]] = PodNow(status, after.node, after.gpu_groups)
+    return result
+
+
+def _calls(case: Json, session: Session) -> Iterator[str]:
+    decisions = session.decisions
+    made = {"bind": decisions.binds, "evict": decisions.evictions, "pipeline": decisions.pipelined}
+    for kind, most in case["expected"]["maxCallsPerRound"].items():
+        if len(made[kind]) > most:
+            yield f"{kind} calls: at most {most}, got {len(made[kind])}"
+
+
+def _mismatches(case: Json, session: Session) -> Iterator[str]:
+    expected = case["expected"]
+    groups = {group["name"]: group for group in case["cluster"]["podGroups"]}
+    home = {pod["name"]: group for group in groups.values() for pod in group["pods"]}
+    for name, wanted in expected["podGroups"].items():
+        pods = groups[name]["pods"]
+        yield from (f"pod group {name}: {text}" for text in _group_mismatches(groups[name], wanted, session, case))
+        yield from (f"pod {pod['name']}: {text}" for pod in pods for text in _place(pod, wanted, session))
+    for name, wanted in expected["pods"].items():
+        if name not in home:
+            continue
+        pod = next(each for each in home[name]["pods"] if each["name"] == name)
+        yield from (f"pod {name}: {text}" for text in _place(pod, wanted, session))
+        yield from (f"pod {name}: {text}" for text in _amounts([pod], wanted, session, case))
+        yield from (f"pod {name}: {text}" for text in _last_start(home[name], wanted, session))
+    for name, wanted in expected["nodes"].items():
+        yield from (f"node {name}: {text}" for text in _node_mismatches(name, wanted, session))
+    for assertion in expected["assertions"]:
+        yield from _assertion(assertion, groups, session)
+
+
+def _group_mismatches(group: Json, wanted: Json, session: Session, case: Json) -> Iterator[str]:
+    yield from _amounts(group["pods"], wanted, session, case)
+    yield from _last_start(group, wanted, session)
+    if wanted.get("numaZones"):
+        yield f"NUMA zones: expected {wanted['numaZones']}, got none"
+    if wanted.get("fitErrorMessage") is not None:
+        got = _fit_error(group["name"], session)
+        if got != wanted["fitErrorMessage"]:
+            yield f"fit error: expected {wanted['fitErrorMessage']!r}, got {got!r}"
+
+
+def _place(pod: Json, wanted: Json, session: Session) -> Iterator[str]:
+    got = session.pods[pod["name"]]
+    if wanted["status"] is not None and got.status != wanted["status"]:
+        yield f"expected {wanted['status']}, got {got.status}{f' on {got.node}' if got.node else ''}"
+    elif wanted["nodeName"] is not None and got.node != wanted["nodeName"]:
+        yield f"expected on {wanted['nodeName']}, got {got.node or 'no node'}"
+
+
+def _amounts(pods: list[Json], wanted: Json, session: Session, case: Json) -> Iterator[str]:
+    tasks = {task.key.name: task for job in session.snapshot.jobs.values() for task in (*job.tasks, *job.strangers)}
+    requests = [tasks[pod["name"]].pod_class.request for pod in pods if pod["name"] in tasks]
+    got = {
+        "gpusRequested": sum(_gpus_requested(pod, tasks[pod["name"]]) for pod in pods if pod["name"] in tasks),
+        "gpusAccepted": sum(_gpus_accepted(pod, session, case) for pod in pods),
+        "cpuMillisRequested": sum(float(request[CPU]) for request in requests),
+        "memoryBytesRequested": sum(float(request[MEMORY]) for request in requests),
+    }
+    for name, amount in got.items():
+        if wanted.get(name) is not None and amount != wanted[name]:
+            yield f"{name}: expected {wanted[name]:g}, got {amount:g}"
+
+
+def _gpus_requested(pod: Json, task: Task) -> float:
+    """Whole GPUs and fractions count; GPU memory, MIG instances and claimed devices don't."""
+    if pod["gpuMemoryMiB"] is not None or pod.get("resourceClaims"):
+        return 0.0
+    return 0.0 if any("/mig-" in name for name in pod["requests"]) else float(task.pod_class.request[GPU])
+
+
+def _gpus_accepted(pod: Json, session: Session, case: Json) -> float:
+    now = session.pods[pod["name"]]
+    if now.status not in PLACED:
+        return 0.0
+    if not shares_gpu(pod):
+        return float(pod["requests"].get("nvidia.com/gpu", 0))
+    memory = next(node["gpuMemoryMiB"] for node in case["cluster"]["nodes"] if node["name"] == now.node)
+    part = pod["gpuFraction"] if pod["gpuFraction"] is not None else pod["gpuMemoryMiB"] / memory
+    return float(part) * (pod["gpuDevices"] or 1)
+
+
+def _last_start(group: Json, wanted: Json, session: Session) -> Iterator[str]:
+    if wanted["status"] not in ALLOCATED:
+        return
+    started = any(job.key.name == group["name"] for job in session.decisions.started)
+    if not started and not has_started(group, session.before):
+        yield "it has no last start"
+    least = wanted.get("lastStartAgeAtLeastSeconds")
+    if least is not None and started and least > 0:
+        yield f"last start: expected {least} s ago or more, got now"
+
+
+def _node_mismatches(name: str, wanted: Json, session: Session) -> Iterator[str]:
+    nodes = session.snapshot.nodes
+    row = nodes.rows[name]
+    idle, releasing = float(nodes.idle[GPU, row]), float(nodes.releasing[GPU, row])
+    for bind in session.decisions.binds:
+        idle -= float(bind.task.pod_class.request[GPU]) * (bind.node == name)
+    for eviction in session.decisions.evictions:
+        releasing += float(eviction.task.pod_class.request[GPU]) * (eviction.node == name)
+    for pipeline in session.decisions.pipelined:
+        releasing -= float(pipeline.task.pod_class.request[GPU]) * (pipeline.node == name)
+    for what, got in (("idleGPUs", idle), ("releasingGPUs", releasing)):
+        if wanted.get(what) is not None and got != wanted[what]:
+            yield f"{what}: expected {wanted[what]:g}, got {got:g}"
+    if wanted.get("numaZonesAvailable"):
+        yield f"NUMA zones: expected {wanted['numaZonesAvailable']}, got none"
+
+
+def _assertion(assertion: Json, groups: Mapping[str, Json], session: Session) -> Iterator[str]:
+    what = f"{assertion['kind']} of {assertion.get('podGroup') or assertion.get('pod')}"
+    match assertion:
+        case {"kind": "subGroupDomains", "podGroup": group, "subGroup": subgroup, "nodeLabel": label}:
+            got: Any = dict(Counter(_domains(groups[group], subgroup, label, session)))
+            wanted: Any = assertion["podsPerDomain"]
+        case {"kind": "subGroupNodes", "podGroup": group, "subGroup": subgroup}:
+            got, wanted = sorted(set(_nodes(groups[group], subgroup, session))), sorted(assertion["nodes"])
+        case {"kind": "oneDomainPerSubGroup", "podGroup": group, "subGroups": subgroups, "nodeLabel": label}:
+            per_subgroup = [sorted(set(_domains(groups[group], each, label, session))) for each in subgroups]
+            got, wanted = sorted(domain for domains in per_subgroup for domain in domains), assertion["domains"]
+        case {"kind": "podFitErrorContains", "pod": pod, "text": text}:
+            group = next(name for name, each in groups.items() if any(p["name"] == pod for p in each["pods"]))
+            got, wanted = text in (_fit_error(group, session) or ""), True
+        case {"kind": "podGroupHasFitError", "podGroup": group}:
+            got, wanted = _fit_error(group, session) is not None, True
+        case _:
+            raise ValueError(f"unknown assertion {assertion['kind']}")
+    if got != wanted:
+        yield f"{what}: expected {wanted}, got {got}"
+
+
+def _nodes(group: Json, subgroup: str, session: Session) -> list[str]:
+    return [session.pods[pod["name"]].node for pod in group["pods"] if pod["subGroup"] == subgroup]
+
+
+def _domains(group: Json, subgroup: str, label: str, session: Session) -> list[str]:
+    table = session.snapshot.nodes
+    nodes = _nodes(group, subgroup, session)
+    return [table.nodes[table.rows[node]].metadata.labels.get(label, "") if node else "" for node in nodes]
+
+
+def _fit_error(group: str, session: Session) -> str | None:
+    waiting = session.waiting.get(group)
+    reason = waiting.reason if waiting else None
+    return f"\n{reason.code}.\n{reason}." if reason else None

@@ -1,0 +1,240 @@
+"""The judge tells right from wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.outcome import states, status_name
+from tests.conformance import differential, kai
+from tests.conformance.__main__ import main
+from tests.conformance.kai_cluster import NOW, pod_keys, pods_at_first, record
+from tests.conformance.ratchet import compare
+from tests.conformance.sketch import case, node, pod, pod_group, wanted
+from tests.conformance.verdict import Outcome, Verdict
+
+
+@pytest.mark.parametrize(
+    "status",
+    ["Pending", "Gated", "Binding", "Bound", "Running", "Releasing", "StuckInReleasing", "Succeeded", "Failed"],
+)
+def test_a_pod_of_a_case_has_the_state_that_the_case_says(status: str) -> None:
+    sketch = case(pod_group("a", pod("a-0", status, "node0")))
+    snapshot = record(sketch, pods_at_first(sketch)).snapshot(NOW)
+    state = states(snapshot, Decisions())[pod_keys(sketch)["a-0"]]
+    assert status_name(state.status) == status
+
+
+def test_a_case_passes_when_all_that_it_expects_holds() -> None:
+    sketch = case(
+        pod_group("a", pod("a-0"), pod("a-1"), minimum=2),
+        nodes=(node("node0", 1), node("node1", 2)),
+        pod_groups={"a": wanted("Binding", gpusRequested=2, cpuMillisRequested=2000)},
+        expected_nodes={"node0": {"idleGPUs": 0, "releasingGPUs": 0}},
+        pods={"a-1": wanted("Binding", "node1"), "nobody": wanted("Running")},
+    )
+    assert kai.differences(sketch) == []
+
+
+@pytest.mark.parametrize(
+    ("expectation", "difference"),
+    [
+        ({"pod_groups": {"a": wanted("Pending")}}, "pod a-0: expected Pending, got Binding on node0"),
+        ({"pod_groups": {"a": wanted("Binding", "node1")}}, "pod a-0: expected on node1, got node0"),
+        ({"pods": {"a-0": wanted(None, "node1")}}, "pod a-0: expected on node1, got node0"),
+        ({"pod_groups": {"a": wanted(None, gpusRequested=2)}}, "pod group a: gpusRequested: expected 2, got 1"),
+        ({"expected_nodes": {"node0": {"idleGPUs": 2}}}, "node node0: idleGPUs: expected 2, got 1"),
+        ({"calls": {"bind": 0, "evict": 0, "pipeline": 0}}, "bind calls: at most 0, got 1"),
+        (
+            {"pod_groups": {"a": wanted("Binding", lastStartAgeAtLeastSeconds=60)}},
+            "pod group a: last start: expected 60 s ago or more, got now",
+        ),
+    ],
+)
+def test_a_case_fails_when_one_expectation_does_not_hold(expectation: dict[str, object], difference: str) -> None:
+    assert kai.differences(case(pod_group("a", pod("a-0")), **expectation)) == [difference]  # type: ignore[arg-type]
+
+
+def test_pods_run_in_the_round_after_they_were_bound() -> None:
+    sketch = case(
+        pod_group("a", pod("a-0")),
+        pod_groups={"a": wanted("Running", "node0", lastStartAgeAtLeastSeconds=60)},
+        rounds=(1, 2),
+    )
+    assert kai.differences(sketch) == []
+
+
+def test_pods_that_were_going_come_back_as_pending_unless_the_case_keeps_them() -> None:
+    running = pod_group("old", pod("old-0", "Releasing", "node0", gpus=2))
+    waiting = pod_group("new", pod("new-0", gpus=2))
+    came_back = case(running, waiting, pod_groups={"old": wanted("Pending")}, rounds=(1, 0))
+    assert kai.differences(came_back) == []
+    running["keepReleasingBetweenRounds"] = True
+    kept = case(
+        running,
+        waiting,
+        pod_groups={"old": wanted("Releasing"), "new": wanted("Pending")},
+        expected_nodes={"node0": {"idleGPUs": 0, "releasingGPUs": 2}},
+        rounds=(1, 0),
+    )
+    assert kai.differences(kept) == []
+
+
+def test_a_match_after_further_rounds_sees_what_the_round_decided() -> None:
+    running = pod_group("old", pod("old-0", "Releasing", "node0", gpus=2), keep_releasing=True)
+    sketch = case(running, pod_group("new", pod("new-0", gpus=2)), pods={"new-0": wanted("Pipelined")}, rounds=(1, 1))
+    assert kai.differences(sketch) == ["then: pod new-0: expected Pipelined, got Pending"]
+
+
+ANSWER = {
+    "binds": [{"pod": "n/a", "node": "x", "type": "Regular"}],
+    "evictions": [{"pod": "n/v", "action": "reclaim", "preemptor": "n/p"}],
+    "pipelined": [{"pod": "n/b", "node": "y", "action": "allocate"}],
+    "podGroups": {"n/j": {"pods": {"Running": 1}}},
+    "fairShare": {"q": {"gpu": 4.0, "cpu": 1000.0, "memory": 5e9}},
+}
+
+
+def test_equal_answers_have_no_differences_whatever_their_order() -> None:
+    twice = {**ANSWER, "pipelined": [{"pod": "n/b", "node": "z", "action": "reclaim"}, *ANSWER["pipelined"]]}
+    assert list(differential.differences(ANSWER, twice)) == []
+    near = {**ANSWER, "fairShare": {"q": {"gpu": 4.00001, "cpu": 1000.0, "memory": 5e9 + 0.1}}}
+    assert list(differential.differences(ANSWER, near)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"binds": []}, "bind of n/a: expected ['x'], got None"),
+        ({"evictions": []}, "eviction of n/v: expected [], got None"),
+        ({"pipelined": []}, "pipeline of n/b: expected ['y'], got None"),
+        ({"podGroups": {}}, "pod group n/j: expected {'pods': {'Running': 1}}, got None"),
+        ({"fairShare": {"q": {"gpu": 4.1, "cpu": 1000.0, "memory": 5e9}}}, "fair share of q, gpu: expected 4, got 4.1"),
+        (
+            {"binds": [{"pod": "n/a", "node": "x", "type": "Fraction"}]},
+            "GPUs of bound n/a: expected ['Regular', None, None, None], got ['Fraction', None, None, None]",
+        ),
+        (
+            {"evictions": [{"pod": "n/v", "action": "preempt", "preemptor": "n/p"}]},
+            "cause of evicting n/v: expected ['reclaim', 'n/p'], got ['preempt', 'n/p']",
+        ),
+    ],
+)
+def test_answers_that_differ_say_where(change: dict[str, object], difference: str) -> None:
+    assert difference in list(differential.differences(ANSWER, {**ANSWER, **change}))
+
+
+def _cycle(expected_evictions: list[dict[str, str]]) -> dict[str, object]:
+    """One free node, one running and one waiting pod; KAI evicted one, for reasons of its own."""
+
+    def pod_json(name: str, **spec: str) -> dict[str, object]:
+        requests = {"resources": {"requests": {"nvidia.com/gpu": "1"}}}
+        return {
+            "metadata": {"name": name, "namespace": "n", "uid": name, "annotations": {"pod-group-name": name}},
+            "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "m", **requests}], **spec},
+            "status": {"phase": "Running" if spec else "Pending"},
+        }
+
+    def group(name: str) -> dict[str, object]:
+        return {"metadata": {"name": name, "namespace": "n", "uid": name}, "spec": {"queue": "q", "minMember": 1}}
+
+    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    amounts = {"cpu": "8", "memory": "8Gi", "nvidia.com/gpu": "2", "pods": "10"}
+    return {
+        "id": "sketch/001",
+        "family": "sketch",
+        "tags": [],
+        "snapshot": {
+            "config": {"actions": "allocate", "tiers": [{"plugins": [{"name": "predicates"}, {"name": "proportion"}]}]},
+            "schedulerParams": {"schedulerName": "kai-scheduler"},
+            "rawObjects": {
+                "nodes": [{"metadata": {"name": "x"}, "status": {"allocatable": amounts}}],
+                "queues": [
+                    {"metadata": {"name": "q"}, "spec": {"resources": {"gpu": free, "cpu": free, "memory": free}}}
+                ],
+                "podGroups": [group("old"), group("new")],
+                "pods": [pod_json("old", nodeName="x"), pod_json("new")],
+            },
+        },
+        "expected": {
+            "binds": [],
+            "evictions": expected_evictions,
+            "pipelined": [{"pod": "n/new", "node": "x", "action": "reclaim"}],
+            "podGroups": {},
+            "fairShare": {},
+        },
+    }
+
+
+def test_an_answer_that_serves_all_and_evicts_fewer_is_better() -> None:
+    outcome, differences = differential.judge(_cycle([{"pod": "n/old", "action": "reclaim"}]))
+    assert outcome == Outcome.BETTER
+    assert differences
+
+
+def test_an_answer_that_only_differs_is_different() -> None:
+    outcome, _ = differential.judge(_cycle([]))
+    assert outcome == Outcome.DIFFERENT
+
+
+def test_what_cannot_be_checked_is_never_called_better() -> None:
+    cycle = {**_cycle([{"pod": "n/old", "action": "reclaim"}]), "tags": ["topology-required"]}
+    assert differential.judge(cycle)[0] == Outcome.DIFFERENT
+
+
+def test_the_ratchet_names_new_failures_and_outdated_allowances() -> None:
+    results = [
+        Verdict("fails", "g", Outcome.FAILED, ("why",)),
+        Verdict("differs", "g", Outcome.DIFFERENT, ("why",)),
+        Verdict("fails as known", "g", Outcome.FAILED, ("why",)),
+        Verdict("passes", "g", Outcome.PASSED),
+        Verdict("passes now", "g", Outcome.SAME),
+        Verdict("not there yet", "g", Outcome.NOT_RUN),
+    ]
+    comparison = compare(results, frozenset({"fails as known", "passes now", "not there yet"}))
+    assert [verdict.case for verdict in comparison.unexpected] == ["fails", "differs"]
+    assert comparison.outdated == ("passes now",)
+    assert not comparison.holds
+
+
+def _write_cases(folder: Path, *cases: dict[str, object]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "sketch.json").write_text(json.dumps({"schemaVersion": 1, "cases": cases}))
+
+
+def test_the_command_ends_with_the_count_and_fails_when_a_case_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = {**case(pod_group("a", pod("a-0")), pod_groups={"a": wanted("Binding")}), "id": "sketch/good/000"}
+    bad = {**case(pod_group("a", pod("a-0")), pod_groups={"a": wanted("Pending")}), "id": "sketch/bad/000"}
+    _write_cases(tmp_path / "sketch", good, bad)
+    (tmp_path / "not cases.json").write_text("[]")
+    assert main([str(tmp_path), "-v"]) == 1
+    output = capsys.readouterr().out
+    assert output.splitlines()[-1] == "1 passed, 1 failed"
+    assert "failed sketch/bad/000: pod a-0: expected Pending, got Binding on node0" in output
+    assert main([str(tmp_path), "-k", "good"]) == 0
+    allowed = tmp_path / "allowed.txt"
+    allowed.write_text("sketch/bad/000\n")
+    assert main([str(tmp_path), "--allowed", str(allowed)]) == 0
+    allowed.write_text("sketch/bad/000\nsketch/good/000\n")
+    assert main([str(tmp_path), "--allowed", str(allowed)]) == 1
+    assert "passes, and is in the list of allowed failures: sketch/good/000" in capsys.readouterr().out
+    assert main([str(tmp_path), "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert {each["id"]: each["outcome"] for each in report["cases"]} == {
+        "sketch/good/000": "passed",
+        "sketch/bad/000": "failed",
+    }
+    assert main([str(tmp_path / "nowhere")]) == 2
+
+
+def test_a_case_that_brings_the_scheduler_down_fails_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = {**case(pod_group("a", pod("a-0"))), "id": "sketch/broken/000", "rounds": None}
+    good = {**case(pod_group("a", pod("a-0"))), "id": "sketch/good/000"}
+    _write_cases(tmp_path, broken, good)
+    assert main([str(tmp_path)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed"

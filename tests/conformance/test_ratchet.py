@@ -1,0 +1,54 @@
+"""Recorded decisions that we make alike stay alike, and the list of those that we don't only gets shorter.
+
+After a change that makes cases pass, `python -m tests.conformance --allowed tests/conformance/allowed_failures.txt`
+names the lines to take out. Pod groupings have a test of their own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.cases import conformance_folder
+from tests.conformance.corpus import ids, verdicts
+from tests.conformance.ratchet import ALLOWED_FAILURES, compare, read_allowed
+
+
+def _chunks() -> list[Path]:
+    """Folders and files that are run apart from each other, for several processes to share."""
+    kai, differential = conformance_folder("kai"), conformance_folder("differential")
+    chunks: list[Path] = []
+    if kai:
+        chunks += sorted(folder for folder in (kai / "cases").iterdir() if folder.is_dir())
+    if differential:
+        chunks += [*sorted((differential / "cases").glob("*.jsonl")), differential / "fairshare.jsonl"]
+    return chunks
+
+
+CHUNKS = _chunks()
+
+needs_cases = pytest.mark.skipif(
+    not CHUNKS, reason="no recorded cases: set BOSKET_SHARED to a folder with conformance/"
+)
+
+
+@needs_cases
+@pytest.mark.parametrize("chunk", CHUNKS, ids=lambda path: "/".join(path.parts[-3:]))
+def test_only_what_is_known_to_fail_fails_and_all_of_it_does(chunk: Path) -> None:
+    results = list(verdicts([chunk]))
+    assert results
+    comparison = compare(results, read_allowed(ALLOWED_FAILURES))
+    fails = [f"{verdict.case}: {verdict.differences[0]}" for verdict in comparison.unexpected]
+    assert fails == [], f"these fail, and are not in {ALLOWED_FAILURES.name}"
+    assert list(comparison.outdated) == [], f"these pass now: take them out of {ALLOWED_FAILURES.name}"
+
+
+@needs_cases
+def test_every_case_that_is_allowed_to_fail_exists() -> None:
+    assert sorted(read_allowed(ALLOWED_FAILURES) - ids(CHUNKS)) == []
+
+
+def test_allowed_failures_are_sorted_and_named_once() -> None:
+    lines = ALLOWED_FAILURES.read_text().splitlines()
+    assert lines == sorted(set(lines))
