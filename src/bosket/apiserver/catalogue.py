@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
+
 from bosket.api.resource import AnyResource
 from bosket.api.table import TABLE
 from bosket.apiserver.builtin import Behaviour, BuiltinStrategy
 from bosket.apiserver.kind import Kind, Registry, Scale, Version
 from bosket.apiserver.kinds import cluster, configuration, event, job, namespace, network, pod, workload
+from bosket.apiserver.printers import COLUMNS
 from bosket.apiserver.store import Store
 
 _PLAIN = Behaviour()
+_UNSTABLE = re.compile("alpha|beta")
 _SCALE = Scale(selector="spec.selector")
 
 
@@ -19,11 +24,17 @@ def is_builtin(resource: AnyResource) -> bool:
 
 
 def register_builtin_kinds(
-    registry: Registry, store: Store, *, scheduler_name: str, special: dict[tuple[str, str], Behaviour]
+    registry: Registry,
+    store: Store,
+    *,
+    scheduler_name: str,
+    special: dict[tuple[str, str], Behaviour],
+    enabled: Collection[str],
 ) -> None:
     """Serve every built-in kind that has a Struct; pods that name no scheduler get `scheduler_name`.
 
-    `special` holds the behaviours that need to know other parts of the server.
+    `special` holds the behaviours that need to know other parts of the server. Versions that are not stable yet are
+    served only if they are `enabled` (`scheduling.k8s.io/v1beta1`), as in Kubernetes.
     """
     behaviours = {
         **namespace.BEHAVIOURS,
@@ -37,13 +48,14 @@ def register_builtin_kinds(
         **special,
     }
     for resource in TABLE:
-        if not is_builtin(resource):
+        if not is_builtin(resource) or (_UNSTABLE.search(resource.version) and resource.api_version not in enabled):
             continue
         behaviour = behaviours.get((resource.group, resource.kind), _PLAIN)
         version = Version(
             resource.version,
             BuiltinStrategy(resource, behaviour),
             frozenset(resource.subresources),
+            columns=COLUMNS.get((resource.group, resource.kind), ()),
             scale=_SCALE if "scale" in resource.subresources else None,
         )
         if (resource.group, resource.kind) == ("events.k8s.io", "Event"):

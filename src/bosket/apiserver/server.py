@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 
 from bosket.apiserver.admission import BuiltinAdmission
 from bosket.apiserver.bootstrap import bootstrap
@@ -45,7 +46,18 @@ log = logging.getLogger(__name__)
 class ApiServer:
     """A Kubernetes API server in memory."""
 
-    def __init__(self, *, clock: Clock, default_scheduler_name: str = "default-scheduler", history: int = 4096) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        default_scheduler_name: str = "default-scheduler",
+        history: int = 4096,
+        enabled_versions: Collection[str] = (),
+    ) -> None:
+        """Pods that name no scheduler get the default; watches may resume within `history` events of a resource.
+
+        `enabled_versions` are alpha and beta versions to serve, such as `scheduling.k8s.io/v1beta1`.
+        """
         self.clock = clock
         self.store = Store(history=history)
         self.registry = Registry()
@@ -54,6 +66,7 @@ class ApiServer:
             self.registry,
             self.store,
             scheduler_name=default_scheduler_name,
+            enabled=enabled_versions,
             special={(definition.GROUP, "CustomResourceDefinition"): definitions.behaviour()},
         )
         definitions.listen()
