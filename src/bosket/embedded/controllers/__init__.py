@@ -1,0 +1,35 @@
+"""The controllers of Kubernetes that people rely on, for the embedded cluster, where no kube-controller-manager runs.
+
+Each module has one controller, or the pure decisions of one (`job_plan`, `deployment_scale`, `stateful_plan`).
+Namespaces are emptied and orphans collected by the API server itself, pods of lost nodes by
+`bosket.embedded.node_lifecycle`.
+"""
+
+from __future__ import annotations
+
+from bosket.embedded.controllers.deployment import DeploymentController
+from bosket.embedded.controllers.job import JobController
+from bosket.embedded.controllers.replica_set import ReplicaSetController
+from bosket.embedded.controllers.service_account import ServiceAccountController
+from bosket.embedded.controllers.stateful_set import StatefulSetController
+from bosket.runtime.service import Environment, Service
+
+__all__ = [
+    "DeploymentController",
+    "JobController",
+    "ReplicaSetController",
+    "ServiceAccountController",
+    "StatefulSetController",
+    "controllers",
+]
+
+
+def controllers(environment: Environment) -> list[Service]:
+    """All of them."""
+    return [
+        JobController(environment),
+        ReplicaSetController(environment),
+        DeploymentController(environment),
+        StatefulSetController(environment),
+        ServiceAccountController(environment),
+    ]

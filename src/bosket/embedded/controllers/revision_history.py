@@ -1,0 +1,99 @@
+"""The versions of a StatefulSet's template, kept as ControllerRevisions.
+
+A pod carries the name of the revision it was made from. `kubectl rollout history` and `undo` read the revisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from bosket.api.apps import ControllerRevision, StatefulSet
+from bosket.api.core import PodTemplateSpec
+from bosket.api.object import ObjectMeta
+from bosket.embedded.controllers.ownership import BY_CONTROLLER, controller_index, controller_reference
+from bosket.embedded.controllers.template_hash import hash_of
+from bosket.kube.errors import AlreadyExists, NotFound
+from bosket.runtime.service import Environment
+
+_HASH: Final = "controller.kubernetes.io/hash"
+_DEFAULT_LIMIT: Final = 10
+
+
+class RevisionHistory:
+    """Finds, makes and forgets revisions."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.informer = environment.informers.of(ControllerRevision)
+        self.informer.add_index(BY_CONTROLLER, controller_index)
+        self._client = environment.client
+
+    def of(self, owner: StatefulSet) -> list[ControllerRevision]:
+        """All revisions, the latest last."""
+        revisions = self.informer.store.by_index(BY_CONTROLLER, owner.metadata.uid)
+        return sorted(revisions, key=lambda each: (each.revision, each.metadata.name))
+
+    async def present(self, owner: StatefulSet) -> ControllerRevision:
+        """The revision of the template as it is, made if need be, with the highest number of all."""
+        revisions = self.of(owner)
+        latest = revisions[-1].revision if revisions else 0
+        data = _data(owner.spec.template)
+        known = next((each for each in revisions if each.data == data), None)
+        if known is None:
+            return await self._create(owner, data, latest + 1)
+        if known.revision == latest:
+            return known
+        written = await self._client.modify(known, replace(known, revision=latest + 1))
+        self.informer.store.put(written)
+        return written
+
+    async def truncate(self, owner: StatefulSet, in_use: Iterable[str]) -> None:
+        """Forget the oldest revisions beyond the limit that no pod was made from."""
+        used = set(in_use)
+        idle = [each for each in self.of(owner) if each.metadata.name not in used]
+        limit = _DEFAULT_LIMIT if owner.spec.revisionHistoryLimit is None else owner.spec.revisionHistoryLimit
+        for each in idle[: max(0, len(idle) - limit)]:
+            try:
+                await self._client.delete(
+                    ControllerRevision, each.metadata.name, each.metadata.namespace, uid=each.metadata.uid
+                )
+            except NotFound:
+                continue
+
+    async def _create(self, owner: StatefulSet, data: dict[str, Any], number: int) -> ControllerRevision:
+        salt = owner.status.collisionCount
+        while True:
+            mark = hash_of(data, salt)
+            revision = ControllerRevision(
+                metadata=ObjectMeta(
+                    name=f"{owner.metadata.name}-{mark}",
+                    namespace=owner.metadata.namespace,
+                    labels={**owner.spec.template.metadata.labels, _HASH: mark},
+                    ownerReferences=(controller_reference(owner),),
+                ),
+                data=data,
+                revision=number,
+            )
+            try:
+                created = await self._client.create(revision, owner.metadata.namespace)
+            except AlreadyExists:
+                created = await self._client.get(ControllerRevision, revision.metadata.name, owner.metadata.namespace)
+                if created.data != data or owner.metadata.uid not in controller_index(created):
+                    salt = (salt or 0) + 1  # another template, or another set's: take another name
+                    continue
+            self.informer.store.put(created)
+            return created
+
+
+def template_of(revision: ControllerRevision) -> PodTemplateSpec:
+    """The template that the revision keeps."""
+    template = {name: value for name, value in revision.data["spec"]["template"].items() if name != "$patch"}
+    return msgspec.convert(template, PodTemplateSpec)
+
+
+def _data(template: PodTemplateSpec) -> dict[str, Any]:
+    """As Kubernetes keeps it: a patch that puts the template back."""
+    return {"spec": {"template": {**msgspec.to_builtins(template), "$patch": "replace"}}}
