@@ -3,6 +3,7 @@
 Version 3 has a document for each group and version, version 2 one for all. Schemas of built-in kinds come from their
 Structs, those of custom resources from their definitions. Documents are made when asked for, and kept until a kind
 comes or goes.
+"""
 
 from __future__ import annotations
 
