@@ -6,7 +6,7 @@ Server, clients and clock live on the test's event loop; with `pytest.mark.loopt
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any, TypeVar
@@ -19,10 +19,11 @@ from bosket.api.object import KubeObject, ObjectMeta
 from bosket.apiserver import ApiServer
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
-from bosket.kube.transport import Transport
+from bosket.kube.transport import Request, Response, Stream, Transport
 from bosket.runtime.clock import LoopClock
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment, Service, run_services
+from bosket.testing.faults import Predicate
 
 T = TypeVar("T")
 NAMESPACE = "ml"
@@ -75,6 +76,63 @@ class Rig:
 
     async def events(self, reason: str) -> list[Event]:
         return [each for each in (await self.client.list(Event, NAMESPACE)).items if each.reason == reason]
+
+
+class Meddling:
+    """A transport on which somebody else acts just before the first request of a sort arrives."""
+
+    def __init__(self, inner: Transport, when: Predicate, act: Callable[[], Awaitable[None]]) -> None:
+        self._inner = inner
+        self._when = when
+        self._act: Callable[[], Awaitable[None]] | None = act
+
+    async def request(self, request: Request) -> Response:
+        if self._act is not None and self._when(request):
+            act, self._act = self._act, None
+            await act()
+        return await self._inner.request(request)
+
+    async def stream(self, request: Request) -> Stream:
+        return await self._inner.stream(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class Lagging:
+    """A transport whose watches show everything late."""
+
+    def __init__(self, inner: Transport, seconds: float) -> None:
+        self._inner = inner
+        self._seconds = seconds
+
+    async def request(self, request: Request) -> Response:
+        return await self._inner.request(request)
+
+    async def stream(self, request: Request) -> Stream:
+        return _LateStream(await self._inner.stream(request), self._seconds)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _LateStream:
+    def __init__(self, inner: Stream, seconds: float) -> None:
+        self.status = inner.status
+        self.headers = inner.headers
+        self._inner = inner
+        self._seconds = seconds
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            await asyncio.sleep(self._seconds)
+            yield chunk
+
+    async def read_all(self) -> bytes:
+        return await self._inner.read_all()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 @cache

@@ -8,8 +8,10 @@ import pytest
 
 from bosket.api.core import Pod
 from bosket.api.kai import BindRequest
+from bosket.binder import Attempt, BindPlugin
+from bosket.testing.faults import matching
 from tests.binder.scene import BOUND, NODE, Ledger, ask, binder, end_state, finished, node, pod, scene
-from tests.rig import NAMESPACE
+from tests.rig import NAMESPACE, Lagging, Meddling
 
 pytestmark = pytest.mark.looptime
 
@@ -93,6 +95,20 @@ async def test_a_new_pod_of_the_same_name_is_not_bound_by_the_old_ones_request()
     assert (await rig.client.get(Pod, "a", NAMESPACE)).spec.nodeName == ""
 
 
+async def test_a_new_pod_of_the_same_name_is_not_told_about_the_old_ones_bind() -> None:
+    rig = await scene()
+    await ask(rig)
+
+    async def replace() -> None:
+        await rig.client.delete(Pod, "a", NAMESPACE, grace_seconds=0)
+        await rig.apply(pod())
+
+    meddling = Meddling(rig.server.transport(), matching("PATCH", "/pods/a/status"), replace)
+    async with rig.running(binder(), meddling):
+        await finished(rig, phase="Failed")
+    assert (await rig.client.get(Pod, "a", NAMESPACE)).status.conditions == ()
+
+
 async def test_a_missing_node_is_a_failure_that_pod_event_and_request_tell() -> None:
     rig = await scene()
     await ask(rig, to="nowhere")
@@ -118,6 +134,35 @@ async def test_a_request_with_a_limit_is_tried_again_after_1_2_4_seconds(looptim
     assert (await end_state(rig)).failed_attempts == 4
     pauses = [round(later - earlier) for earlier, later in pairwise(times)]
     assert pauses == [1, 2, 4]
+
+
+async def test_a_watch_that_lags_holds_up_no_attempt(looptime: float) -> None:
+    rig = await scene()
+    await ask(rig, to="nowhere", limit=3)
+    async with rig.running(binder(), Lagging(rig.server.transport(), seconds=60)):
+        await finished(rig, phase="Failed", attempts=3)
+    assert looptime < 10
+
+
+async def test_a_failure_that_changes_its_words_is_still_the_same_failure() -> None:
+    class Moody(BindPlugin):
+        name = "moody"
+        mood = 0
+
+        async def pre_bind(self, attempt: Attempt) -> None:
+            self.mood += 1
+            raise RuntimeError(f"mood {self.mood}")
+
+    rig = await scene()
+    await ask(rig, limit=2)
+    seen = []
+    async with rig.running(binder(Moody())):
+        for attempts in (1, 2):
+            await finished(rig, phase="Failed", attempts=attempts)
+            (condition,) = (await rig.client.get(Pod, "a", NAMESPACE)).status.conditions
+            seen.append((condition.lastTransitionTime, condition.message[-6:]))
+    assert [message for _, message in seen] == ["mood 1", "mood 2"]
+    assert len({moment for moment, _ in seen}) == 1
 
 
 async def test_attempts_are_counted_across_restarts() -> None:

@@ -148,5 +148,6 @@ async def test_a_binder_killed_at_any_request_leaves_the_rest_to_the_next_one(ta
             await finished(rig, phase="Succeeded" if target == "node-1" else "Failed")
         ends.append(await end_state(rig))
         assert ledger.binds() == (target == "node-1")
+        assert ledger.writes().count("PATCH pods/a/status") == 1
     assert last > 5
     assert ends == [ends[0]] * last

@@ -73,6 +73,15 @@ async def test_a_refused_bind_is_rolled_back_even_where_a_rollback_fails() -> No
     assert log == ["pre a", "pre b", "rollback b", "rollback a"]
 
 
+async def test_a_bind_that_was_cut_short_after_it_took_effect_is_finished() -> None:
+    rig = await scene(pod(on="node-1"))
+    await ask(rig)
+    log: list[str] = []
+    async with rig.running(binder(Noting("a", 2, log))):
+        await finished(rig)
+    assert log == ["post a"]
+
+
 async def test_nothing_is_taken_back_after_the_bind() -> None:
     rig = await scene()
     await ask(rig)

@@ -14,10 +14,9 @@ from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
 from bosket.api.object import LabelSelector, ObjectMeta, OwnerReference
 from bosket.api.resource import Resource
-from bosket.kube.transport import Request, Response, Stream, Transport
 from bosket.testing.faults import Chaos, FaultyTransport, hang_up, matching, refuse
 from tests.podgrouper.scene import grouped, grouper, make_gang, make_job, make_pod, scene
-from tests.rig import NAMESPACE, Rig
+from tests.rig import NAMESPACE, Meddling, Rig
 
 pytestmark = pytest.mark.looptime
 
@@ -281,27 +280,6 @@ async def test_a_grouper_killed_at_any_write_leaves_the_rest_to_the_next_one() -
             async with rig.running(grouper):
                 assert (await grouped(rig, names)).spec.minMember == 3
             assert len((await rig.client.list(PodGroup, NAMESPACE)).items) == 1
-
-
-class Meddling:
-    """A transport on which somebody else acts just before the first request of a sort arrives."""
-
-    def __init__(self, inner: Transport, when: Any, act: Any) -> None:
-        self._inner = inner
-        self._when = when
-        self._act = act
-
-    async def request(self, request: Request) -> Response:
-        if self._act is not None and self._when(request):
-            act, self._act = self._act, None
-            await act()
-        return await self._inner.request(request)
-
-    async def stream(self, request: Request) -> Stream:
-        return await self._inner.stream(request)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
 
 async def _annotate_job(rig: Rig, minimum: str) -> None:

@@ -60,8 +60,6 @@ class Binder:
         """Until cancelled; may be called again after that."""
         for informer in (self._requests, self._pods, self._nodes):
             await informer.wait_synced()
-        for request in self._requests.store.values():
-            self._controller.queue.add(request.key)  # what a cancelled run had in hand
         await self._controller.run()
 
     async def _reconcile(self, key: ObjectKey) -> float | None:

@@ -7,6 +7,7 @@ the others find nothing left to do. A pod is patched once.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from bosket.podgrouper.change import merge_patch_between
 from bosket.podgrouper.cluster_view import ClusterView
 from bosket.podgrouper.grouping import merge, pod_changes
 from bosket.podgrouper.options import Options
-from bosket.podgrouper.owner import POD, GroupVersionKind
+from bosket.podgrouper.owner import POD, GroupingError, GroupVersionKind
 from bosket.podgrouper.owner_lookup import OwnerLookup
 from bosket.podgrouper.plan import find_grouping
 from bosket.podgrouper.table import GrouperTable, load_table
@@ -32,12 +33,16 @@ from bosket.runtime.keyed_lock import KeyedLock
 from bosket.runtime.service import Environment, Service
 from bosket.runtime.workqueue import Backoff
 
+_log = logging.getLogger(__name__)
+
 NAME: Final = "podgrouper"
 WARNING_REASON: Final = "PodGrouperWarning"
 
 #: Owners that are watched; all others are read when they are met.
 _OWNER_KINDS: Final[tuple[type[KubeObject], ...]] = (Job, CronJob, ReplicaSet, Deployment, StatefulSet)
 _BACKOFF: Final = Backoff(base_seconds=1.0, limit_seconds=60.0)
+#: A pod that can't be grouped as it is comes again when something changes; the rest is seen after this time.
+_LOOK_AGAIN_SECONDS: Final = 30.0
 #: A group that was deleted is made anew after this time, unless its pods go too, as they do when their owner went.
 _REMAKE_SECONDS: Final = 1.0
 _BY_OWNER: Final = "podgrouper/owner"
@@ -86,7 +91,6 @@ class PodGrouper:
         """Until cancelled; may be called again after that."""
         for informer in (self._pods, *self._owners, *self._cluster.informers):
             await informer.wait_synced()
-        self._enqueue(self._pods.store.values())
         await self._controller.run()
 
     # --- what brings a pod here
@@ -119,17 +123,22 @@ class PodGrouper:
 
     # --- what is done about it
 
-    async def _reconcile(self, key: ObjectKey) -> None:
+    async def _reconcile(self, key: ObjectKey) -> float | None:
         pod = self._pods.store.get(key)
         if pod is None:
-            return
+            return None
         try:
             await self._group(pod)
         except Conflict:
             raise  # tried again in silence
+        except GroupingError as error:
+            _log.warning("pod can't be grouped", extra={"pod": str(key), "error": str(error)})
+            self._events.event(pod, "Warning", WARNING_REASON, str(error))
+            return _LOOK_AGAIN_SECONDS
         except Exception as error:
             self._events.event(pod, "Warning", WARNING_REASON, str(error))
             raise
+        return None
 
     async def _group(self, pod: Pod) -> None:
         grouping = await find_grouping(pod, self._lookup, self._cluster, self._options, self._table)
