@@ -243,6 +243,14 @@ def test_an_own_write_that_leaves_the_selection_goes_when_the_watch_has_passed_i
     assert changes == [(None, "11"), ("11", None)]
 
 
+def test_what_was_observed_comes_to_light_again_under_several_own_writes() -> None:
+    store = filled(10, a_pod("a", 5))
+    store.put(a_pod("a", 11))
+    store.put(a_pod("a", 12))
+    store.reached("15")
+    assert version(store, "a") == "5"
+
+
 def test_versions_that_are_no_numbers_can_t_be_compared_so_only_the_watch_counts() -> None:
     store: Store[Pod] = Store("Pod")
     store.replace([], "abc")
