@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bosket.api.object import ObjectKey
+from bosket.scheduler.framework.ledger import requested_by
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
+from bosket.scheduler.model.resource import Vector
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ class JobState:
             pod_set.name: self._in_order([t for t in pod_set.tasks if t.status == TaskStatus.PENDING])
             for pod_set in job.root.pod_sets()
         }
+        self._next: list[Task] | None = None
+        self._next_request: Vector | None = None
 
     def status(self, task: Task) -> TaskStatus:
         return self._decided.get(task.key, task.status)
@@ -39,6 +43,7 @@ class JobState:
 
     def decide(self, task: Task, status: TaskStatus) -> None:
         """Notes a placement, or with PENDING that it was undone."""
+        self._next = self._next_request = None
         before = self.status(task)
         if status == task.status:
             self._decided.pop(task.key, None)
@@ -60,7 +65,15 @@ class JobState:
 
     def next_tasks(self) -> list[Task]:
         """The gang's missing tasks; when the minimum is there, one extra (or one sub-group) at a time."""
-        return self._next_of(self.job.root)
+        if self._next is None:
+            self._next = self._next_of(self.job.root)
+        return self._next
+
+    def next_request(self) -> Vector:
+        """What the next tasks ask for together: (GPUs, millicores, bytes)."""
+        if self._next_request is None:
+            self._next_request = requested_by(self.next_tasks())
+        return self._next_request
 
     def _next_of(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
         if isinstance(subgroup, PodSet):

@@ -5,6 +5,7 @@ Only a statement writes here. Every change gives back what is needed to restore 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -22,8 +23,8 @@ SHARED_PLACES = list(SHARED)
 def requested_by(tasks: Iterable[Task]) -> Vector:
     """What tasks ask for together: (GPUs, millicores, bytes)."""
     total = np.zeros(len(SHARED_PLACES))
-    for task in tasks:
-        total += task.pod_class.request[SHARED_PLACES]
+    for pod_class, count in Counter(task.pod_class for task in tasks).items():
+        total += count * pod_class.request[SHARED_PLACES]
     return total
 
 

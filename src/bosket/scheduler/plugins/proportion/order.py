@@ -13,7 +13,6 @@ from __future__ import annotations
 import numpy as np
 
 from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.ledger import requested_by
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.resource import Vector
@@ -45,8 +44,8 @@ class QueueOrder:
         over = int(self._over_utilised(left)) - int(self._over_utilised(right))
         if over:
             return over
-        left_after = self._ledger.allocated[left] + requested_by(left_job.next_tasks())
-        right_after = self._ledger.allocated[right] + requested_by(right_job.next_tasks())
+        left_after = self._ledger.allocated[left] + left_job.next_request()
+        right_after = self._ledger.allocated[right] + right_job.next_request()
         starved = int(self._inside_quota(right, right_after)) - int(self._inside_quota(left, left_after))
         if starved:
             return starved
