@@ -101,3 +101,18 @@ def test_a_queue_with_children_holds_no_jobs():
     decisions = decided(node("n1"), [queue("q"), queue("child", parent="q")], pod_group("g", queue="q"), gang("g", 1))
     assert placements(decisions) == {}
     assert "only a leaf queue can hold jobs" in reasons(decisions)["g"]
+
+
+def test_a_queue_is_judged_by_the_next_job_of_the_child_that_was_served_last():
+    """With `b2` in line, `left` would leave its quota, so `right` goes first, although `a2` would still fit."""
+    sizes = {"a1": 1, "a2": 1, "b1": 1, "b2": 2, "c1": 1}
+    decisions = decided(
+        node("n1", gpus=20),
+        [queue("left", quota=3, limit=3), queue("a", parent="left", quota=2), queue("b", parent="left", quota=1)],
+        [queue("right", quota=2), queue("c", parent="right", quota=2)],
+        pod_group("c0", queue="c"),
+        pod("c0-0").gpu(3).of_group("c0").running_on("n1").build(),
+        [pod_group(name, queue=name[0]) for name in sizes],
+        *(gang(name, 1, gpus=gpus) for name, gpus in sizes.items()),
+    )
+    assert list(placements(decisions)) == ["a1-0", "b1-0", "c1-0", "a2-0"]

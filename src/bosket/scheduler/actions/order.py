@@ -1,6 +1,8 @@
 """Whose turn it is: the best job of the best queue, at every level of the queue tree.
 
-Queues are compared anew for every turn, because what was just placed changes their shares.
+What was just placed changes the shares of the queues on its path, so these are compared anew for the next turn, from
+the root down. A queue is judged by the job that would be next in it; below a queue that isn't chosen nothing is
+compared again, so that job is the one of the child that was chosen last, which is KAI's rule too.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from collections.abc import Iterable
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 
+#: Stands for the parent of the root queues.
+ROOT = -1
+
 
 class JobsByQueue:
     """Jobs that wait for their turn."""
@@ -20,34 +25,69 @@ class JobsByQueue:
         self._tree = session.snapshot.queues
         self._jobs: dict[int, list[tuple[tuple[object, ...], JobState]]] = {}
         self._waiting = [0] * len(self._tree.queues)  # jobs in a queue and all below it
+        self._first: dict[int, int] = {}  # parent → the child whose turn it is, as of the last comparison
+        self._outdated: set[int] = set()  # parents whose first child gave or got a job since
         for job in jobs:
-            self.push(job)
+            heapq.heappush(self._jobs.setdefault(job.queue_row, []), (session.job_key(job), job))
+            self._count(job.queue_row, 1)
+        self._compare_all(ROOT)
 
     def push(self, job: JobState) -> None:
-        heapq.heappush(self._jobs.setdefault(job.queue_row, []), (self._session.job_key(job), job))
-        self._count(job.queue_row, 1)
+        row = job.queue_row
+        heapq.heappush(self._jobs.setdefault(row, []), (self._session.job_key(job), job))
+        self._count(row, 1)
+        for child, parent in self._steps_up(row):
+            first = self._first.get(parent)
+            if first is None or (first != child and self._goes_before(child, first)):
+                self._first[parent] = child
+            self._outdated.add(parent)
 
     def pop(self) -> JobState | None:
-        best = self._best(self._tree.roots)
-        if best is None:
+        if ROOT not in self._first:
             return None
-        row = best.queue_row
-        heapq.heappop(self._jobs[row])
+        row = ROOT
+        while row == ROOT or self._tree.children[row]:
+            if row in self._outdated:
+                self._outdated.discard(row)
+                self._compare(row)
+            row = self._first[row]
+        _, job = heapq.heappop(self._jobs[row])
         self._count(row, -1)
-        return best
+        for child, parent in self._steps_up(row):
+            self._outdated.add(parent)
+            if not self._waiting[child]:
+                self._compare(parent)
+        return job
 
-    def _best(self, siblings: Iterable[int]) -> JobState | None:
-        """The next job of these queues: that of the queue which compares first."""
-        best: tuple[int, JobState] | None = None
-        for row in siblings:
-            if not self._waiting[row]:
-                continue
-            job = self._jobs[row][0][1] if self._jobs.get(row) else self._best(self._tree.children[row])
-            if job is None:
-                continue
-            if best is None or self._session.compare_queues(row, best[0], job, best[1]) < 0:
-                best = (row, job)
-        return best[1] if best else None
+    def _compare_all(self, parent: int) -> None:
+        for child in self._children(parent):
+            if self._tree.children[child]:
+                self._compare_all(child)
+        self._compare(parent)
+
+    def _compare(self, parent: int) -> None:
+        """Finds the child of `parent` whose turn it is; forgets about it when no job waits there."""
+        self._first.pop(parent, None)
+        for child in self._children(parent):
+            if parent not in self._first or self._goes_before(child, self._first[parent]):
+                self._first[parent] = child
+
+    def _children(self, parent: int) -> list[int]:
+        rows = self._tree.roots if parent == ROOT else self._tree.children[parent]
+        return [row for row in rows if self._waiting[row]]
+
+    def _goes_before(self, left: int, right: int) -> bool:
+        return self._session.compare_queues(left, right, self._next_in(left), self._next_in(right)) < 0
+
+    def _next_in(self, row: int) -> JobState:
+        while self._tree.children[row]:
+            row = self._first[row]
+        return self._jobs[row][0][1]
+
+    def _steps_up(self, row: int) -> Iterable[tuple[int, int]]:
+        """Child and parent, from a leaf up to the root."""
+        for child in self._tree.paths[row].tolist():
+            yield child, self._tree.parents[child]
 
     def _count(self, row: int, change: int) -> None:
         for ancestor in self._tree.paths[row]:
