@@ -100,17 +100,19 @@ class Meddling:
 
 
 class Lagging:
-    """A transport whose watches show everything late."""
+    """A transport on which the watches of a plural show everything late."""
 
-    def __init__(self, inner: Transport, seconds: float) -> None:
+    def __init__(self, inner: Transport, plural: str, seconds: float = 60.0) -> None:
         self._inner = inner
+        self._plural = plural
         self._seconds = seconds
 
     async def request(self, request: Request) -> Response:
         return await self._inner.request(request)
 
     async def stream(self, request: Request) -> Stream:
-        return _LateStream(await self._inner.stream(request), self._seconds)
+        stream = await self._inner.stream(request)
+        return _LateStream(stream, self._seconds) if request.path.endswith(f"/{self._plural}") else stream
 
     async def aclose(self) -> None:
         await self._inner.aclose()

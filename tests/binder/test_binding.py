@@ -40,6 +40,16 @@ async def test_a_request_that_comes_later_is_carried_out_too() -> None:
     assert await end_state(rig) == BOUND
 
 
+async def test_a_pod_that_the_watch_has_not_shown_yet_is_bound(looptime: float) -> None:
+    rig = await scene()
+    async with rig.running(binder(), Lagging(rig.server.transport(), "pods")):
+        await rig.clock.sleep(1)
+        await rig.apply(pod("late"))
+        await ask(rig, "late")
+        await finished(rig, "late")
+    assert looptime < 10
+
+
 async def test_what_is_done_is_not_done_again() -> None:
     rig = await scene()
     await ask(rig)
@@ -139,7 +149,7 @@ async def test_a_request_with_a_limit_is_tried_again_after_1_2_4_seconds(looptim
 async def test_a_watch_that_lags_holds_up_no_attempt(looptime: float) -> None:
     rig = await scene()
     await ask(rig, to="nowhere", limit=3)
-    async with rig.running(binder(), Lagging(rig.server.transport(), seconds=60)):
+    async with rig.running(binder(), Lagging(rig.server.transport(), "bindrequests")):
         await finished(rig, phase="Failed", attempts=3)
     assert looptime < 10
 

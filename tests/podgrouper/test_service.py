@@ -14,9 +14,9 @@ from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
 from bosket.api.object import LabelSelector, ObjectMeta, OwnerReference
 from bosket.api.resource import Resource
-from bosket.testing.faults import Chaos, FaultyTransport, hang_up, matching, refuse
+from bosket.testing.faults import Chaos, FaultyTransport, delay, hang_up, matching, refuse
 from tests.podgrouper.scene import grouped, grouper, make_gang, make_job, make_pod, scene
-from tests.rig import NAMESPACE, Meddling, Rig
+from tests.rig import NAMESPACE, Lagging, Meddling, Rig
 
 pytestmark = pytest.mark.looptime
 
@@ -34,7 +34,8 @@ def writes(transport: FaultyTransport) -> dict[str, int]:
 async def test_a_gang_gets_one_group_in_one_write_and_each_pod_is_patched_once() -> None:
     rig = await scene()
     names = await make_gang(rig, 512, minimum="512")
-    transport = FaultyTransport(rig.server.transport())
+    slow = delay(matching("POST", "/podgroups"), 1.0)
+    transport = FaultyTransport(rig.server.transport(), [slow], clock=rig.clock)
     async with rig.running(grouper, transport):
         group = await grouped(rig, names)
         await rig.clock.sleep(60)
@@ -65,7 +66,7 @@ async def test_a_grouper_that_starts_again_finds_nothing_to_do() -> None:
     assert writes(transport) == {}
 
 
-async def test_pods_of_a_deployment_get_a_group_each() -> None:
+async def test_pods_of_a_deployment_get_a_group_each_that_follows_the_deployment() -> None:
     rig = await scene()
     labels = {"app": "web"}
     selector = LabelSelector(matchLabels=labels)
@@ -89,6 +90,15 @@ async def test_pods_of_a_deployment_get_a_group_each() -> None:
         for name in ("web-1-a", "web-1-b"):
             await make_pod(rig, name, owner)
             groups.append(await grouped(rig, [name]))
+
+        patch = {"metadata": {"labels": {keys.PRIORITY_CLASS_LABEL: "build"}}}
+        await rig.client.patch(Deployment, "web", patch, namespace=NAMESPACE)
+
+        async def follows() -> bool:
+            found = (await rig.client.list(PodGroup, NAMESPACE)).items
+            return {each.spec.priorityClassName for each in found} == {"build"}
+
+        await rig.until(follows)
     assert len({each.metadata.name for each in groups}) == 2
     assert {(each.spec.queue, each.spec.priorityClassName) for each in groups} == {("serving", "inference")}
 
@@ -118,6 +128,20 @@ async def test_a_group_follows_its_owner() -> None:
             return (await grouped(rig, names)).spec.minMember == 1
 
         await rig.until(changed)
+
+
+async def test_what_an_owner_says_no_more_goes_from_its_group() -> None:
+    rig = await scene()
+    names = await make_gang(rig, 2)
+    async with rig.running(grouper):
+        for value in ("non-preemptible", None):
+            patch = {"metadata": {"labels": {keys.PREEMPTIBILITY_LABEL: value}}}
+            await rig.client.patch(Job, "train", patch, namespace=NAMESPACE)
+
+            async def follows(value: str | None = value) -> bool:
+                return (await grouped(rig, names)).spec.preemptibility == (value or "")
+
+            await rig.until(follows)
 
 
 async def test_a_group_keeps_what_its_user_decided() -> None:
@@ -161,6 +185,56 @@ async def test_a_group_that_somebody_else_made_first_is_taken_over() -> None:
     async with rig.running(grouper, meddling):
         group = await grouped(rig, ["train-0"])
     assert (group.metadata.labels["theirs"], group.spec.minMember) == ("1", 3)
+    assert await rig.events("PodGrouperWarning") == []
+
+
+async def test_a_conflict_is_nobodys_news() -> None:
+    rig = await scene()
+    names = await make_gang(rig, 2)
+    fault = refuse(matching("PATCH", "/pods/"), 409, reason="Conflict", times=2)
+    async with rig.running(grouper, FaultyTransport(rig.server.transport(), [fault])):
+        await grouped(rig, names)
+    assert fault.struck == 2
+    assert await rig.events("PodGrouperWarning") == []
+
+
+async def test_a_pod_that_goes_meanwhile_is_nobodys_news() -> None:
+    rig = await scene()
+    owner = await make_job(rig)
+    await make_pod(rig, "train-0", owner)
+
+    async def delete() -> None:
+        await rig.client.delete(Pod, "train-0", NAMESPACE, grace_seconds=0)
+
+    meddling = Meddling(rig.server.transport(), matching("PATCH", "/pods/"), delete)
+    async with rig.running(grouper, meddling):
+        await rig.clock.sleep(60)
+    assert await rig.events("PodGrouperWarning") == []
+
+
+async def test_a_pod_is_patched_once_even_while_the_watch_lags() -> None:
+    rig = await scene()
+    names = await make_gang(rig, 2, minimum="2")
+    transport = FaultyTransport(Lagging(rig.server.transport(), "pods"))
+    async with rig.running(grouper, transport):
+        await grouped(rig, names)
+        await _annotate_job(rig, "1")
+        await rig.clock.sleep(10)
+    assert writes(transport) == {"POST podgroups": 1, "PATCH pods": 2, "PATCH podgroups": 1}
+
+
+async def test_an_owner_that_the_watch_has_not_shown_yet_is_read(looptime: float) -> None:
+    rig = await scene()
+    await make_job(rig)
+    async with rig.running(grouper, Lagging(rig.server.transport(), "jobs")):
+        await rig.clock.sleep(1)
+        await rig.client.delete(Job, "train", NAMESPACE, propagation="Background")
+        anew = await make_job(rig)
+        await make_pod(rig, "train-0", anew)
+        group = await grouped(rig, ["train-0"])
+    assert group.metadata.ownerReferences[0].uid == anew.uid
+    assert await rig.events("PodGrouperWarning") == []
+    assert looptime < 10
 
 
 async def test_a_new_pod_of_the_same_name_does_not_get_the_old_ones_group() -> None:
@@ -244,12 +318,14 @@ async def test_owners_of_a_kind_met_for_the_first_time_are_found_by_discovery_an
 
 async def test_an_owner_of_a_kind_that_is_not_served_is_named() -> None:
     rig = await scene()
-    await make_pod(rig, "a", OwnerReference(apiVersion="example.com/v1", kind="Nothing", name="n", uid="u"))
-    async with rig.running(grouper):
-        (event,) = await rig.until(lambda: rig.events("PodGrouperWarning"))
-    assert event.message == (
-        "owner Nothing n can't be read: the API server doesn't serve the kind Nothing of example.com/v1"
-    )
+    for number in range(20):
+        owner = OwnerReference(apiVersion="example.com/v1", kind="Nothing", name=f"n-{number}", uid=f"u-{number}")
+        await make_pod(rig, f"pod-{number}", owner)
+    transport = FaultyTransport(rig.server.transport())
+    async with rig.running(grouper, transport):
+        events = await rig.until(lambda: rig.events("PodGrouperWarning"))
+    assert events[0].message.endswith("the API server doesn't serve the kind Nothing of example.com/v1")
+    assert sum(each.path == "/apis" for each in transport.requests) <= 1
 
 
 @pytest.mark.parametrize("seed", range(3))
