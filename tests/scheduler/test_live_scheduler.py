@@ -135,6 +135,19 @@ async def test_conditions_go_when_the_gang_runs():
         await rig.until(cleared)
 
 
+async def test_a_job_of_which_something_runs_gets_an_event_but_no_condition():
+    rig = await a_cluster(group("g", 1), *members("g", 2), gpus=1)
+    async with rig.running(scheduler):
+        (event, *_) = await rig.until(lambda: group_events(rig, "Unschedulable"))
+        await rig.clock.sleep(30)
+        assert not await conditions(rig, "g")
+    assert "Resources were not found for pod" in event.message
+
+
+async def group_events(rig, reason):
+    return [event for event in await rig.events(reason) if event.involvedObject.kind == "PodGroup"]
+
+
 async def test_a_queue_that_does_not_exist_is_named_and_the_rest_goes_on():
     rig = await a_cluster(group("lost", 1, queue="nowhere"), group("g", 1), *members("lost", 1), *members("g", 1))
     async with rig.running(scheduler):

@@ -48,6 +48,7 @@ class Waiting:
     job: Job
     tasks: tuple[Task, ...]  #: not placed in this cycle
     reason: JobReason | None  #: None: some of its tasks were placed, or wait for resources that are being released
+    active: bool  #: whether others of its tasks run or have a place: then the job as a whole isn't called unschedulable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +59,7 @@ class Decisions:
     pipelined: tuple[Pipeline, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     waiting: tuple[Waiting, ...] = ()
+    placed: tuple[Job, ...] = ()  #: jobs with nothing left to say about, if binding succeeds: conditions stay till then
     settled: tuple[Job, ...] = ()  #: jobs with nothing left to say about: old conditions are cleared
     started: tuple[Job, ...] = ()  #: jobs whose first tasks were bound in this cycle
     #: (GPUs, millicores, bytes) by queue, with all ancestors, after the cycle

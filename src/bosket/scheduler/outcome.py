@@ -7,7 +7,6 @@ which recordings of KAI's own cycles have it, so that `replay` prints and the co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from bosket.api.kai import SchedulingCondition
@@ -16,8 +15,8 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.cache.apply import CONDITION_TYPE, bind_request_for
 from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
-from bosket.scheduler.reason import NotReady
+from bosket.scheduler.model.task import TaskStatus
+from bosket.scheduler.reason import NO_CODE, NotReady
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
 Json = dict[str, Any]
@@ -103,7 +102,7 @@ def _pod_groups(snapshot: Snapshot, decisions: Decisions) -> Json:
         entry: Json = {"pods": {status_name(status): count for status, count in sorted(counts.items())}}
         if key in waiting and isinstance(waiting[key].reason, NotReady):
             entry["notReady"] = True
-        entry |= _condition(job, counts, waiting.get(key), settled=key in settled)
+        entry |= _condition(job, waiting.get(key), settled=key in settled)
         if job.group.metadata.annotations.get(STALE_SINCE_ANNOTATION):
             entry["staleMark"] = True
         if key in started:
@@ -112,16 +111,16 @@ def _pod_groups(snapshot: Snapshot, decisions: Decisions) -> Json:
     return result
 
 
-def _condition(job: Job, counts: Mapping[TaskStatus, int], waiting: Waiting | None, *, settled: bool) -> Json:
+def _condition(job: Job, waiting: Waiting | None, *, settled: bool) -> Json:
     """The newest scheduling condition as it is after the cycle."""
-    before = job.group.status.schedulingConditions
     if settled:
         return {}
-    silent = waiting is None or isinstance(waiting.reason, NotReady) or any(counts.get(s) for s in ACTIVE_ALLOCATED)
-    if silent or waiting is None:
+    tried = waiting is not None and not waiting.active and job.has_waiting()
+    if waiting is None or not tried or isinstance(waiting.reason, NotReady):
+        before = job.group.status.schedulingConditions
         return _written(before[-1]) if before else {}
-    entry: Json = {"condition": CONDITION_TYPE}
-    return entry if waiting.reason is None else {**entry, "reasons": [waiting.reason.code]}
+    code = waiting.reason.code if waiting.reason else NO_CODE
+    return {"condition": CONDITION_TYPE, **({"reasons": [code]} if code else {})}
 
 
 def _written(condition: SchedulingCondition) -> Json:

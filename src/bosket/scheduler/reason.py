@@ -19,6 +19,8 @@ QUEUE_DOES_NOT_EXIST = "QueueDoesNotExist"
 POD_SCHEDULING_ERRORS = "PodSchedulingErrors"
 INVALID_SPEC = "InvalidSpec"
 NOT_READY = "NotReady"
+#: For what KAI has no code for: the condition then has a message, and no list of reasons.
+NO_CODE = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,18 @@ class NotReady:
         )
 
 
-JobReason = GangShort | OverCapacity | QueueUnusable | SpecUnusable | NotReady
+@dataclass(frozen=True, slots=True)
+class GatesClosed:
+    """All that is left of the job waits for its scheduling gates."""
+
+    gated: int
+    code: str = NO_CODE
+
+    def __str__(self) -> str:
+        return f"{self.gated} pods wait for their scheduling gates to be lifted"
+
+
+JobReason = GangShort | OverCapacity | QueueUnusable | SpecUnusable | NotReady | GatesClosed
 
 
 def unknown_subgroup(subgroup: str, group: ObjectKey) -> str:

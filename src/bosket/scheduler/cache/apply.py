@@ -31,7 +31,7 @@ from bosket.scheduler.decisions import Bind, Decisions, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import Task
-from bosket.scheduler.reason import NotReady, unknown_subgroup
+from bosket.scheduler.reason import NOT_READY, NotReady, unknown_subgroup
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
 
@@ -70,6 +70,8 @@ class Applier:
             self._note_start(job)
         for waiting in decisions.waiting:
             self._tell(waiting)
+        for job in decisions.placed:
+            self._status.forget(("PodGroup", job.key))
         for job in decisions.settled:
             self._settle(job)
 
@@ -163,13 +165,16 @@ class Applier:
             return
         text = str(reason)
         if isinstance(reason, NotReady):
-            self._tell_group_not_ready(job, text)
+            self._tell_group_event(job, NOT_READY, text)
             return
         if job.group.spec.markUnschedulable is not False:
             for task in waiting.tasks or tuple(job.tasks):
                 if not task.pod.spec.nodeName:
                     self._tell_pod(task, text)
-        self._tell_group(job, reason.code, text)
+        if waiting.active:
+            self._tell_group_event(job, UNSCHEDULABLE, text)
+        else:
+            self._tell_group(job, reason.code, text)
 
     def _tell_pod(self, task: Task, text: str) -> None:
         pod = task.pod
@@ -192,15 +197,15 @@ class Applier:
 
         self._status.wish(("Pod", task.key), Wish((text,), write))
 
-    def _tell_group_not_ready(self, job: Job, text: str) -> None:
+    def _tell_group_event(self, job: Job, reason: str, text: str) -> None:
         async def write() -> None:
-            self._events.event(job.group, "Normal", "NotReady", text)
+            self._events.event(job.group, "Normal", reason, text)
 
         self._status.wish(("PodGroup", job.key), Wish((text,), write))
 
     def _tell_group(self, job: Job, code: str, text: str) -> None:
         conditions = job.group.status.schedulingConditions
-        if conditions and conditions[-1].reasons and conditions[-1].reasons[0].message == text:
+        if conditions and conditions[-1].message == text:
             self._status.forget(("PodGroup", job.key))
             return
 
@@ -211,7 +216,7 @@ class Applier:
                 status="True",
                 reason=UNSCHEDULABLE,
                 message=text,
-                reasons=(UnschedulableExplanation(reason=code, message=text),),
+                reasons=(UnschedulableExplanation(reason=code, message=text),) if code else (),
                 lastTransitionTime=format_time(self._clock.now()),
                 transitionID=str(_last_transition(conditions) + 1),
             )

@@ -27,8 +27,16 @@ from bosket.scheduler.framework.ledger import SHARED_PLACES, NodeLedger, QueueLe
 from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.queue import QueueTree
-from bosket.scheduler.model.task import PodClass, Task
-from bosket.scheduler.reason import JobReason, NotReady, QueueUnusable, SpecUnusable
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
+from bosket.scheduler.reason import (
+    NO_CODE,
+    QUEUE_DOES_NOT_EXIST,
+    GatesClosed,
+    JobReason,
+    NotReady,
+    QueueUnusable,
+    SpecUnusable,
+)
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
 
@@ -70,7 +78,7 @@ class Session:
             reason = self._reason_against(job)
             if reason is not None:
                 self._reasons[job.key] = reason
-            elif job.has_pending():
+            else:
                 result.append(self.state(job))
         return result
 
@@ -128,20 +136,25 @@ class Session:
         self._reasons[job.job.key] = reason
 
     def close(self) -> Decisions:
-        waiting, settled = [], []
+        waiting, placed, settled = [], [], []
         for job in self.snapshot.unsettled:
             state = self._states.get(job.key)
             reason = self._reasons.get(job.key)
-            left = state.left_over() if state else []
-            if reason is None and not left and not job.strangers:
-                settled.append(job)
+            statuses = [state.status(task) if state else task.status for task in job.tasks]
+            if reason is not None or job.strangers or any(status in WAITING for status in statuses):
+                left = state.left_over() if state else []
+                active = any(status in ACTIVE_ALLOCATED for status in statuses)
+                waiting.append(Waiting(job, tuple(left), reason, active=active))
+            elif any(status in UNBOUND for status in statuses):
+                placed.append(job)
             else:
-                waiting.append(Waiting(job, tuple(left), reason))
+                settled.append(job)
         tree = self.snapshot.queues
         return Decisions(
             binds=tuple(self._binds),
             pipelined=tuple(self._pipelined),
             waiting=tuple(waiting),
+            placed=tuple(placed),
             settled=tuple(settled),
             started=tuple(self._started),
             queue_allocated=_by_queue(tree, self.queues.allocated),
@@ -151,15 +164,16 @@ class Session:
     def _reason_against(self, job: Job) -> JobReason | None:
         if job.problem is not None:
             return SpecUnusable(job.key, job.problem)
-        unusable = self.snapshot.queues.reason_against(job.queue)
-        if unusable is not None:
-            return QueueUnusable(unusable)
         if not job.root.ready:
             short = next((pod_set for pod_set in job.root.pod_sets() if not pod_set.ready), None)
             if short is not None:
                 name = short.name if job.group.spec.subGroups else ""
                 return NotReady(short.min_available, short.alive, short.gated, name)
-        return None
+        queues = self.snapshot.queues
+        unusable = queues.reason_against(job.queue)
+        if unusable is not None:
+            return QueueUnusable(unusable, NO_CODE if job.queue in queues.rows else QUEUE_DOES_NOT_EXIST)
+        return None if job.has_pending() else GatesClosed(sum(pod_set.gated for pod_set in job.root.pod_sets()))
 
 
 def _by_queue(tree: QueueTree, amounts: np.ndarray) -> dict[str, tuple[float, ...]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bosket.api.kai import PodGroup, SubGroup
 from bosket.api.object import ObjectKey
-from bosket.scheduler.model.task import ALIVE, Task, TaskStatus
+from bosket.scheduler.model.task import ALIVE, WAITING, Task, TaskStatus
 
 DEFAULT_POD_SET = "default"
 NON_PREEMPTIBLE_PRIORITY = 100
@@ -90,7 +90,7 @@ class Job:
 
     def has_waiting(self) -> bool:
         """Whether some task isn't placed yet, gated or not."""
-        return any(task.status in (TaskStatus.PENDING, TaskStatus.GATED) for task in self.tasks)
+        return any(task.status in WAITING for task in self.tasks)
 
 
 def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created: float) -> Job:

@@ -47,8 +47,12 @@ ACTIVE_ALLOCATED = frozenset(
 )
 #: count towards a queue's use
 ALLOCATED = frozenset({TaskStatus.ALLOCATED, TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING})
+#: have a node, but aren't there yet
+UNBOUND = frozenset({TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.BINDING})
+#: have no node
+WAITING = frozenset({TaskStatus.PENDING, TaskStatus.GATED})
 #: may still make a gang complete
-ALIVE = ACTIVE_ALLOCATED | {TaskStatus.PENDING, TaskStatus.GATED}
+ALIVE = ACTIVE_ALLOCATED | WAITING
 
 
 class HostPort(NamedTuple):
