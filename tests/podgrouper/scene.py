@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bosket.api import keys
 from bosket.api.batch import Job, JobSpec
@@ -17,6 +17,10 @@ from tests.rig import NAMESPACE, Rig, make_rig
 
 def grouper(environment: Environment) -> Service:
     return service(environment, Options())
+
+
+def grouper_with(options: Options) -> Callable[[Environment], Service]:
+    return lambda environment: service(environment, options)
 
 
 async def scene() -> Rig:

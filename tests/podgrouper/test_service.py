@@ -10,12 +10,14 @@ import pytest
 from bosket.api import keys
 from bosket.api.apps import Deployment, DeploymentSpec, ReplicaSet, ReplicaSetSpec
 from bosket.api.batch import Job
-from bosket.api.core import Pod
+from bosket.api.core import ConfigMap, Namespace, Pod
 from bosket.api.kai import PodGroup
 from bosket.api.object import LabelSelector, ObjectMeta, OwnerReference
 from bosket.api.resource import Resource
+from bosket.api.scheduling_k8s import PriorityClass
+from bosket.podgrouper import Options
 from bosket.testing.faults import Chaos, FaultyTransport, delay, hang_up, matching, refuse
-from tests.podgrouper.scene import grouped, grouper, make_gang, make_job, make_pod, scene
+from tests.podgrouper.scene import grouped, grouper, grouper_with, make_gang, make_job, make_pod, scene
 from tests.rig import NAMESPACE, Lagging, Meddling, Rig
 
 pytestmark = pytest.mark.looptime
@@ -142,6 +144,37 @@ async def test_what_an_owner_says_no_more_goes_from_its_group() -> None:
                 return (await grouped(rig, names)).spec.preemptibility == (value or "")
 
             await rig.until(follows)
+
+
+async def test_groups_follow_the_administrators_defaults_and_priority_classes() -> None:
+    rig = await scene()
+    names = await make_gang(rig, 2)
+    options = Options(default_priorities_configmap_name="defaults", default_priorities_configmap_namespace=NAMESPACE)
+
+    async def has(priority: str) -> bool:
+        return (await grouped(rig, names)).spec.priorityClassName == priority
+
+    async with rig.running(grouper_with(options)):
+        await rig.until(lambda: has("train"))
+        types = '[{"typeName": "Job", "priorityName": "urgent"}]'
+        await rig.apply(ConfigMap(metadata=ObjectMeta(name="defaults", namespace=NAMESPACE), data={"types": types}))
+        await rig.clock.sleep(10)
+        assert await has("train")
+        await rig.apply(PriorityClass(metadata=ObjectMeta(name="urgent"), value=80))
+        await rig.until(lambda: has("urgent"))
+        patch = {"data": {"types": '[{"typeName": "Job", "priorityName": "build"}]'}}
+        await rig.client.patch(ConfigMap, "defaults", patch, namespace=NAMESPACE)
+        await rig.until(lambda: has("build"))
+
+
+async def test_pods_are_grouped_as_soon_as_their_namespace_is_chosen() -> None:
+    rig = await scene()
+    names = await make_gang(rig, 2)
+    async with rig.running(grouper_with(Options(namespace_label_selector={"tenant": "blue"}))):
+        await rig.clock.sleep(10)
+        assert (await rig.client.list(PodGroup, NAMESPACE)).items == []
+        await rig.client.patch(Namespace, NAMESPACE, {"metadata": {"labels": {"tenant": "blue"}}})
+        await grouped(rig, names)
 
 
 async def test_a_group_keeps_what_its_user_decided() -> None:

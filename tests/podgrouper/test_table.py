@@ -8,12 +8,11 @@ from types import ModuleType
 
 import pytest
 
-from bosket.podgrouper.groupers.default import base_group, default
+from bosket.podgrouper import Grouping, Options, Workload, base_group
+from bosket.podgrouper.groupers.default import default
 from bosket.podgrouper.grouping import group
-from bosket.podgrouper.options import Options
 from bosket.podgrouper.owner import GroupVersionKind
 from bosket.podgrouper.table import GROUPERS, GrouperTable, load_table
-from bosket.podgrouper.workload import Grouping, Workload
 from tests.podgrouper.sketch import SketchedCluster, owner, pod
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bosket.api.core import ConfigMap, Namespace
 from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.kube.informer import Informer, Informers
+from bosket.kube.informer import Change, Informer, Informers
 from bosket.podgrouper.kind_default import KindDefaults, parse_kind_defaults
 from bosket.podgrouper.options import Options
 
@@ -38,6 +38,24 @@ class ClusterView:
         """All that must be in sync before a question is asked."""
         found = (self.pod_groups, self._priority_classes, self._namespaces, self._config_maps)
         return tuple(each for each in found if each is not None)
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        """Calls `changed` when an answer that any pod may have got is no longer true."""
+
+        def came_or_went(change: Change[PriorityClass]) -> None:
+            if change.old is None or change.new is None:
+                changed()
+
+        def was_relabelled(change: Change[Namespace]) -> None:
+            old, new = change
+            if old is not None and new is not None and old.metadata.labels != new.metadata.labels:
+                changed()
+
+        self._priority_classes.subscribe(came_or_went)
+        if self._namespaces is not None:
+            self._namespaces.subscribe(was_relabelled)
+        if self._config_maps is not None:
+            self._config_maps.subscribe(lambda _: changed())
 
     def priority_class_exists(self, name: str) -> bool:
         return self._priority_classes.store.get(ObjectKey("", name)) is not None

@@ -83,6 +83,7 @@ class PodGrouper:
         )
         self._pods.subscribe(self._pod_changed)
         self._cluster.pod_groups.subscribe(self._group_changed)
+        self._cluster.subscribe(lambda: self._enqueue(self._pods.store.values()))
         for informer in self._owners:
             informer.add_index(_BY_OWNER, _owner_uids)
             informer.subscribe(self._owner_changed)
