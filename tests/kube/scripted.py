@@ -49,23 +49,23 @@ def pod_list(version: str | int, *pods: dict[str, Any], token: str = "") -> Resp
 
 
 class Watch:
-    """A scripted stream: these chunks, then a clean end, an exception, or silence."""
+    """A scripted stream: these chunks, some time without any, then a clean end, an exception, or silence."""
 
-    def __init__(self, *chunks: bytes, end: Exception | str = "clean") -> None:
+    def __init__(self, *chunks: bytes, end: Exception | str = "clean", lasts_seconds: float = 0.0) -> None:
         self.status = 200
         self.headers: dict[str, str] = {}
         self.closed = False
         self._chunks = chunks
         self._end = end
-        self.silent = asyncio.Event()
+        self._lasts_seconds = lasts_seconds
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for chunk in self._chunks:
             yield chunk
+        await asyncio.sleep(self._lasts_seconds)
         if isinstance(self._end, Exception):
             raise self._end
         if self._end == "silence":
-            self.silent.set()
             await asyncio.Event().wait()
 
     async def read_all(self) -> bytes:

@@ -138,6 +138,22 @@ async def test_a_network_that_is_down_is_asked_less_and_less_often() -> None:
     assert all(15 <= pause <= 30 for pause in clock.slept[-4:])
 
 
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    "progress",
+    [Watch(bookmark("11"), end=TransportError("hung up")), Watch(end=TransportError("hung up"), lasts_seconds=2.0)],
+    ids=["an event", "some time"],
+)
+async def test_after_progress_the_pauses_are_short_again(progress: Watch) -> None:
+    clock = NotedSleep()
+    down = [TransportError("refused") for _ in range(6)]
+    script = Script(pod_list(10), watches=(*down, progress))
+    async with running(script, clock):
+        pass
+    assert clock.slept[5] > 5.0
+    assert clock.slept[6] <= 0.5
+
+
 async def test_a_list_that_fails_is_tried_again() -> None:
     clock = NotedSleep()
     script = Script(failure(403, "Forbidden"), failure(404, "NotFound"), pod_list(10, pod("a", 5)))
