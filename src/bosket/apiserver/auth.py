@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bosket.apiserver.call import User
 from bosket.apiserver.status import forbidden, unauthorized
+from bosket.runtime.clock import Clock
 
 #: May do everything, also act as somebody else.
 MASTERS = "system:masters"
@@ -16,18 +18,43 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 
 
+class TokenIssuer:
+    """Tokens of service accounts, given out on request and worthless when their time is over."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._issued: dict[str, tuple[float, User]] = {}
+
+    def issue(self, namespace: str, name: str, seconds: int) -> tuple[str, float]:
+        """A new token for a service account, and when it ends."""
+        now = self._clock.now()
+        self._issued = {token: each for token, each in self._issued.items() if each[0] > now}
+        token, expires = secrets.token_urlsafe(32), now + seconds
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+        self._issued[token] = (expires, User(f"system:serviceaccount:{namespace}:{name}", groups))
+        return token, expires
+
+    def find(self, token: str) -> User | None:
+        """Whose token it is, if it is one and still good."""
+        expires, user = self._issued.get(token, (0.0, None))
+        return user if expires > self._clock.now() else None
+
+
 class Authenticator:
     """Finds the user behind a request."""
 
-    def __init__(self, tokens: Mapping[str, User]) -> None:
+    def __init__(self, tokens: Mapping[str, User], issuer: TokenIssuer) -> None:
         self._tokens = dict(tokens)
+        self._issuer = issuer
 
     def authenticate(self, headers: Mapping[str, str], peer_certificate: Mapping[str, Any] | None) -> User | None:
         """The user, None if there is no sign of one; a token that is not known is an error."""
         scheme, _, token = headers.get("authorization", "").partition(" ")
         user: User | None = None
         if scheme:
-            user = self._tokens.get(token.strip()) if scheme.lower() == "bearer" else None
+            token = token.strip()
+            if scheme.lower() == "bearer":
+                user = self._tokens.get(token) or self._issuer.find(token)
             if user is None:
                 raise unauthorized()
         elif peer_certificate:

@@ -105,23 +105,16 @@ class BuiltinStrategy(Strategy):
 
     def prepare_update(self, new: Doc, old: Doc) -> None:
         if self.has_status:
-            _put_back(new, old, "status")
+            metadata.put_back(new, old, "status")
         if self._behaviour.prepare_update is not None:
             self._behaviour.prepare_update(new, old)
 
     def prepare_status(self, new: Doc, old: Doc) -> None:
         for key in new.keys() | old.keys():
             if key not in ("status", "metadata"):
-                _put_back(new, old, key)
-        _put_back(new["metadata"], old["metadata"], "ownerReferences")
+                metadata.put_back(new, old, key)
+        metadata.put_back(new["metadata"], old["metadata"], "ownerReferences")
 
     def may_go(self, doc: Doc) -> bool:
         held = self._behaviour.held
         return super().may_go(doc) and not (held is not None and held(doc))
-
-
-def _put_back(new: Doc, old: Doc, key: str) -> None:
-    if key in old:
-        new[key] = old[key]
-    else:
-        new.pop(key, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import msgspec
@@ -11,14 +10,14 @@ from bosket.api.meta import DeleteOptions, Preconditions
 from bosket.api.policy import Eviction
 from bosket.apiserver.answer import created
 from bosket.apiserver.body import decode_body
+from bosket.apiserver.budget import budgets_of, count_budget, is_ready
 from bosket.apiserver.call import Call
-from bosket.apiserver.conditions import find_condition, set_condition
+from bosket.apiserver.conditions import set_condition
 from bosket.apiserver.deletion import Deleter, check_preconditions
 from bosket.apiserver.kind import Kind
 from bosket.apiserver.status import StatusError, bad_request, internal_error, not_found, too_many_requests
-from bosket.apiserver.store import Doc, Shelf, Store
+from bosket.apiserver.store import Doc, Store
 from bosket.apiserver.write import Writer, write_of
-from bosket.kube.selector import label_selector
 from bosket.kube.transport import Response
 
 _REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -32,7 +31,6 @@ class Evictor:
         self._budgets = store.shelf("policy", "poddisruptionbudgets")
         self._writer = writer
         self._deleter = deleter
-        self._store = store
 
     async def evict(self, call: Call) -> Response:
         eviction = _decode(call)
@@ -72,11 +70,7 @@ class Evictor:
 
     def _ask_budget(self, pods: Kind, pod: Doc, *, dry_run: bool) -> None:
         """Raise unless the pod's budget, if it has one, has room; take the room."""
-        budgets = [
-            entry
-            for entry in self._budgets.entries(pod["metadata"]["namespace"])
-            if _selects(entry.decode(), pod["metadata"].get("labels", {}))
-        ]
+        budgets = budgets_of(self._budgets, pod["metadata"]["namespace"], pod["metadata"].get("labels", {}))
         if not budgets:
             return
         if len(budgets) > 1:
@@ -84,9 +78,9 @@ class Evictor:
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
             )
         budget = budgets[0].decode()
-        status = self._current_status(budget, pods.shelf)
+        status = {**budget.get("status", {}), **count_budget(budget, pods.shelf)}
         policy = budget["spec"].get("unhealthyPodEvictionPolicy", "IfHealthyBudget")
-        if not _ready(pod):
+        if not is_ready(pod):
             if policy == "AlwaysAllow":
                 return
             if status["currentHealthy"] >= status["desiredHealthy"] > 0:
@@ -98,52 +92,6 @@ class Evictor:
         budget["status"] = status
         if not dry_run:
             self._budgets.replace(budgets[0], budget)
-
-    def _current_status(self, budget: Doc, pods: Shelf) -> dict[str, Any]:
-        """What a disruption controller wrote, if there is one that keeps up; else counted here and now."""
-        status = dict(budget.get("status") or {})
-        if status.get("observedGeneration", 0) >= budget["metadata"].get("generation", 1):
-            defaults = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
-            return {**defaults, **status}
-        return self._counted(budget, pods)
-
-    def _counted(self, budget: Doc, pods: Shelf) -> dict[str, Any]:
-        """The numbers that a disruption controller would write."""
-        matching = [
-            entry.decode() for entry in pods.entries(budget["metadata"]["namespace"]) if _selects(budget, entry.labels)
-        ]
-        alive = [pod for pod in matching if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
-        healthy = sum(1 for pod in alive if _ready(pod) and "deletionTimestamp" not in pod["metadata"])
-        expected = self._expected(alive)
-        spec = budget["spec"]
-        if "maxUnavailable" in spec:
-            desired = expected - _portion(spec["maxUnavailable"], expected)
-        else:
-            minimum = spec.get("minAvailable", 1)
-            desired = _portion(minimum, expected)
-        desired = max(0, desired)
-        return {
-            "currentHealthy": healthy,
-            "desiredHealthy": desired,
-            "expectedPods": expected,
-            "disruptionsAllowed": max(0, healthy - desired),
-        }
-
-    def _expected(self, pods: list[Doc]) -> int:
-        """How many there should be: what their controllers want, and one for each pod that has none."""
-        controllers: dict[str, int] = {}
-        loose = 0
-        for pod in pods:
-            owner = next((each for each in pod["metadata"].get("ownerReferences", ()) if each.get("controller")), None)
-            found = self._store.find(owner["uid"]) if owner else None
-            if owner is None or found is None:
-                loose += 1
-            else:
-                replicas = found[1].decode().get("spec", {}).get("replicas")
-                controllers[owner["uid"]] = (
-                    replicas if isinstance(replicas, int) else controllers.get(owner["uid"], 0) + 1
-                )
-        return loose + sum(controllers.values())
 
 
 def _decode(call: Call) -> Eviction:
@@ -165,27 +113,6 @@ def _needs_permission(pod: Doc) -> bool:
     """Pods that don't serve anyone, or no longer, can go without asking."""
     phase = pod.get("status", {}).get("phase")
     return phase not in ("Succeeded", "Failed", "Pending") and "deletionTimestamp" not in pod["metadata"]
-
-
-def _ready(pod: Doc) -> bool:
-    condition = find_condition(pod.get("status", {}).get("conditions"), "Ready")
-    return condition is not None and condition.get("status") == "True"
-
-
-def _selects(budget: Doc, labels: dict[str, str]) -> bool:
-    from bosket.api.object import LabelSelector
-
-    selector = budget.get("spec", {}).get("selector")
-    if selector is None:
-        return False
-    return label_selector(msgspec.convert(selector, LabelSelector)).matches(labels)
-
-
-def _portion(value: int | str, whole: int) -> int:
-    """A number, or a percentage of `whole` rounded up."""
-    if isinstance(value, int):
-        return value
-    return math.ceil(float(value.removesuffix("%")) * whole / 100)
 
 
 def _refusal(name: str, status: dict[str, Any]) -> StatusError:

@@ -67,7 +67,7 @@ async def serve(
     tokens: Mapping[str, User] | None = None,
 ) -> Listener:
     """Start listening. Without `tls` it's plain HTTP, for tests; then, too, only known tokens get in."""
-    handler = _Handler(server, Authenticator(tokens or {}))
+    handler = _Handler(server, Authenticator(tokens or {}, server.tokens))
     low_level = web.Server(
         handler.handle,
         handler_cancellation=True,

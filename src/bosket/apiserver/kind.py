@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -109,6 +110,8 @@ class Version:
     #: OpenAPI schema of the object, if there is more to say than "an object"
     schema: Callable[[], Doc] | None = None
     deprecated: bool = False
+    #: for questions that are answered and not stored: completes the object with the answer
+    review: Callable[[Any, Doc], None] | None = None
     #: turn a stored object into one of this version, and back; None where the stored form is this version's
     from_storage: Callable[[Doc], Doc] | None = None
     to_storage: Callable[[Doc], Doc] | None = None

@@ -198,11 +198,16 @@ _SERVER_OWNED = (
 def carry_over(new: dict[str, Any], old: dict[str, Any]) -> None:
     """On a change, what the server wrote stays as it was."""
     for key in _SERVER_OWNED:
-        if key in old:
-            new[key] = old[key]
-        else:
-            new.pop(key, None)
+        put_back(new, old, key)
     new.pop("selfLink", None)
+
+
+def put_back(new: Doc, old: Doc, key: str) -> None:
+    """Whatever was written to a key, it is as it was."""
+    if key in old:
+        new[key] = old[key]
+    else:
+        new.pop(key, None)
 
 
 # rules

@@ -16,9 +16,14 @@ from bosket.kube.patch import PatchError, apply_json_patch, merge_patch
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCHES = ("application/apply-patch+yaml", "application/apply-patch+cbor")
+APPLY_PATCH = "application/apply-patch+yaml"
 #: A JSON patch may have this many operations.
 MAX_OPERATIONS = 10_000
+
+
+def is_apply(content_type: str) -> bool:
+    """Whether a patch is a server-side apply, which is not a patch of the document alone."""
+    return media_type(content_type) == APPLY_PATCH
 
 
 def patched(doc: Doc, patch: Any, content_type: str, kind: Kind, struct: type[msgspec.Struct] | None) -> Any:
@@ -41,7 +46,5 @@ def patched(doc: Doc, patch: Any, content_type: str, kind: Kind, struct: type[ms
             return merge_patch(doc, patch)
         if not kind.custom:
             return strategic_merge(doc, patch, struct)
-    raise unsupported_media_type(
-        "accepted media types include: "
-        + ", ".join((JSON_PATCH, MERGE_PATCH, *(() if kind.custom else (STRATEGIC_PATCH,))))
-    )
+    accepted = (JSON_PATCH, MERGE_PATCH, *(() if kind.custom else (STRATEGIC_PATCH,)), APPLY_PATCH)
+    raise unsupported_media_type("accepted media types include: " + ", ".join(accepted))

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bosket.apiserver.answer import deleted, with_warnings
+import msgspec
+
+from bosket.apiserver.answer import JSON_HEADERS, deleted, with_warnings
+from bosket.apiserver.apply.applier import apply_patch
 from bosket.apiserver.body import check_object, decode_body, decode_object
 from bosket.apiserver.call import Call
 from bosket.apiserver.deletion import Deleter, delete_options
-from bosket.apiserver.patching import patched
+from bosket.apiserver.patching import is_apply, patched
 from bosket.apiserver.reading import Reader
 from bosket.apiserver.status import bad_request, invalid, invalid_value
 from bosket.apiserver.store import Doc, Entry
@@ -58,6 +61,8 @@ class Rest:
             raise bad_request(
                 f"a {call.kind.kind} is created in a namespace: POST to …/namespaces/NAMESPACE/{call.kind.plural}"
             )
+        if call.version.review is not None:
+            return _review(call)
         write = write_of(call)
         entry = await self.writer.create(write, decode_object(call))
         return self.answer(call, write, entry, 201)
@@ -78,6 +83,9 @@ class Rest:
 
     async def patch(self, call: Call) -> Response:
         write = write_of(call)
+        if is_apply(call.headers.get("content-type", "")):
+            entry, created = await apply_patch(call, write, self.writer)
+            return self.answer(call, write, entry, 201 if created else 200)
         entry = await self.writer.update(write, call.name, patching(call))
         return self.answer(call, write, entry)
 
@@ -102,6 +110,15 @@ class Rest:
         if write.warnings:
             return with_warnings(response, write.warnings)
         return response
+
+
+def _review(call: Call) -> Response:
+    """Answer a question that looks like an object."""
+    assert call.version.review is not None
+    doc = decode_object(call)
+    call.version.strategy.check_types(doc, find_unknown=False)
+    call.version.review(call, doc)
+    return Response(201, JSON_HEADERS, msgspec.json.encode(doc) + b"\n")
 
 
 def settle_name(call: Call, doc: Doc) -> str:

@@ -69,7 +69,7 @@ def parse_selection(
         if text := query.get("fieldSelector"):
             fields = parse_fields(text)
     except InvalidSelector as error:
-        raise bad_request(str(error)) from None
+        raise bad_request(f"unable to parse requirement: {error}") from None
     for each in fields.requirements:
         if each.path not in _METADATA_FIELDS and each.path not in selectable:
             supported = ", ".join(sorted(_METADATA_FIELDS | selectable))

@@ -12,7 +12,9 @@ import logging
 from collections.abc import Collection
 
 from bosket.apiserver.admission import BuiltinAdmission
+from bosket.apiserver.auth import TokenIssuer
 from bosket.apiserver.bootstrap import bootstrap
+from bosket.apiserver.budget import BudgetCounter
 from bosket.apiserver.call import Call, User, parse_call
 from bosket.apiserver.catalogue import register_builtin_kinds
 from bosket.apiserver.custom import definition
@@ -29,6 +31,7 @@ from bosket.apiserver.nonresource import NonResource
 from bosket.apiserver.openapi import OpenApi
 from bosket.apiserver.reading import Reader
 from bosket.apiserver.rest import Answer, Rest
+from bosket.apiserver.reviews import register_reviews
 from bosket.apiserver.status import JSON, StatusError, internal_error
 from bosket.apiserver.store import Store
 from bosket.apiserver.subresource import Subresources
@@ -70,14 +73,21 @@ class ApiServer:
             special={(definition.GROUP, "CustomResourceDefinition"): definitions.behaviour()},
         )
         definitions.listen()
+        self.tokens = TokenIssuer(clock)
+        register_reviews(self.registry, self.store, self.tokens)
         self.reader = Reader(clock)
         self.writer = Writer(clock, BuiltinAdmission(self.store))
         deleter = Deleter(clock)
         parts = (clock, self.store, self.registry, self.writer, deleter)
-        self._chores = (GarbageCollector(*parts), NamespaceDrain(*parts), DefinitionDrain(*parts))
+        self._chores = (
+            GarbageCollector(*parts),
+            NamespaceDrain(*parts),
+            DefinitionDrain(*parts),
+            BudgetCounter(*parts[:-1]),
+        )
         self._expiry = Expiry(clock, self.store.shelf("", "events"))
         self.rest = Rest(self.writer, self.reader, deleter)
-        self.subresources = Subresources(self.rest, Evictor(self.store, self.writer, deleter))
+        self.subresources = Subresources(self.rest, Evictor(self.store, self.writer, deleter), self.tokens)
 
         self.metrics = RequestMetrics(self.store, self.reader)
         self._nonresource = NonResource(Discovery(self.registry), OpenApi(self.registry), self.metrics)

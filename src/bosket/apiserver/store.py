@@ -47,6 +47,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     finalizers: tuple[str, ...] = ()
     #: has a deletion timestamp
     deleting: bool = False
+    #: who created it, as managedFields would name them
+    creator: str = ""
 
     def decode(self) -> Doc:
         """A private copy, free to be changed."""
@@ -215,9 +217,9 @@ class Shelf:
 
     # writing; the caller has made sure that names are free and versions match
 
-    def insert(self, doc: Doc) -> Entry:
+    def insert(self, doc: Doc, *, creator: str = "") -> Entry:
         version = self.store.next_version()
-        entry = self._entry(doc, version)
+        entry = self._entry(doc, version, creator)
         self._place(entry)
         self._count += 1
         self.store.added(self, entry)
@@ -226,7 +228,7 @@ class Shelf:
 
     def replace(self, previous: Entry, doc: Doc) -> Entry:
         version = self.store.next_version()
-        entry = self._entry(doc, version)
+        entry = self._entry(doc, version, previous.creator)
         self._displace(previous, entry)
         self._place(entry)
         if previous.owners != entry.owners:
@@ -248,7 +250,7 @@ class Shelf:
         """What would be stored; for dry runs."""
         return self._entry(doc, None)
 
-    def _entry(self, doc: Doc, version: int | None) -> Entry:
+    def _entry(self, doc: Doc, version: int | None, creator: str = "") -> Entry:
         metadata = doc["metadata"]
         if version is not None:
             metadata["resourceVersion"] = str(version)
@@ -264,6 +266,7 @@ class Shelf:
             owners=tuple(owner["uid"] for owner in owners) if owners else (),
             finalizers=tuple(metadata.get("finalizers", ())),
             deleting="deletionTimestamp" in metadata,
+            creator=creator,
         )
 
     def _place(self, entry: Entry) -> None:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from bosket.apiserver.body import decode_object
+import msgspec
+
+from bosket.api.authentication import TokenRequest
+from bosket.api.time import format_time
+from bosket.apiserver.answer import JSON_HEADERS
+from bosket.apiserver.auth import TokenIssuer
+from bosket.apiserver.body import decode_body, decode_object
 from bosket.apiserver.call import Call
 from bosket.apiserver.eviction import Evictor
+from bosket.apiserver.patching import is_apply
 from bosket.apiserver.pod_binding import bind
 from bosket.apiserver.rest import Rest, patching, replacing, settle_name
 from bosket.apiserver.scale import handle_scale
-from bosket.apiserver.status import StatusError, method_not_allowed, not_found
+from bosket.apiserver.status import StatusError, bad_request, method_not_allowed, not_found
 from bosket.apiserver.store import Doc
 from bosket.apiserver.write import Change, write_of
 from bosket.kube.transport import Response
 
+_TOKEN_SECONDS = 3600
 _POST_ONLY = frozenset({"binding", "eviction", "token"})
 _PROCESS = frozenset({"exec", "attach", "portforward", "proxy"})
 
@@ -22,8 +30,9 @@ _PROCESS = frozenset({"exec", "attach", "portforward", "proxy"})
 class Subresources:
     """Handlers of calls with a subresource."""
 
-    def __init__(self, rest: Rest, evictor: Evictor) -> None:
+    def __init__(self, rest: Rest, evictor: Evictor, tokens: TokenIssuer) -> None:
         self._rest = rest
+        self._tokens = tokens
         self._handlers: dict[str, Callable[[Call], Awaitable[Response]]] = {
             "status": self.status,
             "scale": self.scale,
@@ -31,6 +40,7 @@ class Subresources:
             "eviction": evictor.evict,
             "finalize": self.finalize,
             "log": self.log,
+            "token": self.token,
             "resize": self.resize,
             "ephemeralcontainers": self.ephemeral_containers,
         }
@@ -48,6 +58,8 @@ class Subresources:
     async def status(self, call: Call) -> Response:
         if call.verb == "get":
             return self._rest.reader.get(call)
+        if call.verb == "patch" and is_apply(call.headers.get("content-type", "")):
+            return await self._rest.patch(call)
         return await self._write(call, self._change(call))
 
     async def scale(self, call: Call) -> Response:
@@ -79,6 +91,25 @@ class Subresources:
         if call.kind.shelf.get(call.namespace, call.name) is None:
             raise not_found("", "pods", call.name)
         return Response(200, {"content-type": "text/plain"}, b"")
+
+    async def token(self, call: Call) -> Response:
+        """Service accounts: a token for whoever acts as one."""
+        if call.kind.shelf.get(call.namespace, call.name) is None:
+            raise not_found("", "serviceaccounts", call.name)
+        value = decode_body(call.body, call.headers.get("content-type", "")) if call.body else {}
+        try:
+            wanted = msgspec.convert(value, TokenRequest).spec.expirationSeconds or _TOKEN_SECONDS
+        except msgspec.ValidationError as error:
+            raise bad_request(f"the body is not a TokenRequest: {error}") from None
+        token, expires = self._tokens.issue(call.namespace, call.name, wanted)
+        answer = {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {"name": call.name, "namespace": call.namespace},
+            "spec": {"audiences": [], "expirationSeconds": wanted, "boundObjectRef": None},
+            "status": {"token": token, "expirationTimestamp": format_time(int(expires))},
+        }
+        return Response(201, JSON_HEADERS, msgspec.json.encode(answer) + b"\n")
 
     async def resize(self, call: Call) -> Response:
         """Pods: the one way to change the resources of containers."""

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 from bosket.api.time import format_time
 from bosket.apiserver import metadata as meta
+from bosket.apiserver.apply.managed import Manager, after_update
+from bosket.apiserver.apply.shape import shape_of
 from bosket.apiserver.call import Call
 from bosket.apiserver.kind import Kind, Version
 from bosket.apiserver.status import (
@@ -50,6 +52,11 @@ class Write:
     dry_run: bool = False
     #: the server's own doing (a binding, a finalizer that is done): no types, defaults, admission or rules to ask
     trusted: bool = False
+    #: who writes, as managedFields names it, and whether the client said so itself
+    manager: str = "unknown"
+    manager_given: bool = False
+    #: an apply patch: it has settled managedFields already
+    applying: bool = False
     #: Strict refuses fields that the kind doesn't have, Warn tells of them, Ignore says nothing
     field_validation: str = "Ignore"
     warnings: list[str] = field(default_factory=list)
@@ -65,8 +72,11 @@ def write_of(call: Call, *, trusted: bool = False) -> Write:
         raise bad_request(
             f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Warn", "Strict"'
         )
+    manager = call.query.get("fieldManager", "")
     return Write(
         kind=call.kind,
+        manager=manager or call.headers.get("user-agent", "").partition("/")[0] or "unknown",
+        manager_given=bool(manager),
         version=call.version,
         namespace=call.namespace,
         user=call.user.name,
@@ -107,7 +117,8 @@ class Writer:
         self._settle_namespace(write, metadata)
         if metadata.get("resourceVersion"):
             raise bad_request("resourceVersion should not be set on objects to be created")
-        metadata.pop("managedFields", None)
+        if not write.applying:
+            metadata.pop("managedFields", None)
         self._complete(write, doc)
         meta.begin(metadata, now=self.now(), generation=strategy.has_generation)
         if not metadata.get("name"):
@@ -122,7 +133,7 @@ class Writer:
             raise already_exists(kind.group, kind.plural, metadata["name"])
         if version.to_storage is not None:
             doc = version.to_storage(doc)
-        return shelf.preview(doc) if write.dry_run else shelf.insert(doc)
+        return shelf.preview(doc) if write.dry_run else shelf.insert(doc, creator=write.manager)
 
     def _generate_name(self, write: Write, base: str | None) -> str:
         if not base:
@@ -209,6 +220,8 @@ class Writer:
                 raise invalid(kind.group, kind.kind, old_metadata["name"], [error])
         self._complete(write, new)
         meta.carry_over(metadata, old_metadata)
+        if not write.applying and metadata.get("managedFields") != []:  # an empty list resets, as in Kubernetes
+            meta.put_back(metadata, old_metadata, "managedFields")
         metadata["resourceVersion"] = old_metadata["resourceVersion"]
         if write.subresource == "status":
             strategy.prepare_status(new, old)
@@ -228,6 +241,16 @@ class Writer:
         if new == old:
             return entry
         metadata = new["metadata"]
+        if not write.applying and metadata.get("managedFields"):
+            writer = Manager(
+                write.manager,
+                "Update",
+                write.kind.api_version(write.version.name),
+                write.subresource,
+                set(),
+                self.now(),
+            )
+            after_update(new, old, shape_of(write.version), writer)
         if write.version.strategy.has_generation and write.subresource != "status" and _spec_differs(new, old):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
         if write.version.to_storage is not None:

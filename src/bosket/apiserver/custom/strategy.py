@@ -65,12 +65,12 @@ class CustomStrategy(Strategy):
 
     def prepare_update(self, new: Doc, old: Doc) -> None:
         if self.has_status:
-            _put_back(new, old, "status")
+            metadata.put_back(new, old, "status")
 
     def prepare_status(self, new: Doc, old: Doc) -> None:
         for key in new.keys() | old.keys():
             if key not in ("status", "metadata"):
-                _put_back(new, old, key)
+                metadata.put_back(new, old, key)
         managed = new["metadata"].get("managedFields")
         new["metadata"] = dict(old["metadata"])
         if managed is not None:
@@ -93,13 +93,6 @@ class CustomStrategy(Strategy):
 
     def selectable_paths(self) -> dict[str, JsonPath]:
         return {path: JsonPath(path) for path in self.selectable}
-
-
-def _put_back(new: Doc, old: Doc, key: str) -> None:
-    if key in old:
-        new[key] = old[key]
-    else:
-        new.pop(key, None)
 
 
 def _without_metadata(schema: dict[str, Any]) -> dict[str, Any]:

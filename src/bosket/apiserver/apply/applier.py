@@ -1,0 +1,112 @@
+"""Carries out apply patches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bosket.apiserver.apply.fieldset import FieldSet
+from bosket.apiserver.apply.managed import (
+    BEFORE_FIRST_APPLY,
+    Manager,
+    conflict_error,
+    conflicts,
+    managers_of,
+    owned_places,
+    write_managers,
+)
+from bosket.apiserver.apply.merge import merged, remove
+from bosket.apiserver.apply.shape import Shape, shape_of
+from bosket.apiserver.body import check_object, decode_body
+from bosket.apiserver.call import Call
+from bosket.apiserver.status import bad_request, conflict, invalid, required
+from bosket.apiserver.store import Doc, Entry
+from bosket.apiserver.write import Write, Writer
+
+#: kubectl's two ways of applying share what they own: who changes over keeps it.
+_SUCCESSORS = {"kubectl-client-side-apply": "kubectl"}
+
+
+async def apply_patch(call: Call, write: Write, writer: Writer) -> tuple[Entry, bool]:
+    """The object afterwards, and whether it was created."""
+    if not write.manager_given:
+        raise invalid("meta.k8s.io", "PatchOptions", "", [required("fieldManager", "is required for apply patch")])
+    applied = check_object(call, decode_body(call.body, "application/yaml"))
+    metadata = applied["metadata"]
+    if metadata.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    if metadata.setdefault("name", call.name) != call.name:
+        raise bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
+        )
+    if call.namespace:
+        metadata.setdefault("namespace", call.namespace)
+    shape = shape_of(call.version)
+    applier = Manager(
+        write.manager, "Apply", call.api_version, call.subresource, owned_places(applied, shape), writer.now()
+    )
+    write.applying = True
+    entry = call.kind.shelf.get(call.namespace, call.name)
+    if entry is None and not call.subresource:
+        if metadata.get("uid") or metadata.get("resourceVersion"):
+            detail = "uid or resourceVersion was given, but there is no such object"
+            raise conflict(call.kind.group, call.kind.plural, call.name, detail)
+        write_managers(applied, [applier])
+        return await writer.create(write, applied), True
+
+    def change(live: Doc) -> Doc:
+        return _applied(live, applied, applier, shape, entry, force=call.flag("force"))
+
+    return await writer.update(write, call.name, change), False
+
+
+def _applied(live: Doc, applied: Doc, applier: Manager, shape: Shape, entry: Entry | None, *, force: bool) -> Doc:
+    managers = _known_managers(live, applier, shape, entry)
+    found = conflicts(managers, applier, live, applied)
+    if found and not force:
+        raise conflict_error(found)
+    for manager, places in found:
+        manager.places -= set(places)
+    previous = next((manager for manager in managers if manager.identity == applier.identity), None)
+    others = [manager for manager in managers if manager is not previous]
+    result: Any = merged(live, applied, shape)
+    if previous is not None:
+        dropped = previous.places - applier.places
+        result = remove(result, _unowned(dropped, others, applier.places))
+        if previous.places == applier.places:
+            applier.time = previous.time
+    write_managers(result, [*others, applier])
+    result["metadata"].pop("resourceVersion", None)
+    if version := applied["metadata"].get("resourceVersion"):
+        result["metadata"]["resourceVersion"] = version
+    return dict(result)
+
+
+def _known_managers(live: Doc, applier: Manager, shape: Shape, entry: Entry | None) -> list[Manager]:
+    managers = managers_of(live)
+    if managers:
+        return managers
+    creator = (entry.creator if entry is not None else "") or BEFORE_FIRST_APPLY
+    if _SUCCESSORS.get(creator) == applier.name:
+        return []
+    everything = owned_places(live, shape)
+    return [Manager(creator, "Update", live["apiVersion"], "", everything, live["metadata"]["creationTimestamp"])]
+
+
+def _unowned(dropped: FieldSet, others: list[Manager], kept: FieldSet) -> FieldSet:
+    """What nobody wants any more. An element of a list stays as long as somebody owns anything in it."""
+    wanted: FieldSet = set(kept)
+    for manager in others:
+        wanted |= manager.places
+    gone = set()
+    for place in dropped - wanted:
+        inside = [
+            index for index, step in enumerate(place) if step[0] == "k" and _any_below(wanted, place[: index + 1])
+        ]
+        is_key = inside and place[-1][0] == "f" and f'"{place[-1][2:]}":' in place[inside[-1]]
+        if not is_key and not (place[-1][0] == "k" and _any_below(wanted, place)):
+            gone.add(place)
+    return gone
+
+
+def _any_below(places: FieldSet, prefix: tuple[str, ...]) -> bool:
+    return any(place[: len(prefix)] == prefix for place in places)

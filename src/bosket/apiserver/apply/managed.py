@@ -1,0 +1,154 @@
+"""Who owns what of an object: managedFields read, changed and written back.
+
+An object of which nobody ever applied anything has no managedFields: to keep count of every write would cost each of
+them a third more. When somebody applies for the first time, all that is there belongs to whoever created it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bosket.apiserver.apply.fieldset import FieldSet, Place, from_wire, look_up, places_of, shown, to_wire
+from bosket.apiserver.apply.shape import Shape
+from bosket.apiserver.status import StatusError
+from bosket.apiserver.store import Doc
+
+#: Nobody owns these: they are the object's identity, or the server's.
+_UNOWNED = frozenset({"apiVersion", "kind"})
+_UNOWNED_METADATA = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generateName",
+        "generation",
+        "managedFields",
+        "name",
+        "namespace",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+BEFORE_FIRST_APPLY = "before-first-apply"
+
+
+@dataclass(slots=True)
+class Manager:
+    """What one manager owns by one kind of operation."""
+
+    name: str
+    operation: str
+    api_version: str
+    subresource: str
+    places: FieldSet
+    time: str = ""
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        return self.name, self.operation, self.subresource
+
+    def to_wire(self) -> Doc:
+        entry: Doc = {"manager": self.name, "operation": self.operation, "apiVersion": self.api_version}
+        if self.time:
+            entry["time"] = self.time
+        entry |= {"fieldsType": "FieldsV1", "fieldsV1": to_wire(self.places)}
+        if self.subresource:
+            entry["subresource"] = self.subresource
+        return entry
+
+
+def owned_places(doc: Doc, shape: Shape) -> FieldSet:
+    """All places of an object that can be owned."""
+    relevant = {key: value for key, value in doc.items() if key not in _UNOWNED}
+    metadata = {key: value for key, value in doc.get("metadata", {}).items() if key not in _UNOWNED_METADATA}
+    relevant["metadata"] = metadata
+    if not metadata:
+        del relevant["metadata"]
+    return places_of(relevant, shape)
+
+
+def managers_of(doc: Doc) -> list[Manager]:
+    """The managers that an object's metadata lists."""
+    return [
+        Manager(
+            entry.get("manager", ""),
+            entry.get("operation", ""),
+            entry.get("apiVersion", ""),
+            entry.get("subresource", ""),
+            from_wire(entry.get("fieldsV1") or {}),
+            entry.get("time", ""),
+        )
+        for entry in doc["metadata"].get("managedFields", ())
+    ]
+
+
+def write_managers(doc: Doc, managers: list[Manager]) -> None:
+    """Put the managers that own something into an object's metadata."""
+    entries = [manager.to_wire() for manager in managers if manager.places]
+    if entries:
+        doc["metadata"]["managedFields"] = entries
+    else:
+        doc["metadata"].pop("managedFields", None)
+
+
+def conflicts(managers: list[Manager], applier: Manager, live: Doc, applied: Doc) -> list[tuple[Manager, list[Place]]]:
+    """What others own, and the applier wants to be different."""
+    found = []
+    for manager in managers:
+        if manager.identity == applier.identity:
+            continue
+        places = sorted(
+            place
+            for place in applier.places & manager.places
+            if place[-1][0] != "k" and look_up(live, place) != look_up(applied, place)
+        )
+        if places:
+            found.append((manager, places))
+    return found
+
+
+def conflict_error(found: list[tuple[Manager, list[Place]]]) -> StatusError:
+    """The refusal that tells of all conflicts."""
+    causes = []
+    sentences = []
+    for manager, places in found:
+        who = f'"{manager.name}" using {manager.api_version}'
+        if manager.subresource:
+            who = f'"{manager.name}" with subresource "{manager.subresource}" using {manager.api_version}'
+        for place in places:
+            causes.append({"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": shown(place)})
+        if len(places) == 1:
+            sentences.append(f"conflict with {who}: {shown(places[0])}")
+        else:
+            sentences.append(f"conflicts with {who}:\n" + "\n".join(f"- {shown(place)}" for place in places))
+    count = len(causes)
+    message = f"Apply failed with {count} conflict{'s' if count > 1 else ''}: " + "\n".join(sentences)
+    return StatusError(409, "Conflict", message, causes=causes)
+
+
+def after_update(new: Doc, old: Doc, shape: Shape, writer: Manager) -> None:
+    """Ownership after a write that wasn't an apply: what it changed is the writer's, what it removed nobody's."""
+    managers = managers_of(old)
+    before, after = owned_places(old, shape), owned_places(new, shape)
+    removed = before - after
+    changed = {
+        place
+        for place in after
+        if place not in before or (place[-1][0] != "k" and look_up(new, place) != look_up(old, place))
+    }
+    if not changed and not removed:
+        new["metadata"]["managedFields"] = old["metadata"]["managedFields"]
+        return
+    mine = next((manager for manager in managers if manager.identity == writer.identity), None)
+    for manager in managers:
+        manager.places -= removed
+        if manager is not mine:
+            manager.places -= {place for place in changed if place[-1][0] != "k"}
+    if mine is None:
+        managers.append(Manager(*writer.identity[:2], writer.api_version, writer.subresource, changed, writer.time))
+    else:
+        mine.places |= changed
+        if changed:
+            mine.time, mine.api_version = writer.time, writer.api_version
+    write_managers(new, managers)
