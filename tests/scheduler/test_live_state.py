@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus
+from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, PodGroupStatus, SchedulingCondition
 from bosket.api.object import ObjectKey, ObjectMeta
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
@@ -87,6 +87,25 @@ def test_resources_seen_for_the_first_time_later_are_counted():
     put(state, pod_group("g"))
     put(state, pod("g-0").asks("example.com/fpga", "1").of_group("g").build())
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"g-0": "n2"}
+
+
+def test_a_group_that_wants_one_try_per_node_pool_is_left_alone_after_it():
+    tried = SchedulingCondition(type="UnschedulableOnNodePool", nodePool="default", transitionID="2")
+    earlier = SchedulingCondition(type="UnschedulableOnNodePool", nodePool="other", transitionID="1")
+    group = pod_group("g")
+    status = PodGroupStatus(schedulingConditions=(tried, earlier))
+    once = msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, schedulingBackoff=1))
+    for_ever = msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, schedulingBackoff=-1))
+
+    def bound(group):
+        snapshot = snapshot_of([node("n1"), queue("q"), group, *gang("g", 1)])
+        return placements(decide(snapshot, Configuration()))
+
+    assert bound(msgspec.structs.replace(once, status=status)) == {}
+    assert bound(once) == {"g-0": "n1"}
+    assert bound(msgspec.structs.replace(for_ever, status=status)) == {"g-0": "n1"}
+    elsewhere = PodGroupStatus(schedulingConditions=(earlier,))
+    assert bound(msgspec.structs.replace(once, status=elsewhere)) == {"g-0": "n1"}
 
 
 names = st.sampled_from(["p0", "p1", "p2", "p3"])

@@ -69,6 +69,7 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
             scheduler_name=self.scheduler_name or SCHEDULER_NAME,
             stuck_in_releasing_seconds=self.stuck_in_releasing_threshold * NANOSECOND
             or defaults.stuck_in_releasing_seconds,
+            node_pool_label=(self.partition_params or Partition()).node_pool_label_key or defaults.node_pool_label,
         )
 
 

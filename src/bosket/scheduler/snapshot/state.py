@@ -16,7 +16,14 @@ import numpy as np
 from bosket.api.core import Container, Node, Pod
 from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.kai import Queue as QueueObject
-from bosket.api.keys import POD_GROUP_ANNOTATION, SCHEDULER_NAME, SUBGROUP_LABEL, TASK_PRIORITY_LABEL
+from bosket.api.keys import (
+    DEFAULT_NODE_POOL,
+    NODE_POOL_LABEL,
+    POD_GROUP_ANNOTATION,
+    SCHEDULER_NAME,
+    SUBGROUP_LABEL,
+    TASK_PRIORITY_LABEL,
+)
 from bosket.api.object import ObjectKey
 from bosket.api.quantity import InvalidQuantity
 from bosket.api.scheduling_k8s import PriorityClass
@@ -30,6 +37,8 @@ from bosket.scheduler.snapshot.snapshot import QueueUse, Snapshot
 from bosket.scheduler.snapshot.verdict import VerdictMemory
 
 DEFAULT_PRIORITY = 50
+#: spec.schedulingBackoff of groups that are tried for ever; so are those that don't say.
+NO_BACKOFF = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,7 @@ class StateOptions:
 
     scheduler_name: str = SCHEDULER_NAME
     stuck_in_releasing_seconds: float = 120.0
+    node_pool_label: str = NODE_POOL_LABEL
 
 
 class ClusterState:
@@ -325,7 +335,7 @@ class ClusterState:
                 self._dirty_queue_use.add(before.queue)
             self._unsettled.discard(key)
             group = self._groups.get(key)
-            if group is None:
+            if group is None or _gave_up(group, self._options.node_pool_label):
                 continue
             job = build_job(
                 group,
@@ -434,6 +444,15 @@ def _status_of(pod: Pod, *, requested: bool) -> TaskStatus:
 
 def _pod_of(request: BindRequest) -> ObjectKey:
     return ObjectKey(request.metadata.namespace, request.spec.podName)
+
+
+def _gave_up(group: PodGroup, node_pool_label: str) -> bool:
+    """Whether the group wants to be tried only once per node pool, and this one has been: somebody moves it on."""
+    conditions = group.status.schedulingConditions
+    if group.spec.schedulingBackoff in (None, NO_BACKOFF) or not conditions:
+        return False
+    newest = max(conditions, key=lambda condition: _integer_or_none(condition.transitionID) or 0)
+    return newest.nodePool == (group.metadata.labels.get(node_pool_label) or DEFAULT_NODE_POOL)
 
 
 def _fixed_part(node: Node) -> tuple[object, ...]:
