@@ -89,6 +89,16 @@ def test_resources_seen_for_the_first_time_later_are_counted():
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"g-0": "n2"}
 
 
+def test_pods_on_nodes_that_are_not_ours_hold_nothing_of_their_queue():
+    running = [pod_group("g"), pod("g-0").gpu(2).of_group("g").running_on("n1").build()]
+    state = state_of([queue("q"), *running])
+    assert state.snapshot(NOW).use["q"].allocated.tolist() == [0, 0, 0]
+    put(state, node("n1"))
+    assert state.snapshot(NOW).use["q"].allocated.tolist() == [2, 0, 0]
+    state.drop_node("n1")
+    assert state.snapshot(NOW).use["q"].allocated.tolist() == [0, 0, 0]
+
+
 def test_a_group_that_wants_one_try_per_node_pool_is_left_alone_after_it():
     tried = SchedulingCondition(type="UnschedulableOnNodePool", nodePool="default", transitionID="2")
     earlier = SchedulingCondition(type="UnschedulableOnNodePool", nodePool="other", transitionID="1")

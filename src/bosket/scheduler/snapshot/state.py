@@ -135,13 +135,13 @@ class ClusterState:
             self._node_amounts[name] = amounts
             self._table = None
         if before is None:
-            self._judge_requests_for(name)
+            self._node_came_or_went(name)
 
     def drop_node(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
             del self._node_amounts[name]
             self._table = None
-            self._judge_requests_for(name)
+            self._node_came_or_went(name)
 
     def put_queue(self, obj: QueueObject) -> None:
         name = obj.metadata.name
@@ -294,9 +294,10 @@ class ClusterState:
                 )  # fmt: skip
                 self._set_task(key, stuck)
 
-    def _judge_requests_for(self, node: str) -> None:
+    def _node_came_or_went(self, node: str) -> None:
         for key in self._requests_to_node.get(node, ()):
             self._judge_request(self._bind_requests[key])
+        self._dirty_jobs.update(task.group for task in self._on_node.get(node, {}).values() if task.group)
 
     def _judge_request(self, request: BindRequest) -> None:
         if self._is_dead(request):
@@ -366,7 +367,7 @@ class ClusterState:
                 request = task.pod_class.request[list(SHARED)]
                 if task.status == TaskStatus.PENDING:
                     pending += request
-                elif task.status in ALLOCATED:
+                elif task.status in ALLOCATED and task.node in self._nodes:  # others run on another shard's nodes
                     allocated += request
                     if not job.preemptible:
                         non_preemptible += request
