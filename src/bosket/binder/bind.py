@@ -21,7 +21,7 @@ from bosket.kube.informer import Informer
 _log = logging.getLogger(__name__)
 
 
-class Binding:
+class BindExecutor:
     """Carries out requests, with the plugins around each."""
 
     def __init__(

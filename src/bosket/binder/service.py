@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectKey
-from bosket.binder.bind import Binding
+from bosket.binder.bind import BindExecutor
 from bosket.binder.options import Options
 from bosket.binder.plugin import BindPlugin
 from bosket.binder.received_resource import ReceivedResource
@@ -41,7 +41,7 @@ class Binder:
         self._requests = env.informers.of(BindRequest)
         self._pods = env.informers.of(Pod)
         self._nodes = env.informers.of(Node)
-        self._binding = Binding(env.client, self._pods, self._nodes, (ReceivedResource(), *plugins))
+        self._executor = BindExecutor(env.client, self._pods, self._nodes, (ReceivedResource(), *plugins))
         self._reporter = Reporter(env.client, env.clock, env.events.for_component(NAME))
         self._pods_in_hand: KeyedLock[ObjectKey] = KeyedLock()
         #: When the next attempt is due; after a restart the pause begins anew.
@@ -71,7 +71,7 @@ class Binder:
         if pause > 0:
             return pause
         async with self._pods_in_hand.hold(ObjectKey(key.namespace, request.spec.podName)):
-            outcome = await self._binding.attempt(request)
+            outcome = await self._executor.attempt(request)
             written = await self._reporter.report(request, outcome)
         self._due.pop(key, None)
         if written is None:

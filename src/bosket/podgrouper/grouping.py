@@ -15,8 +15,6 @@ from bosket.podgrouper.owner import POD, Owner
 from bosket.podgrouper.table import GrouperTable
 from bosket.podgrouper.workload import Cluster, Grouping, Workload
 
-_TRUE = "true"
-
 
 def is_ours(pod: Pod, cluster: Cluster, options: Options) -> bool:
     """Whether a pod is one to group, as far as can be said without its owners."""
@@ -101,7 +99,7 @@ def _with_node_pool(grouping: Grouping, pod: Pod, key: str) -> Grouping:
 
 
 def _opted_out(annotations: Mapping[str, str]) -> bool:
-    return annotations.get(keys.SKIP_PODGROUPER_ANNOTATION) == _TRUE
+    return annotations.get(keys.SKIP_PODGROUPER_ANNOTATION) == "true"
 
 
 def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:

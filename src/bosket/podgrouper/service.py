@@ -113,10 +113,14 @@ class PodGrouper:
                 self._controller.queue.add_after(pod.key, _REMAKE_SECONDS)
 
     def _pods_below(self, uid: str) -> Iterator[Pod]:
-        yield from self._pods.store.by_index(_BY_OWNER, uid)
-        for informer in self._owners:
-            for owned in informer.store.by_index(_BY_OWNER, uid):
-                yield from self._pods_below(owned.metadata.uid)
+        found = {uid}
+        to_do = [uid]
+        while to_do:
+            uid = to_do.pop()
+            yield from self._pods.store.by_index(_BY_OWNER, uid)
+            below = {owned.metadata.uid for each in self._owners for owned in each.store.by_index(_BY_OWNER, uid)}
+            to_do += below - found
+            found |= below
 
     def _enqueue(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
