@@ -99,13 +99,17 @@ def parse_address(text: str) -> Address | None:
 async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
     from prometheus_client import CollectorRegistry
 
+    from bosket.kube.client import Client
+    from bosket.kube.http import HttpTransport
     from bosket.kube.informer import Informers
-    from bosket.kube.kubeconfig import connect
+    from bosket.kube.kubeconfig import find
     from bosket.runtime.clock import SystemClock
     from bosket.runtime.events import EventRecorder
+    from bosket.runtime.rest_metrics import MeasuredTransport
     from bosket.runtime.service import Environment, run_services, stop_on_signals
 
-    client = connect(settings.kubeconfig, settings.context)
+    metrics = CollectorRegistry()
+    client = Client(MeasuredTransport(HttpTransport(find(settings.kubeconfig, settings.context)), metrics))
     try:
         await _check_cluster(client)
         clock = SystemClock()
@@ -115,7 +119,7 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
             informers=Informers(client),
             clock=clock,
             events=EventRecorder(client, clock, "kai-scheduler", instance=identity),
-            metrics=CollectorRegistry(),
+            metrics=metrics,
             namespace=settings.namespace,
             identity=identity,
         )
