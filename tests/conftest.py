@@ -10,6 +10,6 @@ from hypothesis import settings
 settings.register_profile("bosket", deadline=None)
 settings.load_profile("bosket")
 
-# pytest-asyncio asks for the current loop before it has made one. Without this line Python 3.11 answers with a new loop,
-# which nobody closes and whose collection is a warning, and so an error, in whatever test happens to run then.
+# pytest-asyncio asks for the current loop before it has made one. Without this line Python 3.11 answers with a new
+# loop, which nobody closes and whose collection is a warning, and so an error, in whatever test happens to run then.
 asyncio.set_event_loop(None)
