@@ -1,5 +1,7 @@
 """Limits and quotas at every level of the queue tree, whose turn it is, and queues that can't be used."""
 
+import msgspec
+
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import decided, placements, reasons
 
@@ -72,6 +74,20 @@ def test_a_job_of_higher_priority_is_served_first():
         gang("new", 1),
     )
     assert set(placements(decisions)) == {"new-0"}
+
+
+def test_of_equally_old_jobs_the_one_with_the_smaller_name_goes_first_whatever_its_namespace():
+    later = pod_group("a", namespace="z")
+    earlier = pod_group("b", namespace="a")
+    same_age = msgspec.structs.replace(earlier.metadata, creationTimestamp=later.metadata.creationTimestamp)
+    decisions = decided(
+        node("n1", gpus=1),
+        queue("q"),
+        [later, msgspec.structs.replace(earlier, metadata=same_age)],
+        gang("a", 1, namespace="z"),
+        gang("b", 1, namespace="a"),
+    )
+    assert placements(decisions) == {"a-0": "n1"}
 
 
 def test_bad_queues_stop_their_own_jobs_only():

@@ -105,7 +105,7 @@ class Session:
     # Orders
 
     def job_key(self, job: JobState) -> tuple[object, ...]:
-        return (*(key(job) for key in self.job_order), job.job.created, str(job.job.key))
+        return (*(key(job) for key in self.job_order), job.job.created, job.job.key.name, job.job.key.namespace)
 
     def task_key(self, task: Task) -> tuple[object, ...]:
         return (*(key(task) for key in self.task_order), task.created, task.uid)
