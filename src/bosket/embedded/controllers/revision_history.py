@@ -95,5 +95,6 @@ def template_of(revision: ControllerRevision) -> PodTemplateSpec:
 
 
 def _data(template: PodTemplateSpec) -> dict[str, Any]:
-    """As Kubernetes keeps it: a patch that puts the template back."""
-    return {"spec": {"template": {**msgspec.to_builtins(template), "$patch": "replace"}}}
+    """As Kubernetes keeps it, a patch that puts the template back; plain JSON, so that it equals what is read."""
+    plain = msgspec.json.decode(msgspec.json.encode(template))
+    return {"spec": {"template": {**plain, "$patch": "replace"}}}
