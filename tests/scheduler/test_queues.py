@@ -2,6 +2,7 @@
 
 import msgspec
 
+from bosket.scheduler.framework.configuration import parse_configuration
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import decided, placements, reasons
 
@@ -132,3 +133,18 @@ def test_a_queue_is_judged_by_the_next_job_of_the_child_that_was_served_last():
         *(gang(name, 1, gpus=gpus) for name, gpus in sizes.items()),
     )
     assert list(placements(decisions)) == ["a1-0", "b1-0", "c1-0", "a2-0"]
+
+
+def test_only_so_many_jobs_of_a_queue_are_tried_as_the_configuration_says():
+    groups = [pod_group(f"{q}{i}", queue=q) for q in "ab" for i in range(3)]
+    decisions = decided(
+        node("n1"),
+        [queue("a"), queue("b")],
+        reversed(groups),
+        *(gang(group.metadata.name, 1) for group in groups),
+        configuration=parse_configuration("queueDepthPerAction: {allocate: 2}", known_actions=["allocate"]),
+    )
+    assert sorted(placements(decisions)) == ["a0-0", "a1-0", "b0-0", "b1-0"]
+    assert reasons(decisions)["b2"] == (
+        "Only the first 2 jobs of queue 'b' are tried in a cycle, and this isn't one of them"
+    )

@@ -13,7 +13,7 @@ from bosket.scheduler.snapshot.snapshot import Snapshot
 
 def decide(snapshot: Snapshot, configuration: Configuration) -> Decisions:
     """What to do with the cluster as the snapshot shows it. Reads nothing else, changes nothing."""
-    session = Session(snapshot)
+    session = Session(snapshot, configuration.queue_depth)
     for plugin in make_plugins(configuration):
         plugin.open(session)
     for name in configuration.actions:

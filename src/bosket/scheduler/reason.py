@@ -139,7 +139,21 @@ class GatesClosed:
         return f"{self.gated} pods wait for their scheduling gates to be lifted"
 
 
-JobReason = GangShort | OverCapacity | QueueUnusable | SpecUnusable | NotReady | GatesClosed
+@dataclass(frozen=True, slots=True)
+class NotTried:
+    """The cycle looked only at the first jobs of the queue."""
+
+    queue: str
+    depth: int
+    code: str = NO_CODE
+
+    def __str__(self) -> str:
+        return (
+            f"Only the first {self.depth} jobs of queue '{self.queue}' are tried in a cycle, and this isn't one of them"
+        )
+
+
+JobReason = GangShort | OverCapacity | QueueUnusable | SpecUnusable | NotReady | GatesClosed | NotTried
 
 
 def unknown_subgroup(subgroup: str, group: ObjectKey) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.reason import NotTried
 
 #: Stands for the parent of the root queues.
 ROOT = -1
@@ -28,8 +29,11 @@ class JobsByQueue:
         self._first: dict[int, int] = {}  # parent → the child whose turn it is, as of the last comparison
         self._outdated: set[int] = set()  # parents whose first child gave or got a job since
         for job in jobs:
-            heapq.heappush(self._jobs.setdefault(job.queue_row, []), (session.job_key(job), job))
-            self._count(job.queue_row, 1)
+            self._jobs.setdefault(job.queue_row, []).append((session.job_key(job), job))
+        for row, waiting in self._jobs.items():
+            waiting.sort(key=lambda entry: entry[0])
+            self._cut(waiting)
+            self._count(row, len(waiting))
         self._compare_all(ROOT)
 
     def push(self, job: JobState) -> None:
@@ -58,6 +62,15 @@ class JobsByQueue:
             if not self._waiting[child]:
                 self._compare(parent)
         return job
+
+    def _cut(self, waiting: list[tuple[tuple[object, ...], JobState]]) -> None:
+        """Leaves those that the action may try. KAI drops whichever stands last in its heap, we the last in order."""
+        depth = self._session.queue_depth
+        if depth is None:
+            return
+        for _, job in waiting[depth:]:
+            self._session.not_placed(job, NotTried(job.job.queue, depth))
+        del waiting[depth:]
 
     def _compare_all(self, parent: int) -> None:
         for child in self._children(parent):

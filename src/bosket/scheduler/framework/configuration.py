@@ -6,6 +6,7 @@
       - name: predicates
       - name: nodeplacement
         arguments: {cpu: binpack, gpu: spread}
+    queueDepthPerAction: {allocate: 25}
 
 Keys that are missing fall back to the defaults one by one. Tiers are flattened: only the order of plugins counts.
 """
@@ -17,6 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+
+#: A queue depth that is none.
+UNBOUNDED = -1
 
 
 class ConfigurationError(ValueError):
@@ -50,6 +54,8 @@ class Configuration:
 
     actions: tuple[str, ...] = ("allocate",)
     plugins: tuple[PluginChoice, ...] = DEFAULT_PLUGINS
+    #: action → how many jobs of a queue it tries at most; no bound for actions that aren't named
+    queue_depth: Mapping[str, int] = field(default_factory=dict)
 
 
 def parse_configuration(text: str, *, known_actions: Iterable[str]) -> Configuration:
@@ -73,13 +79,22 @@ def configuration_from(document: Any) -> Configuration:
     defaults = Configuration()
     actions = _actions(document["actions"]) if document.get("actions") else defaults.actions
     plugins = tuple(_plugins(document["tiers"])) if document.get("tiers") else defaults.plugins
-    return Configuration(actions, plugins)
+    return Configuration(actions, plugins, _queue_depth(document.get("queueDepthPerAction") or {}))
 
 
 def _actions(value: Any) -> tuple[str, ...]:
     if not isinstance(value, str):
         raise ConfigurationError(f"actions must be a comma-separated text, it is {value!r}")
     return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def _queue_depth(value: Any) -> dict[str, int]:
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"queueDepthPerAction must be a map of numbers, it is {value!r}")
+    for action, depth in value.items():
+        if not isinstance(depth, int) or isinstance(depth, bool) or depth < UNBOUNDED:
+            raise ConfigurationError(f"queueDepthPerAction.{action} must be a number of jobs, it is {depth!r}")
+    return {str(action): depth for action, depth in value.items() if depth != UNBOUNDED}
 
 
 def _plugins(tiers: Any) -> Iterable[PluginChoice]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -43,8 +43,9 @@ from bosket.scheduler.snapshot.snapshot import Snapshot
 class Session:
     """Accounts, extension points and outcomes of one cycle."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, queue_depth: Mapping[str, int] | None = None) -> None:
         self.snapshot = snapshot
+        self._queue_depth = queue_depth or {}
         self.nodes = NodeLedger(snapshot.nodes)
         self.queues = QueueLedger(snapshot)
         self.reason_book = ReasonBook()
@@ -81,6 +82,11 @@ class Session:
             else:
                 result.append(self.state(job))
         return result
+
+    @property
+    def queue_depth(self) -> int | None:
+        """How many jobs of one queue the action that is under way may try; None for all of them."""
+        return self._queue_depth.get(self.action)
 
     def state(self, job: Job) -> JobState:
         state = self._states.get(job.key)
