@@ -35,7 +35,7 @@ class Scheduler:
             StateOptions(options.scheduler_name, options.stuck_in_releasing_seconds), report=_log.warning
         )
         self._feed = Feed(env.informers, self._state)
-        self._applier = Applier(env, self._state, self._feed.changed.set)
+        self._applier = Applier(env, self._state, name=options.scheduler_name, changed=self._feed.changed.set)
         self._decided: Snapshot | None = None
         self._latency = Gauge(
             "kai_e2e_scheduling_latency_milliseconds", "CPU and waiting of the last cycle", registry=env.metrics

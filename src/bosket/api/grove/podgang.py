@@ -89,6 +89,6 @@ POD_GANG = Resource(
     "PodGang",
     "podgangs",
     PodGang,
-    short_names=("pg",),
+    # Grove's short name `pg` is left to KAI's PodGroup: with both installed kubectl would show the wrong kind.
     subresources=("status",),
 )

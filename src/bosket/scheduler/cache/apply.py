@@ -39,16 +39,19 @@ _log = logging.getLogger(__name__)
 
 UNSCHEDULABLE = "Unschedulable"
 CONDITION_TYPE = "UnschedulableOnNodePool"
+#: Bind requests that are written at the same time.
+WRITERS = 32
 
 
 class Applier:
     """Carries decisions out. `apply` never waits: writes are made by workers in the background."""
 
-    def __init__(self, env: Environment, state: ClusterState, changed: Callable[[], None], writers: int = 32) -> None:
-        self._client, self._clock, self._events = env.client, env.clock, env.events
+    def __init__(self, env: Environment, state: ClusterState, *, name: str, changed: Callable[[], None]) -> None:
+        """`name` is whom events come from; `changed` is called when the state changed otherwise than by a watch."""
+        self._client, self._clock = env.client, env.clock
+        self._events = env.events.for_component(name)
         self._state, self._changed = state, changed
         self._status = StatusWriter(env.clock)
-        self._writers = writers
         self._queue: WorkQueue[ObjectKey] = WorkQueue(clock=env.clock)
         self._requested: dict[ObjectKey, Bind] = {}  # by pod; taken out when the request is there
         self._unwanted: dict[ObjectKey, BindRequest] = {}
@@ -56,7 +59,7 @@ class Applier:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._status.run())
-            for _ in range(self._writers):
+            for _ in range(WRITERS):
                 group.create_task(self._work())
 
     def apply(self, snapshot: Snapshot, decisions: Decisions) -> None:
