@@ -182,3 +182,18 @@ async def _hammer(steps: list[Step], workers: int, choice: random.Random) -> Non
     assert len(keys) == 0
     assert {key for key in added if handled[key] == 0} == set()
     assert not any(wanted.values()), "an addition was never followed by a handling"
+
+
+async def test_a_suspended_queue_leaves_no_task_and_goes_on_with_its_delays() -> None:
+    keys = queue()
+    before = asyncio.all_tasks()
+    keys.add_after("soon", 5)
+    keys.add_after("late", 50)
+    keys.suspend()
+    await asyncio.sleep(10)
+    assert asyncio.all_tasks() == before
+    assert len(keys) == 0
+    keys.resume()
+    assert await keys.get() == "soon"
+    assert await keys.get() == "late"
+    assert asyncio.get_running_loop().time() == pytest.approx(50, abs=0.1)

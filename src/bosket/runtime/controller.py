@@ -69,9 +69,13 @@ class Controller(Generic[K]):
         """Work once the watched informers have seen everything; until cancelled, or until the queue is closed."""
         for informer in self._informers:
             await informer.wait_synced()
-        async with asyncio.TaskGroup() as group:
-            for number in range(self._workers):
-                group.create_task(self._work(), name=f"{self.name}-{number}")
+        self.queue.resume()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    group.create_task(self._work(), name=f"{self.name}-{number}")
+        finally:
+            self.queue.suspend()
 
     async def _work(self) -> None:
         while True:

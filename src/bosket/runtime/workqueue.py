@@ -137,10 +137,19 @@ class WorkQueue(Generic[K]):
         self._closed = True
         self._deadlines.clear()
         self._heap.clear()
+        self.suspend()
+        self._ready.put_nowait(_CLOSED)
+
+    def suspend(self) -> None:
+        """Nobody takes keys for now: leave no task behind. Delayed additions wait for `resume`, or for the next one."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._ready.put_nowait(_CLOSED)
+
+    def resume(self) -> None:
+        """Keys are taken again: those whose delay has passed meanwhile come at once."""
+        if self._heap:
+            self._arm_timer()
 
     def _arm_timer(self) -> None:
         """One task sleeps until the earliest deadline; it is replaced when an earlier one arrives."""
