@@ -12,14 +12,15 @@ the server in process; a network listener with TLS and a token is there for thos
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from prometheus_client import CollectorRegistry
 
@@ -38,6 +39,8 @@ from bosket.kube.informer import Informers
 from bosket.runtime.clock import Clock, SystemClock
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment, Service, run_services
+
+_log = logging.getLogger(__name__)
 
 _STOP_SECONDS: Final = 5.0
 
@@ -155,7 +158,7 @@ class EmbeddedCluster:
             client=client,
             informers=Informers(client),
             clock=self.clock,
-            events=EventRecorder(client, self.clock, SCHEDULER_NAME if name == "scheduler" else name),
+            events=EventRecorder(client, self.clock, SCHEDULER_NAME),
             metrics=self.metrics if not self._isolated else CollectorRegistry(),
             identity=name,
         )
@@ -170,12 +173,14 @@ class EmbeddedCluster:
         if task is None:
             return
         task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await asyncio.wait([task])
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("failed while stopping", extra={"part": name, "error": str(error)}, exc_info=error)
 
-    async def _unless_stopped(self, awaited: asyncio.Future[object]) -> None:
-        done, _ = await asyncio.wait({awaited, *self._tasks.values()}, return_when=asyncio.FIRST_COMPLETED)
+    async def _unless_stopped(self, awaited: asyncio.Future[Any]) -> None:
+        """Wait for `awaited`, or for a part of the cluster to end; raises what ended it."""
         try:
+            done, _ = await asyncio.wait({awaited, *self._tasks.values()}, return_when=asyncio.FIRST_COMPLETED)
             for each in done:
                 each.result()
         finally:
@@ -191,8 +196,10 @@ class EmbeddedCluster:
 
         authority = make_authority("bosket embedded cluster")
         host = self._listen.host
-        names = {"ips": [host]} if _is_address(host) else {"dns": [host]}
-        key_pair = authority.issue("kube-apiserver", server=True, **names)
+        is_address = _is_address(host)
+        key_pair = authority.issue(
+            "kube-apiserver", server=True, ips=[host] if is_address else [], dns=[] if is_address else [host]
+        )
         token = secrets.token_urlsafe(32)
         listener = await serve(
             self.server,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from bosket.cli.demo.observation import GangRecord, Observation, Promise, states
-from bosket.cli.output import stdout, table
+from bosket.cli.output import flush_line, stdout, table
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -55,10 +55,15 @@ class LineDisplay:
         self._last_at = float("-inf")
 
     def show(self, observation: Observation, seconds: float) -> None:
+        if not observation.seen_pods or seconds - self._last_at < 1.0:
+            return
         line = _line(observation)
-        if line != self._last_line and seconds - self._last_at >= 1.0:
-            stdout().print(f"{seconds:5.1f}s  {line}", markup=False)
-            self._last_line, self._last_at = line, seconds
+        if line == self._last_line:
+            return
+        if not self._last_line:
+            flush_line("queue, its running + pending pods, GPUs in use/limit:")
+        flush_line(f"{seconds:5.1f}s  {line}")
+        self._last_line, self._last_at = line, seconds
 
 
 class LiveDisplay:
@@ -116,9 +121,9 @@ def _line(observation: Observation) -> str:
     for team in observation.teams:
         running, pending = observation.pods(team.name)
         limit = f"/{team.limit}" if team.limit is not None else ""
-        teams.append(f"{team.name} {running} running {pending} pending {observation.gpus(team.name)}{limit} GPUs")
+        teams.append(f"{team.name} {running}+{pending} {observation.gpus(team.name)}{limit} GPUs")
     waiting = states(observation)["waiting"]
-    return " | ".join((*teams, f"waiting: {', '.join(waiting)}" if waiting else "nothing waits"))
+    return ", ".join(teams) + (f"; waiting: {' '.join(waiting)}" if waiting else "")
 
 
 def _screen(observation: Observation, seconds: float) -> Group:
@@ -138,12 +143,21 @@ def _screen(observation: Observation, seconds: float) -> Group:
         rows,
         numbers=("running", "pending", "GPUs", "limit"),
     )
-    gangs = table("Gangs", ("job", "gang", "state"), ())
+    gangs = table("Gangs", ("job", "gang", "state", "why it waits"), ())
+    *narrow, why = gangs.columns
+    for column, width in zip(narrow, (17, 12, 9), strict=True):
+        column.min_width = width
+    why.min_width = why.max_width = max(20, stdout().width - 56)
     for record in observation.gangs.values():
         gang = record.gang
         state = Text(record.state, style=_STATE_STYLES.get(record.state, "dim"))
-        gangs.add_row(gang.name, f"{gang.pods} pods × {gang.gpus_per_pod} GPUs", state)
+        gangs.add_row(gang.name, f"{gang.pods} × {gang.gpus_per_pod} GPUs", state, Text(_why(record), style="dim"))
     return Group(queues, gangs)
+
+
+def _why(record: GangRecord) -> str:
+    """The end of what the scheduler says, on one line; there is room for little more."""
+    return " ".join(record.why.rpartition("due to: ")[2].split()) if record.state == "waiting" else ""
 
 
 def _bar(used: int, total: int) -> str:

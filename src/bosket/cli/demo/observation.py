@@ -32,6 +32,8 @@ class GangRecord:
     failed: bool = False
     bound: set[str] = field(default_factory=set)
     running: set[str] = field(default_factory=set)
+    #: What the scheduler says about it while it waits.
+    why: str = ""
 
     @property
     def state(self) -> str:
@@ -129,6 +131,11 @@ class Observation:
         return self._used_by_team[team]
 
     @property
+    def seen_pods(self) -> bool:
+        """Whether anything has been seen yet."""
+        return bool(self._pods)
+
+    @property
     def total_gpus(self) -> int:
         return sum(self.gpus_by_node.values())
 
@@ -143,7 +150,7 @@ class Observation:
         return [
             Promise(
                 "every gang was bound as a whole",
-                f"{len(spans)} gangs, the slowest within {max(spans, default=0.0):.2f} s",
+                f"{len(spans)} gangs, the slowest within {max(spans, default=0.0) * 1000:.0f} ms",
                 tuple(self._partly_bound()),
             ),
             Promise(
@@ -181,6 +188,9 @@ class Observation:
         record = self.gangs.get(pod.metadata.labels.get(WORKLOAD_LABEL, ""))
         if record is None:
             return
+        for condition in pod.status.conditions:
+            if condition.type == "PodScheduled":
+                record.why = condition.message if condition.status == "False" else ""
         if pod.spec.nodeName:
             record.bound.add(pod.metadata.uid)
             if record.first_bound_at is None:

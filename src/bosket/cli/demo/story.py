@@ -80,16 +80,15 @@ GANGS: Final = (
     Gang("language-pretrain", "language", pods=5, gpus_per_pod=8, run_seconds=6.0),
     Gang("vision-train", "vision", pods=4, gpus_per_pod=4, run_seconds=4.0),
     Gang("robotics-simulate", "robotics", pods=6, gpus_per_pod=1, run_seconds=5.0),
-    # Fits as soon as vision-train is done, and overtakes the larger gang that waits for whole nodes.
-    Gang("vision-evaluate", "vision", pods=8, gpus_per_pod=2, run_seconds=3.0, submit_at_seconds=1.0),
-    # Needs four whole nodes: waits as a whole, and holds nothing while it does.
+    # Needs four whole nodes: waits as a whole until pretraining is done, and holds nothing while it does.
     Gang("language-finetune", "language", pods=4, gpus_per_pod=8, run_seconds=4.0, submit_at_seconds=1.0),
-    # Robotics may use 16 GPUs: each of these waits for the one before, though there is room elsewhere.
-    Gang("robotics-policy", "robotics", pods=4, gpus_per_pod=4, run_seconds=3.0, submit_at_seconds=1.5),
-    Gang("robotics-tune", "robotics", pods=2, gpus_per_pod=8, run_seconds=2.0, submit_at_seconds=1.5),
-    # Small work slips in where there is room.
+    # Submitted later, but small: these fit where vision-train was, and overtake it.
+    Gang("vision-evaluate", "vision", pods=8, gpus_per_pod=1, run_seconds=3.0, submit_at_seconds=1.0),
     Gang("vision-label", "vision", pods=3, gpus_per_pod=1, run_seconds=2.0, submit_at_seconds=2.0),
     Gang("language-tokenize", "language", pods=2, gpus_per_pod=2, run_seconds=2.0, submit_at_seconds=2.0),
+    # Robotics may use 16 GPUs: the first of these takes them all, and the second waits though there is room.
+    Gang("robotics-policy", "robotics", pods=4, gpus_per_pod=4, run_seconds=3.0, submit_at_seconds=1.5),
+    Gang("robotics-tune", "robotics", pods=4, gpus_per_pod=2, run_seconds=2.0, submit_at_seconds=1.5),
 )
 
 
