@@ -78,7 +78,7 @@ def test_every_kind_of_kai_and_grove_has_a_definition() -> None:
         ("PodClique", "v1alpha1", "Namespaced", ["pclq"], {"status", "scale"}),
         ("PodCliqueScalingGroup", "v1alpha1", "Namespaced", ["pcsg"], {"status", "scale"}),
         ("ClusterTopologyBinding", "v1alpha1", "Cluster", ["ct"], {"status"}),
-        ("PodGang", "v1alpha1", "Namespaced", ["pg"], {"status"}),
+        ("PodGang", "v1alpha1", "Namespaced", [], {"status"}),
     ],
 )
 def test_a_definition_has_the_names_scope_and_subresources_of_the_original(
