@@ -19,10 +19,9 @@ from bosket.api.batch import (
 from bosket.api.core import Pod
 from bosket.api.object import ObjectMeta
 from bosket.api.time import parse_time
-from bosket.kube.client import PatchType
-from bosket.kube.errors import NotFound, TransportError
-from bosket.kube.transport import Request, Response, Stream, Transport
-from tests.embedded.workloads import Workloads, condition, template, workloads
+from bosket.kube.errors import NotFound
+from tests.embedded.wires import LateWatch, Unreliable
+from tests.embedded.workloads import Workloads, condition, fail, template, workloads
 
 pytestmark = pytest.mark.looptime
 
@@ -329,39 +328,6 @@ async def test_a_controller_that_starts_anew_goes_on_where_the_last_one_was() ->
             assert sorted(pod.metadata.annotations[INDEX] for pod in pods) == ["1", "2", "3", "4", "5"]
 
 
-class LateWatch:
-    """A transport whose watches lag behind by seconds: the caches of those who use it are always stale."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-
-    async def request(self, request: Request) -> Response:
-        return await self._inner.request(request)
-
-    async def stream(self, request: Request) -> Stream:
-        return _LateStream(await self._inner.stream(request))
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class _LateStream:
-    def __init__(self, inner: Stream) -> None:
-        self._inner = inner
-        self.status, self.headers = inner.status, inner.headers
-
-    async def __aiter__(self) -> Any:
-        async for chunk in self._inner:
-            await asyncio.sleep(0.7)
-            yield chunk
-
-    async def read_all(self) -> bytes:
-        return await self._inner.read_all()
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
 async def test_stale_caches_make_no_pod_twice() -> None:
     world = Workloads()
     async with world.with_node(), world.controlling(LateWatch):
@@ -369,29 +335,6 @@ async def test_stale_caches_make_no_pod_twice() -> None:
         done = await ended(world)
         assert done.status.succeeded == 8
         assert len(await world.pods()) == 8
-
-
-class Unreliable:
-    """Every third request is lost on its way, or its answer is."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-        self._count = 0
-
-    async def request(self, request: Request) -> Response:
-        self._count += 1
-        if self._count % 6 == 0:
-            raise TransportError("connection refused", maybe_carried_out=False)
-        response = await self._inner.request(request)
-        if self._count % 6 == 3 and request.method in ("PATCH", "DELETE"):
-            raise TransportError("hung up")
-        return response
-
-    async def stream(self, request: Request) -> Stream:
-        return await self._inner.stream(request)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
 
 async def test_lost_requests_and_answers_do_not_change_the_outcome() -> None:
@@ -413,14 +356,3 @@ async def _has_succeeded(world: Workloads, count: int) -> bool:
 
 async def set_suspended(world: Workloads, suspended: bool) -> None:
     await world.client.patch(Job, "j", {"spec": {"suspend": suspended}}, namespace="default")
-
-
-async def fail(world: Workloads, pod: Pod, *, conditions: list[dict[str, str]] | None = None) -> None:
-    """The pod has failed, says its kubelet."""
-    status: dict[str, Any] = {"phase": "Failed"}
-    if conditions is not None:
-        status["conditions"] = conditions
-    name = pod.metadata.name
-    await world.client.patch(
-        Pod, name, {"status": status}, namespace="default", subresource="status", type=PatchType.MERGE
-    )

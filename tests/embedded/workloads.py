@@ -132,3 +132,12 @@ async def workloads() -> AsyncIterator[Workloads]:
 def condition(obj: Any, type: str) -> Any:
     """The condition of a type, or None."""
     return next((each for each in obj.status.conditions if each.type == type), None)
+
+
+async def fail(world: Workloads, pod: Pod, *, conditions: list[dict[str, str]] | None = None) -> None:
+    """The pod has failed, says its kubelet."""
+    status: dict[str, Any] = {"phase": "Failed"}
+    if conditions is not None:
+        status["conditions"] = conditions
+    name = pod.metadata.name
+    await world.client.patch(Pod, name, {"status": status}, namespace="default", subresource="status")
