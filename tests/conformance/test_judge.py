@@ -149,7 +149,7 @@ def _cycle(expected_evictions: list[dict[str, str]]) -> dict[str, object]:
         "tags": [],
         "snapshot": {
             "config": {"actions": "allocate", "tiers": [{"plugins": [{"name": "predicates"}, {"name": "proportion"}]}]},
-            "schedulerParams": {"schedulerName": "kai-scheduler"},
+            "schedulerParams": {"schedulerName": "kai-scheduler", "fullHierarchyFairness": True},
             "rawObjects": {
                 "nodes": [{"metadata": {"name": "x"}, "status": {"allocatable": amounts}}],
                 "queues": [

@@ -2,9 +2,11 @@
 
 import msgspec
 
-from bosket.scheduler.framework.configuration import parse_configuration
+from bosket.scheduler.decide import decide
+from bosket.scheduler.framework.configuration import Configuration, parse_configuration
+from bosket.scheduler.snapshot.state import ClusterState, StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
-from bosket.testing.cluster import decided, placements, reasons
+from bosket.testing.cluster import NOW, decided, placements, put, reasons
 
 
 def test_a_queue_never_gets_more_than_its_limit():
@@ -118,6 +120,15 @@ def test_a_queue_with_children_holds_no_jobs():
     decisions = decided(node("n1"), [queue("q"), queue("child", parent="q")], pod_group("g", queue="q"), gang("g", 1))
     assert placements(decisions) == {}
     assert "only a leaf queue can hold jobs" in reasons(decisions)["g"]
+
+
+def test_without_hierarchy_queues_share_the_cluster_as_siblings():
+    state = ClusterState(StateOptions(full_hierarchy_fairness=False))
+    for each in [queue("top", limit=0), queue("q", parent="top"), node("n1"), pod_group("g"), *gang("g", 1)]:
+        put(state, each)
+    decisions = decide(state.snapshot(NOW), Configuration())
+    assert placements(decisions) == {"g-0": "n1"}
+    assert set(decisions.fair_share) == {"default", "q"}
 
 
 def test_a_queue_is_judged_by_the_next_job_of_the_child_that_was_served_last():

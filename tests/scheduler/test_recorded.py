@@ -28,7 +28,11 @@ RECORDING: dict[str, Any] = {
         "actions": "allocate",
         "tiers": [{"plugins": [{"name": "predicates"}, {"name": "nodeplacement", "arguments": {"gpu": "spread"}}]}],
     },
-    "schedulerParams": {"schedulerName": "mine", "stuckInReleasingThreshold": 60_000_000_000},
+    "schedulerParams": {
+        "schedulerName": "mine",
+        "fullHierarchyFairness": True,
+        "stuckInReleasingThreshold": 60_000_000_000,
+    },
     "rawObjects": {
         "pods": [POD],
         "nodes": [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from bosket.scheduler.model.resource import CPU, GPU, MEMORY, Vector
 UNLIMITED = -1.0
 DEFAULT_PRIORITY = 100
 MEGABYTE = 10**6
+#: The parent of all queues where the hierarchy doesn't count.
+FLAT_PARENT = "default"
 
 #: The resources that queues account for, as places on the resource axis and in KAI's words.
 SHARED = (GPU, CPU, MEMORY)
@@ -103,6 +105,13 @@ class QueueTree:
         if self.children[row]:
             return f"Queue '{name}' has child queues, only a leaf queue can hold jobs"
         return None
+
+
+def without_hierarchy(queues: Iterable[Queue]) -> list[Queue]:
+    """All queues that have a parent as children of one without bounds: their parents' quotas and limits don't count."""
+    free = np.full(len(SHARED), UNLIMITED)
+    top = Queue(FLAT_PARENT, "", FLAT_PARENT, DEFAULT_PRIORITY, 0.0, free, free, np.ones(len(SHARED)))
+    return [top, *(replace(queue, parent=FLAT_PARENT) for queue in queues if queue.parent)]
 
 
 def build_tree(queues: Iterable[Queue], refused: Mapping[str, str]) -> QueueTree:

@@ -70,6 +70,7 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
             stuck_in_releasing_seconds=self.stuck_in_releasing_threshold * NANOSECOND
             or defaults.stuck_in_releasing_seconds,
             node_pool_label=(self.partition_params or Partition()).node_pool_label_key or defaults.node_pool_label,
+            full_hierarchy_fairness=self.full_hierarchy_fairness,
         )
 
 

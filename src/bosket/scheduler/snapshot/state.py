@@ -30,7 +30,7 @@ from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import parse_time
 from bosket.scheduler.model.job import Job, build_job
 from bosket.scheduler.model.node import NodeTable
-from bosket.scheduler.model.queue import SHARED, Queue, QueueError, QueueTree, build_tree, queue_from
+from bosket.scheduler.model.queue import SHARED, Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
 from bosket.scheduler.model.resource import Amounts, ResourceAxis, Vector, amounts_of, pod_request
 from bosket.scheduler.model.task import ACTIVE_USED, ALLOCATED, HostPort, PodClass, Task, TaskStatus
 from bosket.scheduler.snapshot.snapshot import QueueUse, Snapshot
@@ -48,6 +48,7 @@ class StateOptions:
     scheduler_name: str = SCHEDULER_NAME
     stuck_in_releasing_seconds: float = 120.0
     node_pool_label: str = NODE_POOL_LABEL
+    full_hierarchy_fairness: bool = True  #: False: queues share the cluster as if they were all siblings
 
 
 class ClusterState:
@@ -187,7 +188,9 @@ class ClusterState:
         if self._last is not None and unchanged and not self._dirty_queue_use and self._last.jobs is self._jobs:
             return self._last
         if self._tree is None:
-            self._tree = build_tree(self._queues.values(), self._refused_queues)
+            queues = self._queues.values()
+            full = self._options.full_hierarchy_fairness
+            self._tree = build_tree(queues if full else without_hierarchy(queues), self._refused_queues)
         for name in self._dirty_queue_use:
             self._renew_queue_use(name)
         self._dirty_queue_use.clear()
