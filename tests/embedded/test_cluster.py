@@ -102,8 +102,8 @@ async def test_those_outside_reach_it_with_the_kubeconfig_and_nobody_else_does(t
             assert len((await client.list(Node)).items) == 1
         finally:
             await client.aclose()
-        config = load(kubeconfig)
-        stranger = Client(HttpTransport(replace(config, credentials=FixedCredential(Credential(authorization=bearer("guess"))))))
+        guess = FixedCredential(Credential(authorization=bearer("guess")))
+        stranger = Client(HttpTransport(replace(load(kubeconfig), credentials=guess)))
         try:
             with pytest.raises(Unauthorized):
                 await stranger.list(Node)

@@ -1,0 +1,124 @@
+"""`bosket up` and `bosket run` as processes: what they say, when they are ready, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from bosket.api.core import Node, Pod
+from bosket.kube.client import Client
+from bosket.kube.kubeconfig import connect
+
+BOSKET = Path(sys.executable).with_name("bosket")
+_DEADLINE_SECONDS = 60.0
+
+
+@asynccontextmanager
+async def bosket(*arguments: str) -> AsyncIterator[Process]:
+    process = await asyncio.create_subprocess_exec(BOSKET, *arguments, stdout=PIPE, stderr=PIPE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def lines_until(process: Process, last: str, *, errors: bool = False) -> list[str]:
+    """What the process says up to the line that matches."""
+    stream = process.stderr if errors else process.stdout
+    assert stream is not None
+    lines: list[str] = []
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        while not lines or not re.search(last, lines[-1]):
+            line = (await stream.readline()).decode()
+            assert line, f"it ended before it said {last!r}: {lines}"
+            lines.append(line.rstrip("\n"))
+    return lines
+
+
+async def stop(process: Process, number: signal.Signals = signal.SIGTERM) -> int:
+    process.send_signal(number)
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        return await process.wait()
+
+
+@asynccontextmanager
+async def client_of(kubeconfig: Path) -> AsyncIterator[Client]:
+    client = connect(kubeconfig)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def run_a_pod(client: Client) -> None:
+    """Until a pod that was submitted runs."""
+    pod = await client.create(_POD)
+    watch = client.watch(Pod, "default", resource_version=pod["metadata"]["resourceVersion"])
+    async with asyncio.timeout(_DEADLINE_SECONDS), aclosing(watch) as events:
+        async for event in events:
+            if event.object is not None and event.object.status.phase == "Running":
+                return
+
+
+async def test_up_says_ready_when_it_is_and_stops_when_told(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    async with bosket("up", "--nodes", "2", "--gpus", "3", "--cpu", "4", "--kubeconfig", str(kubeconfig)) as process:
+        lines = await lines_until(process, "^ready$")
+        assert lines[0].startswith("starting 2 nodes with 3 GPUs, 4 CPUs")
+        async with client_of(kubeconfig) as client:
+            nodes = (await client.list(Node)).items
+            assert [node.status.allocatable["nvidia.com/gpu"] for node in nodes] == ["3", "3"]
+            await run_a_pod(client)
+        assert await stop(process) == 0
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert (await process.stdout.read()).decode() == "stopped\n"
+        assert (await process.stderr.read()).decode() == ""
+
+
+async def test_services_run_against_a_cluster_from_a_process_of_their_own(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    async with bosket("up", "--nodes", "1", "--services", "none", "--kubeconfig", str(kubeconfig)) as up:
+        await lines_until(up, "^ready$")
+        services = ("podgrouper", "scheduler", "binder")
+        async with (
+            bosket("run", *services, "--kubeconfig", str(kubeconfig), "--log-format", "json") as run,
+            client_of(kubeconfig) as client,
+        ):
+            await run_a_pod(client)
+            assert await stop(run, signal.SIGINT) == 0
+
+
+async def test_a_cluster_without_the_kinds_is_refused_at_once_and_can_be_given_them(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    async with bosket("up", "--nodes", "0", "--services", "none", "--kubeconfig", str(kubeconfig)) as up:
+        await lines_until(up, "^ready$")
+        async with client_of(kubeconfig) as client:
+            definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/queues.scheduling.run.ai"
+            await client.raw("DELETE", definition)
+        async with bosket("run", "scheduler", "--kubeconfig", str(kubeconfig)) as run:
+            _, errors = await run.communicate()
+            assert run.returncode == 1
+            assert "doesn't know KAI's kinds; install them with: bosket crds --install" in errors.decode()
+        async with bosket("crds", "--install", "--kubeconfig", str(kubeconfig)) as crds:
+            output, _ = await crds.communicate()
+            assert crds.returncode == 0
+            assert "queues.scheduling.run.ai created" in output.decode()
+            assert "podgroups.scheduling.run.ai updated" in output.decode()
+
+
+_POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "namespace": "default"},
+    "spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+}
