@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from bosket.api import quantity
@@ -28,6 +30,8 @@ class Expression:
     """A compiled expression."""
 
     def __init__(self, source: str) -> None:
+        # The package's __init__ loads its command line and with it a terminal toolkit: a sixth of a second for nothing.
+        sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
         import cel
 
         self.source = source
