@@ -18,7 +18,7 @@ from bosket.apiserver.representation import Representation, representation_for
 from bosket.apiserver.selection import Selection, parse_selection
 from bosket.apiserver.status import JSON, bad_request, gone, not_found, version_too_large
 from bosket.apiserver.store import Entry
-from bosket.apiserver.watch import Watcher, bookmark_line, initial_lines, missed_lines
+from bosket.apiserver.watch import QUEUE_LIMIT, Watcher, bookmark_line, initial_lines, missed_lines
 from bosket.kube.transport import Response
 from bosket.runtime.clock import Clock
 
@@ -59,12 +59,15 @@ def _decode_token(text: str) -> _Token:
 class Reader:
     """Answers get, list and watch."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, queue_limit: int = QUEUE_LIMIT) -> None:
         self._clock = clock
+        self._queue_limit = queue_limit
         self._lists: OrderedDict[int, tuple[int, list[Entry]]] = OrderedDict()
         self._next_list = 1
         self.watchers: set[Watcher] = set()
         self.dropped_watchers = 0
+        #: some watcher has much to read; whoever writes in a loop should let it
+        self.crowded = False
 
     # one object
 
@@ -169,10 +172,15 @@ class Reader:
             bookmark=self._bookmark(representation) if bookmarks else None,
             render=render,
             timeout_seconds=seconds or _WATCH_SECONDS * (1 + random.random()),  # noqa: S311 - spreads reconnects
+            queue_limit=self._queue_limit,
             on_close=self._forget,
+            on_crowded=self._note_crowd,
         )
         self.watchers.add(watcher)
         return watcher
+
+    def _note_crowd(self) -> None:
+        self.crowded = True
 
     def _forget(self, watcher: Watcher) -> None:
         self.watchers.discard(watcher)
@@ -194,10 +202,6 @@ class Reader:
     def close_watches(self) -> None:
         for watcher in tuple(self.watchers):
             watcher.close()
-
-    @property
-    def longest_queue(self) -> int:
-        return max((watcher.pending for watcher in self.watchers), default=0)
 
     # parameters
 

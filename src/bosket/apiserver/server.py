@@ -36,6 +36,7 @@ from bosket.apiserver.status import JSON, StatusError, internal_error
 from bosket.apiserver.store import Store
 from bosket.apiserver.subresource import Subresources
 from bosket.apiserver.transport import InProcessTransport
+from bosket.apiserver.watch import QUEUE_LIMIT
 from bosket.apiserver.write import Writer
 from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import Clock
@@ -55,9 +56,11 @@ class ApiServer:
         clock: Clock,
         default_scheduler_name: str = "default-scheduler",
         history: int = 4096,
+        watch_queue: int = QUEUE_LIMIT,
         enabled_versions: Collection[str] = (),
     ) -> None:
-        """Pods that name no scheduler get the default; watches may resume within `history` events of a resource.
+        """Pods that name no scheduler get the default; watches may resume within `history` events of a resource,
+        and have `watch_queue` events pending before they are dropped.
 
         `enabled_versions` are alpha and beta versions to serve, such as `scheduling.k8s.io/v1beta1`.
         """
@@ -75,7 +78,7 @@ class ApiServer:
         definitions.listen()
         self.tokens = TokenIssuer(clock)
         register_reviews(self.registry, self.store, self.tokens)
-        self.reader = Reader(clock)
+        self.reader = Reader(clock, queue_limit=watch_queue)
         self.writer = Writer(clock, BuiltinAdmission(self.store))
         deleter = Deleter(clock)
         parts = (clock, self.store, self.registry, self.writer, deleter)

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from bosket.apiserver.call import User
     from bosket.apiserver.server import ApiServer
 
-#: A client that writes in a tight loop lets the watchers run when one of them has this much to catch up on.
-_YIELD_AT = 256
-
 
 class InProcessTransport:
     """A `bosket.kube.transport.Transport` without a network."""
@@ -31,7 +28,8 @@ class InProcessTransport:
         answer = await self._answer(request)
         if isinstance(answer, Watcher):
             return Response(answer.status, answer.headers, await answer.read_all())
-        if request.method != "GET" and self._server.reader.longest_queue > _YIELD_AT:
+        if self._server.reader.crowded:
+            self._server.reader.crowded = False
             await asyncio.sleep(0)
         return answer
 

@@ -20,6 +20,8 @@ from bosket.apiserver.store import Entry, Event, EventType, Shelf, watch_line
 
 #: Events a watcher may have pending before it is dropped.
 QUEUE_LIMIT = 10_000
+#: Events that a watcher in this process is given time to read before more are made.
+CROWDED = 256
 #: Lines of the initial state that are put together into one chunk.
 CHUNK_LINES = 200
 
@@ -41,8 +43,9 @@ class Watcher:
         bookmark: Callable[[int], bytes] | None,
         render: Render | None,
         timeout_seconds: float,
-        queue_limit: int = QUEUE_LIMIT,
+        queue_limit: int,
         on_close: Callable[[Watcher], None],
+        on_crowded: Callable[[], None],
     ) -> None:
         self.headers = {"content-type": JSON}
         self._shelf = shelf
@@ -54,6 +57,7 @@ class Watcher:
         self._queue: deque[bytes] = deque()
         self._queue_limit = queue_limit
         self._on_close = on_close
+        self._on_crowded = on_crowded
         self._open = True
         self._waiter: asyncio.Future[None] | None = None
         self.dropped = False
@@ -86,6 +90,8 @@ class Watcher:
 
     def _push(self, line: bytes) -> None:
         self._queue.append(line)
+        if len(self._queue) == CROWDED:
+            self._on_crowded()
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -93,10 +99,6 @@ class Watcher:
     def _expire(self) -> None:
         self.send_bookmark()
         self.close()
-
-    @property
-    def pending(self) -> int:
-        return len(self._queue)
 
     def close(self) -> None:
         """No more events; what is queued is still delivered."""
