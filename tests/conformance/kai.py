@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bosket.scheduler.decide import decide
+from bosket.scheduler.decide import decide, known_part
 from bosket.scheduler.decisions import Decisions, Waiting
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.outcome import states, status_name
 from bosket.scheduler.snapshot.snapshot import Snapshot
-from tests.conformance.feature import available
 from tests.conformance.kai_cluster import (
     ALLOCATED,
     NOW,
@@ -72,7 +71,8 @@ def differences(case: Json) -> list[str]:
 def _run(case: Json, pods: Mapping[str, PodNow]) -> Session:
     recorded = record(case, pods)
     snapshot = recorded.snapshot(NOW)
-    decisions = decide(snapshot, available(recorded.configuration))
+    configuration, _ = known_part(recorded.configuration)
+    decisions = decide(snapshot, configuration)
     waiting = {each.job.key.name: each for each in decisions.waiting}
     return Session(snapshot, decisions, pods, _pods_after(case, snapshot, decisions, pods), waiting)
 

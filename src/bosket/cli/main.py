@@ -64,6 +64,12 @@ _add_command(
     "bosket crds | kubectl apply -f -",
     "bosket crds --install --context staging",
 )
+_add_command(
+    "bosket.cli.replay:replay",
+    "Run one scheduling cycle on a recorded snapshot: what is decided, why, and what it costs.",
+    "bosket replay snapshot.zip",
+    "bosket replay snapshot.zip --json --repeat 5 | jq .cpu_ms",
+)
 _add_command("bosket.cli.version:version", "Print the version.", "bosket version --json")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import Configuration, ConfigurationError
@@ -13,13 +15,40 @@ from bosket.scheduler.snapshot.snapshot import Snapshot
 
 def decide(snapshot: Snapshot, configuration: Configuration) -> Decisions:
     """What to do with the cluster as the snapshot shows it. Reads nothing else, changes nothing."""
+    session = open_session(snapshot, configuration)
+    for name in configuration.actions:
+        run_action(session, name)
+    return session.close()
+
+
+def open_session(snapshot: Snapshot, configuration: Configuration) -> Session:
+    """A session with its plugins; the first step of `decide`, for those who measure the steps."""
     session = Session(snapshot, configuration.queue_depth)
     for plugin in make_plugins(configuration):
         plugin.open(session)
-    for name in configuration.actions:
-        session.action = name
-        ACTIONS[name](session)
-    return session.close()
+    return session
+
+
+def run_action(session: Session, name: str) -> None:
+    """One action, by its configured name."""
+    session.action = name
+    ACTIONS[name](session)
+
+
+def known_part(configuration: Configuration) -> tuple[Configuration, list[str]]:
+    """The configuration without actions and plugins that aren't there, and the names of these.
+
+    A recorded configuration may ask for what another version of the scheduler has.
+    """
+    plugins = {*BUILT_IN, *installed_plugins()}
+    missing = [name for name in configuration.actions if name not in ACTIONS]
+    missing += [choice.name for choice in configuration.plugins if choice.name not in plugins]
+    known = replace(
+        configuration,
+        actions=tuple(name for name in configuration.actions if name in ACTIONS),
+        plugins=tuple(choice for choice in configuration.plugins if choice.name in plugins),
+    )
+    return known, missing
 
 
 def make_plugins(configuration: Configuration) -> list[Plugin]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -22,6 +22,7 @@ from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.keys import SCHEDULER_NAME
 from bosket.api.object import KubeObject
 from bosket.api.scheduling_k8s import PriorityClass
+from bosket.kube.codec import gc_paused, strip_nulls
 from bosket.scheduler.framework.configuration import Configuration, ConfigurationError, configuration_from
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
@@ -159,11 +160,12 @@ def read(data: bytes, source: str = FILE_NAME) -> Recorded:
         configuration = configuration_from(envelope.config or {})
     except ConfigurationError as error:
         raise RecordedError(f"{source}: config: {error}") from error
-    objects = {
-        name: _objects(f"{source}: rawObjects.{name}", envelope.raw_objects[name], kind.struct)
-        for name, kind in _LISTS.items()
-        if name in envelope.raw_objects
-    }
+    with gc_paused():
+        objects = {
+            name: _objects(f"{source}: rawObjects.{name}", envelope.raw_objects[name], kind.struct)
+            for name, kind in _LISTS.items()
+            if name in envelope.raw_objects
+        }
     return Recorded(configuration, envelope.scheduler_params or FLAG_DEFAULTS, objects)
 
 
@@ -192,7 +194,7 @@ def _objects(source: str, raw: msgspec.Raw, struct: type[KubeObject]) -> tuple[K
 
 def _object(source: str, item: Any, struct: type[KubeObject]) -> KubeObject:
     try:
-        return msgspec.convert(_without_null(item), struct)
+        return msgspec.convert(strip_nulls(item), struct)
     except msgspec.ValidationError as error:
         path, text = _place_and_text(error)
         raise RecordedError(f"{source}{path}{_named(item)}: {text}") from error
@@ -208,11 +210,3 @@ def _place_and_text(error: msgspec.DecodeError) -> tuple[str, str]:
     """msgspec's "… - at `$.spec.queue`", taken apart."""
     text, _, path = str(error).partition(" - at `$")
     return path.rstrip("`"), text
-
-
-def _without_null(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_null(each) for key, each in cast("dict[str, Any]", value).items() if each is not None}
-    if isinstance(value, list):
-        return [_without_null(each) for each in cast("Iterable[Any]", value) if each is not None]
-    return value
