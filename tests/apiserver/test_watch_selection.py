@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.apiserver.world import MERGE, PODS, World, pod
 
 
@@ -56,6 +58,7 @@ async def test_a_watch_of_a_namespace_sees_only_that(world: World) -> None:
     assert await events.brief() == ("ADDED", "here")
 
 
+@pytest.mark.looptime
 async def test_metadata_only_watches_carry_nothing_else(world: World) -> None:
     accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
     events = await world.watch(PODS, accept=accept, allowWatchBookmarks="true", timeoutSeconds=1)

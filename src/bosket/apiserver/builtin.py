@@ -94,7 +94,7 @@ class BuiltinStrategy(Strategy):
         return self._behaviour.validate_status(new, old)
 
     def check_types(self, doc: Doc, *, find_unknown: bool) -> list[str]:
-        check_types(doc, self._resource.struct, self._resource.kind, self._resource.version)
+        check_types(doc, self._resource.struct, self._resource.group, self._resource.kind, self._resource.version)
         return unknown_fields(doc, self._resource.struct) if find_unknown else []
 
     def prepare_create(self, doc: Doc) -> None:

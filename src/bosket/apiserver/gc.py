@@ -38,8 +38,15 @@ class GarbageCollector(Chore[str]):
         elif entry.deleting:
             if entry.finalizers:
                 self.add(entry.uid)
-        elif entry.owners and any(self._store.find(owner) is None for owner in entry.owners):
+        elif entry.owners and any(self._owner(owner, entry) is None for owner in entry.owners):
             self.add(entry.uid)
+
+    def _owner(self, uid: str, dependent: Entry) -> Entry | None:
+        """The owner with this UID; one in another namespace is none."""
+        found = self._store.find(uid)
+        if found is None or (found[0].namespaced and found[1].namespace != dependent.namespace):
+            return None
+        return found[1]
 
     async def handle(self, key: str) -> None:
         found = self._store.find(key)
@@ -80,10 +87,10 @@ class GarbageCollector(Chore[str]):
             if self._registry.of(group, reference["kind"]) is None:
                 solid = True  # a kind that isn't served: nobody can tell whether it is there
                 continue
-            found = self._store.find(reference["uid"])
-            if found is None or (found[0].namespaced and found[1].namespace != entry.namespace):
+            found = self._owner(reference["uid"], entry)
+            if found is None:
                 absent.add(reference["uid"])
-            elif found[1].deleting and FOREGROUND in found[1].finalizers:
+            elif found.deleting and FOREGROUND in found.finalizers:
                 waiting = True
                 absent.add(reference["uid"])
             else:

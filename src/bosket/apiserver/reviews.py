@@ -24,13 +24,14 @@ Answer = Callable[[Call, Doc], None]
 class _ReviewStrategy(Strategy):
     """A question has a type, and no more rules."""
 
-    def __init__(self, struct: type[msgspec.Struct], kind: str) -> None:
+    def __init__(self, struct: type[msgspec.Struct], group: str, kind: str) -> None:
         self.struct = struct
+        self._group = group
         self._kind = kind
 
     def check_types(self, doc: Doc, *, find_unknown: bool) -> list[str]:  # noqa: ARG002 - extra fields are ignored
         assert self.struct is not None
-        check_types(doc, self.struct, self._kind, "v1")
+        check_types(doc, self.struct, self._group, self._kind, "v1")
         return []
 
 
@@ -53,7 +54,7 @@ def register_reviews(registry: Registry, store: Store, tokens: TokenIssuer) -> N
     )
     for group, struct, plural, namespaced, answer in questions:
         name = struct.__name__
-        version = Version("v1", _ReviewStrategy(struct, name), review=answer)
+        version = Version("v1", _ReviewStrategy(struct, group, name), review=answer)
         registry.add(
             Kind(
                 group=group,

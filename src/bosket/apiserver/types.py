@@ -12,26 +12,30 @@ from typing import Any
 import msgspec
 
 from bosket.apiserver.body import describe
-from bosket.apiserver.status import StatusError, bad_request, quote
+from bosket.apiserver.status import StatusError, bad_request, invalid, quote, required
 from bosket.apiserver.store import Doc
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>.*)`)?$", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
-def check_types(doc: Doc, struct: type[msgspec.Struct], kind: str, version: str) -> None:
-    """Raise a 400 that names the field, its value and the type it should have, unless all have theirs."""
+def check_types(doc: Doc, struct: type[msgspec.Struct], group: str, kind: str, version: str) -> None:
+    """Raise unless all fields have their types: a 400 names field, value and type; a missing one is a 422."""
     try:
         msgspec.convert(doc, struct)
     except msgspec.ValidationError as error:
-        raise _explain(error, doc, kind, version) from None
+        raise _explain(error, doc, group, kind, version) from None
 
 
-def _explain(error: msgspec.ValidationError, doc: Doc, kind: str, version: str) -> StatusError:
+def _explain(error: msgspec.ValidationError, doc: Doc, group: str, kind: str, version: str) -> StatusError:
     found = _AT.match(str(error))
     assert found is not None
     what, path = found["what"], (found["path"] or "")
     field = path.removeprefix(".")
+    if missing := _MISSING.match(what):
+        where = f"{field}.{missing[1]}" if field else missing[1]
+        return invalid(group, kind, doc["metadata"].get("name", ""), [required(where)])
     value = _lookup(doc, path)
     got = "" if value is _ABSENT else f", got {describe(value)}: {quote(value)}"
     expected = what.split(", got ")[0].replace("Expected ", "expected ")
