@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bosket.api.kai import SubGroup
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.outcome import states, status_name
+from bosket.testing import build
+from bosket.testing.cluster import snapshot_of
 from tests.conformance import differential, kai
 from tests.conformance.__main__ import main
+from tests.conformance.deviation import without_deviations
 from tests.conformance.kai_cluster import NOW, pod_keys, pods_at_first, record
 from tests.conformance.ratchet import compare
 from tests.conformance.sketch import case, node, pod, pod_group, wanted
@@ -183,6 +188,36 @@ def test_an_answer_that_only_differs_is_different() -> None:
 def test_what_cannot_be_checked_is_never_called_better() -> None:
     cycle = {**_cycle([{"pod": "n/old", "action": "reclaim"}]), "tags": ["topology-required"]}
     assert differential.judge(cycle)[0] == Outcome.DIFFERENT
+
+
+def _answer_with(pod_groups: dict[str, object]) -> dict[str, object]:
+    return {"binds": [], "evictions": [], "pipelined": [], "fairShare": {}, "podGroups": pod_groups}
+
+
+def test_a_gang_with_enough_of_its_sub_groups_need_not_be_called_stale() -> None:
+    subgroups = (SubGroup(name="a", minMember=1), SubGroup(name="b", minMember=1))
+    running = build.pod("g-0").of_group("g", "a").running_on("n1").build()
+
+    def compared(minimum: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        group = build.pod_group("g", subgroups=subgroups, min_subgroup=minimum)
+        snapshot = snapshot_of(build.node("n1"), build.queue("q"), group, running)
+        theirs = _answer_with({"default/g": {"pods": {"Running": 1}, "staleMark": True}})
+        ours = _answer_with({"default/g": {"pods": {"Running": 1}}})
+        return without_deviations(theirs, ours, snapshot, states(snapshot, Decisions()))
+
+    assert list(differential.differences(*compared(1))) == []
+    assert len(list(differential.differences(*compared(2)))) == 1
+
+
+def test_states_that_no_recorded_decision_accounts_for_are_not_compared() -> None:
+    running = build.pod("g-0").of_group("g").running_on("n1").build()
+    snapshot = snapshot_of(build.node("n1"), build.queue("q"), build.pod_group("g"), running)
+    ours = _answer_with({"default/g": {"pods": {"Running": 1}}})
+    left_over = _answer_with({"default/g": {"pods": {"Releasing": 1}}})
+    decided = {**left_over, "evictions": [{"pod": "default/g-0", "action": "reclaim"}]}
+    ends = states(snapshot, Decisions())
+    assert list(differential.differences(*without_deviations(left_over, ours, snapshot, ends))) == []
+    assert len(list(differential.differences(*without_deviations(decided, ours, snapshot, ends)))) == 3
 
 
 def test_the_ratchet_names_new_failures_and_outdated_allowances() -> None:
