@@ -321,6 +321,9 @@ def test_old_pods_that_do_not_serve_go_before_those_that_do() -> None:
     new, sick, well = a_set("new", 4, 2), a_set("sick", 4, 1, age=1), a_set("well", 4, 4, age=2)
     sizes = {each.set.metadata.name: each.replicas for each in shrink_old(wanted, new, [sick, well])}
     assert sizes == {"sick": 2}
+    new = a_set("new", 4, 4)
+    sizes = {each.set.metadata.name: each.replicas for each in shrink_old(wanted, new, [sick, well])}
+    assert sizes == {"sick": 1, "well": 3}
 
 
 @pytest.mark.parametrize(

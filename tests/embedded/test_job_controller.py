@@ -328,6 +328,23 @@ async def test_a_controller_that_starts_anew_goes_on_where_the_last_one_was() ->
             assert sorted(pod.metadata.annotations[INDEX] for pod in pods) == ["1", "2", "3", "4", "5"]
 
 
+async def test_a_controller_that_starts_anew_still_counts_pods_that_are_gone() -> None:
+    world = Workloads()
+    async with world.with_node():
+        async with world.controlling():
+            await world.client.create(job(parallelism=1, completions=3))
+            await world.until(lambda: _has_succeeded(world, 2))
+            await asyncio.sleep(2)
+        for pod in await world.pods():
+            if pod.status.phase == "Succeeded":
+                await world.client.delete(Pod, pod.metadata.name, "default")
+        await asyncio.sleep(3)
+        async with world.controlling():
+            done = await ended(world)
+            assert (done.status.succeeded, done.status.failed) == (3, 0)
+            assert len(await world.pods()) == 1
+
+
 async def test_stale_caches_make_no_pod_twice() -> None:
     world = Workloads()
     async with world.with_node(), world.controlling(LateWatch):

@@ -11,6 +11,7 @@ import pytest
 from bosket.api.apps import ReplicaSet, ReplicaSetSpec
 from bosket.api.core import Pod
 from bosket.api.object import LabelSelector, ObjectMeta
+from bosket.embedded.controllers.pod_control import PodControl
 from bosket.embedded.controllers.pods import in_order_of_deletion, pod_of
 from tests.embedded.wires import LateWatch, Refusing
 from tests.embedded.workloads import Workloads, condition, fail, template, workloads
@@ -118,6 +119,36 @@ async def test_stale_caches_make_and_delete_no_pod_too_many() -> None:
         assert await has_ready(world, 2)
         assert len(await world.events("SuccessfulCreate")) == 6
         assert len(await world.events("SuccessfulDelete")) == 4
+
+
+async def test_a_pod_that_is_going_is_not_taken_for_one_that_stays_when_news_of_another_come_first() -> None:
+    """The deletion of one pod is not visible yet when the cache learns that another would have been the better one."""
+    world = Workloads()
+    async with world.with_node(), world.controlling(LateWatch):
+        await world.client.create(replica_set(3))
+        await world.until(lambda: has_ready(world, 3))
+        await asyncio.sleep(20)
+        await world.client.patch(ReplicaSet, "r", {"spec": {"replicas": 2}}, namespace="default")
+        await asyncio.sleep(0.1)
+        spared = in_order_of_deletion(await world.pods())[-1]
+        cheap = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-100"}}}
+        await world.client.patch(Pod, spared.metadata.name, cheap, namespace="default")
+        await asyncio.sleep(20)
+        assert len(await world.events("SuccessfulDelete")) == 1
+        assert spared.metadata.name in [pod.metadata.name for pod in await world.running()]
+
+
+async def test_nothing_is_taken_in_for_an_owner_that_is_gone() -> None:
+    world = Workloads()
+    async with world.with_node():
+        environment = world.environment()
+        control = PodControl(environment, "test")
+        orphan = ObjectMeta(name="orphan", namespace="default", labels={"app": "a"})
+        await world.client.create(Pod(metadata=orphan, spec=template().spec))
+        async with world.run(environment, []):
+            gone = replica_set(1)
+            assert await control.claim(gone, gone.spec.selector) == []
+        assert (await world.get(Pod, "orphan")).metadata.ownerReferences == ()
 
 
 def a_pod(name: str, **how: Any) -> Pod:

@@ -64,25 +64,25 @@ class Workloads:
     @asynccontextmanager
     async def controlling(self, wrap: Callable[[Transport], Transport] = lambda inner: inner) -> AsyncIterator[None]:
         """The controllers run, as a process of their own would; `wrap` may stand between them and the server."""
-        environment = self._environment(wrap(self.server.transport()))
-        async with self._run(environment, controllers(environment)):
+        environment = self.environment(wrap(self.server.transport()))
+        async with self.run(environment, controllers(environment)):
             yield
 
     @asynccontextmanager
     async def with_node(self) -> AsyncIterator[None]:
         """The node and its kubelet, and what the server does in the background."""
         await self.client.create(simulated_node(0, Layout(1), NodeShape(), self.clock.now()))
-        environment = self._environment(self.server.transport())
+        environment = self.environment()
         background = asyncio.create_task(self.server.run())
         try:
-            async with self._run(environment, [Kubelet(environment)]):
+            async with self.run(environment, [Kubelet(environment)]):
                 yield
         finally:
             background.cancel()
             await asyncio.wait([background])
 
-    def _environment(self, transport: Transport) -> Environment:
-        client = Client(transport, clock=self.clock)
+    def environment(self, transport: Transport | None = None) -> Environment:
+        client = Client(transport or self.server.transport(), clock=self.clock)
         return Environment(
             client=client,
             informers=Informers(client),
@@ -92,14 +92,23 @@ class Workloads:
         )
 
     @asynccontextmanager
-    async def _run(self, environment: Environment, services: list[Service]) -> AsyncIterator[None]:
-        task = asyncio.create_task(run_services(environment, services, leader_election=False))
+    async def run(self, environment: Environment, services: list[Service]) -> AsyncIterator[None]:
+        task = asyncio.create_task(run_services(environment, [*services, _Idle()], leader_election=False))
         try:
             await environment.informers.wait_synced()
             yield
         finally:
             task.cancel()
             await asyncio.wait([task])
+
+
+class _Idle:
+    """Keeps a process alive that has nothing to do."""
+
+    name = "idle"
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
 
 
 def template(*, labels: dict[str, str] | None = None, restart: str = "Always", **simulation: str) -> PodTemplateSpec:

@@ -74,24 +74,20 @@ def size_of_new(deployment: Deployment, others: list[ReplicaSet], present: int) 
 
 
 def shrink_old(deployment: Deployment, new: ReplicaSet | None, old: list[ReplicaSet]) -> list[Resize]:
-    """How the old sets give way: what does not serve at once, what serves only while enough others do."""
-    everything = [*old, *([new] if new is not None else [])]
+    """How the old sets give way: first pods that don't serve, then others, as long as enough are left that do."""
     least = replicas_of(deployment) - bounds(deployment).unavailable
-    new_unavailable = replicas_of(new) - new.status.availableReplicas if new is not None else 0
-    spare = sum(replicas_of(each) for each in everything) - least - new_unavailable
-    sizes = {each.metadata.name: replicas_of(each) for each in old}
+    # A new pod that doesn't serve yet can't stand in for an old one.
+    spare = sum(replicas_of(each) for each in old) + (new.status.availableReplicas if new is not None else 0) - least
     in_age = sorted(old, key=_age)
+    sizes = {each.metadata.name: replicas_of(each) for each in in_age}
     for each in in_age:
-        unhealthy = replicas_of(each) - each.status.availableReplicas
-        cut = max(0, min(spare, unhealthy))
+        cut = max(0, min(spare, replicas_of(each) - each.status.availableReplicas))
         sizes[each.metadata.name] -= cut
         spare -= cut
-    serving = sum(each.status.availableReplicas for each in everything) - least
     for each in in_age:
-        cut = max(0, min(spare, serving, sizes[each.metadata.name]))
+        cut = max(0, min(spare, sizes[each.metadata.name]))
         sizes[each.metadata.name] -= cut
         spare -= cut
-        serving -= cut
     return [
         Resize(each, sizes[each.metadata.name]) for each in in_age if sizes[each.metadata.name] != replicas_of(each)
     ]

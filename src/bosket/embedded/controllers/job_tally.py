@@ -3,7 +3,8 @@
 Kubernetes keeps a finalizer on every pod of a Job so that none is gone before it is counted. Here the controller sees
 every pod leave, in the same process as the server, and remembers in memory what those that left were worth
 (`Departed`); after a restart it takes the difference between the written counters and the pods still there. That
-saves two writes per pod. The price: a pod that ends *and* is deleted while the controller is down is not counted.
+saves two writes per pod. The price: if pods end, and others that were counted are deleted, all while the controller
+is down, some are missing from the count and run once more.
 """
 
 from __future__ import annotations
