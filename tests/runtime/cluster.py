@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from bosket.api.core import Namespace
 from bosket.api.object import ObjectMeta
 from bosket.apiserver.server import ApiServer
 from bosket.kube.client import Client
-from bosket.kube.errors import TransportError
+from bosket.kube.errors import AlreadyExists, TransportError
 from bosket.kube.retry import RetryPolicy
 from bosket.kube.transport import Request, Response, Stream, Transport
 from bosket.runtime.clock import LoopClock
@@ -61,7 +62,8 @@ class Cluster:
         return self
 
     async def add_namespace(self, name: str) -> None:
-        await self.client.create(Namespace(metadata=ObjectMeta(name=name)))
+        with suppress(AlreadyExists):  # the default ones are there from the start
+            await self.client.create(Namespace(metadata=ObjectMeta(name=name)))
 
     def wire(self) -> tuple[Wire, Client]:
         wire = Wire(self.server.transport())

@@ -162,6 +162,17 @@ async def test_what_is_noted_before_the_stop_is_written_in_the_stop_unless_the_s
     assert cluster.clock.monotonic() - begun == pytest.approx(6)
 
 
+async def test_a_recorder_that_stops_while_the_server_is_away_leaves_no_task_behind() -> None:
+    cluster = await Cluster().start()
+    wire, client = cluster.wire()
+    before = asyncio.all_tasks()
+    async with recording(cluster, client) as recorder:
+        wire.cut = True
+        recorder.event(a_pod(), "Normal", "Bound", "to a node")
+        await asyncio.sleep(1)
+    assert asyncio.all_tasks() == before
+
+
 async def test_memory_is_bounded_also_while_nothing_can_be_written() -> None:
     cluster = await Cluster().start()
     wire, client = cluster.wire()

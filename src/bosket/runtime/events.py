@@ -144,12 +144,14 @@ class EventRecorder:
 
     async def run(self) -> None:
         """Write what is noted, until cancelled; then write what is left, for at most `flush_seconds`."""
+        self._queue.resume()
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(_WRITERS):
                     group.create_task(self._write_forever(), name=f"events-{number}")
         finally:
             await self._flush()
+            self._queue.suspend()
 
     async def _write_forever(self) -> None:
         while True:
