@@ -6,6 +6,7 @@ The Struct also knows every field, so unknown ones can be named where a client a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -21,11 +22,20 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
 def check_types(doc: Doc, struct: type[msgspec.Struct], group: str, kind: str, version: str) -> None:
-    """Raise unless all fields have their types: a 400 names field, value and type; a missing one is a 422."""
+    """Raise unless all fields have their types: a 400 names field, value and type; a missing one is a 422.
+
+    A plain value that is missing becomes empty, as it does in Kubernetes: whether it may be is for the kind's rules.
+    """
     try:
         msgspec.convert(doc, struct)
     except msgspec.ValidationError as error:
-        raise _explain(error, doc, group, kind, version) from None
+        if _MISSING.match(str(error)) is None:
+            raise _explain(error, doc, group, kind, version) from None
+        _fill_missing(doc, msgspec.inspect.type_info(struct))
+        try:
+            msgspec.convert(doc, struct)
+        except msgspec.ValidationError as second:
+            raise _explain(second, doc, group, kind, version) from None
 
 
 def _explain(error: msgspec.ValidationError, doc: Doc, group: str, kind: str, version: str) -> StatusError:
@@ -58,6 +68,56 @@ def _lookup(value: Any, path: str) -> Any:
         except (KeyError, IndexError, TypeError):
             return _ABSENT
     return value
+
+
+_ZEROS: dict[type, Any] = {
+    msgspec.inspect.StrType: "",
+    msgspec.inspect.IntType: 0,
+    msgspec.inspect.FloatType: 0,
+    msgspec.inspect.BoolType: False,
+}
+
+
+@lru_cache(maxsize=4096)
+def _required_zeros(struct: type) -> dict[str, Any]:
+    """The plain fields that a Struct insists on, with their empty values."""
+    info = msgspec.inspect.type_info(struct)
+    assert isinstance(info, msgspec.inspect.StructType)
+    zeros = {}
+    for field in info.fields:
+        kind = field.type
+        while isinstance(kind, msgspec.inspect.Metadata):
+            kind = kind.type
+        if field.required and type(kind) in _ZEROS:
+            zeros[field.encode_name] = _ZEROS[type(kind)]
+    return zeros
+
+
+def _fill_missing(value: Any, info: msgspec.inspect.Type) -> None:
+    for struct, found in _structs_in(value, info):
+        for name, zero in _required_zeros(struct).items():
+            found.setdefault(name, zero)
+
+
+def _structs_in(value: Any, info: msgspec.inspect.Type) -> Iterator[tuple[type, Doc]]:
+    """Every object in `value` that has a Struct, with it."""
+    while isinstance(info, msgspec.inspect.Metadata):
+        info = info.type
+    if isinstance(info, msgspec.inspect.UnionType):
+        for choice in info.types:
+            yield from _structs_in(value, choice)
+    elif isinstance(info, msgspec.inspect.StructType) and isinstance(value, dict):
+        yield info.cls, value
+        fields = struct_fields(info.cls)
+        for key, child in value.items():
+            if key in fields and isinstance(child, dict | list):
+                yield from _structs_in(child, fields[key])
+    elif isinstance(info, msgspec.inspect.DictType) and isinstance(value, dict):
+        for child in value.values():
+            yield from _structs_in(child, info.value_type)
+    elif isinstance(info, msgspec.inspect.VarTupleType | msgspec.inspect.ListType) and isinstance(value, list):
+        for child in value:
+            yield from _structs_in(child, info.item_type)
 
 
 # unknown fields

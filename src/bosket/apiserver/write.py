@@ -220,8 +220,11 @@ class Writer:
                 raise invalid(kind.group, kind.kind, old_metadata["name"], [error])
         self._complete(write, new)
         meta.carry_over(metadata, old_metadata)
-        if not write.applying and metadata.get("managedFields") != []:  # an empty list resets, as in Kubernetes
-            meta.put_back(metadata, old_metadata, "managedFields")
+        if not write.applying:
+            if metadata.get("managedFields") == []:  # resets, as in Kubernetes
+                del metadata["managedFields"]
+            else:
+                meta.put_back(metadata, old_metadata, "managedFields")
         metadata["resourceVersion"] = old_metadata["resourceVersion"]
         if write.subresource == "status":
             strategy.prepare_status(new, old)

@@ -38,7 +38,7 @@ def _merged_list(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
 
 def remove(document: Any, places: FieldSet) -> Any:
     """`document` without `places`; maps and lists that become empty thereby go, too. Changes its argument."""
-    for place in sorted(places, key=len, reverse=True):
+    for place in sorted(places, key=len):  # an element before the fields by which it is found
         _remove(document, place)
     return document
 
