@@ -12,7 +12,9 @@ from bosket.cli.main import main
 
 def test_the_definitions_are_printed_as_yaml_documents(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["crds"]) == 0
-    documents = list(yaml.load_all(capsys.readouterr().out, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    printed = capsys.readouterr().out
+    assert "&id" not in printed
+    documents = list(yaml.load_all(printed, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     names = {document["metadata"]["name"] for document in documents}
     assert {"queues.scheduling.run.ai", "podgroups.scheduling.run.ai", "podcliquesets.grove.io"} <= names
     assert {document["kind"] for document in documents} == {"CustomResourceDefinition"}

@@ -13,7 +13,6 @@ from prometheus_client import CollectorRegistry
 from bosket.api.coordination import Lease
 from bosket.api.core import (
     Container,
-    Namespace,
     Node,
     NodeCondition,
     Pod,

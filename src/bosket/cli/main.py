@@ -39,7 +39,7 @@ def _add_command(path: str, purpose: str, *examples: str) -> None:
 
 _add_command(
     "bosket.cli.demo.command:demo",
-    "Watch gangs and queues at work, for half a minute.",
+    "Watch gangs and queues at work, for a quarter of a minute.",
     "bosket demo",
     "bosket demo --json | jq .promises",
 )

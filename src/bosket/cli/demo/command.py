@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bosket.cli.demo.display import Display
     from bosket.cli.demo.observation import Observation
     from bosket.embedded.cluster import EmbeddedCluster
+    from bosket.runtime.clock import Clock
 
 _REFRESH_SECONDS = 0.1
 
@@ -28,7 +29,7 @@ def demo(
 ) -> None:
     """Watch three teams share a cluster: gangs that wait as a whole, a queue with a limit, more work than fits.
 
-    Takes about 20 seconds. Exits with 0 if every job ran and no promise was broken, with 1 and the reason if not.
+    Takes about 15 seconds. Exits with 0 if every job ran and no promise was broken, with 1 and the reason if not.
 
     Parameters
     ----------
@@ -47,24 +48,27 @@ def demo(
     if not json:
         flush_line(f"starting an embedded cluster: {nodes} nodes with 8 GPUs each")
     with silent_display() if json else live_display() as display:
-        observation, seconds = asyncio.run(_play(nodes, time_limit, display))
+        observation, seconds = asyncio.run(play(nodes, time_limit, display))
     if json:
         import msgspec
 
         flush_line(msgspec.json.encode(outcome(observation, seconds)).decode())
     else:
         print_summary(observation, seconds)
-    _judge(observation, time_limit)
+    judge(observation, time_limit)
 
 
-async def _play(nodes: int, time_limit: float, display: Display) -> tuple[Observation, float]:
+async def play(
+    nodes: int, time_limit: float, display: Display, clock: Clock | None = None
+) -> tuple[Observation, float]:
     """Run the story to its end or to the time limit; what was seen, and how long it took."""
     from bosket.cli.demo import story
     from bosket.cli.demo.observation import Observation
     from bosket.embedded.cluster import EmbeddedCluster
     from bosket.embedded.node import NodeShape
 
-    async with EmbeddedCluster(nodes=nodes, shape=NodeShape(gpus=story.GPUS_PER_NODE), racks=2) as cluster:
+    shape = NodeShape(gpus=story.GPUS_PER_NODE)
+    async with EmbeddedCluster(nodes=nodes, shape=shape, racks=2, clock=clock) as cluster:
         await cluster.wait_ready()
         began = cluster.clock.monotonic()
 
@@ -132,7 +136,7 @@ async def _watching(
         await asyncio.wait([task])
 
 
-def _judge(observation: Observation, time_limit: float) -> None:
+def judge(observation: Observation, time_limit: float) -> None:
     """Raise what didn't go as it should."""
     unfinished = [name for name, record in observation.gangs.items() if record.finished_at is None]
     if unfinished:

@@ -83,7 +83,7 @@ def print_summary(observation: Observation, seconds: float) -> None:
     columns = ("job", "queue", "gang", "GPUs", "waited", "ran", "result")
     numbers = ("GPUs", "waited", "ran")
     console.print(table(f"Jobs, in {seconds:.1f} s", columns, rows, numbers=numbers))
-    waits = [record.waited_seconds for record in observation.gangs.values() if record.waited_seconds is not None]
+    waits = [record.waited_until(seconds) for record in observation.gangs.values()]
     held_back = sum(wait > 1.0 for wait in waits)
     pods = sum(record.gang.pods for record in observation.gangs.values())
     console.print(

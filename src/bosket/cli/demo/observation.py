@@ -51,6 +51,12 @@ class GangRecord:
             return None
         return self.all_running_at - self.submitted_at
 
+    def waited_until(self, now: float) -> float:
+        """How long it waited, or has waited so far."""
+        if self.waited_seconds is not None:
+            return self.waited_seconds
+        return 0.0 if self.submitted_at is None else now - self.submitted_at
+
     @property
     def ran_seconds(self) -> float | None:
         if self.all_running_at is None or self.finished_at is None:
