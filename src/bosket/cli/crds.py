@@ -48,16 +48,11 @@ def crds(
 def _as_yaml(manifests: list[dict[str, Any]]) -> str:
     import yaml
 
-    # The dumper in C is some ten times as fast; wheels have it, a build from source may not.
-    fastest: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-    class Plain(fastest):  # type: ignore[misc, valid-type] - which one is known at run time only
-        """Writes what occurs twice twice: not every tool follows references."""
-
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's
-            return True
-
-    return yaml.dump_all(manifests, Dumper=Plain, sort_keys=False, explicit_start=True).rstrip()
+    # The dumper in C is some ten times as fast; wheels have it, a build from source may not. What occurs twice is
+    # written twice: not every tool follows references.
+    fastest = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    plain = type("PlainDumper", (fastest,), {"ignore_aliases": lambda _self, _data: True})
+    return yaml.dump_all(manifests, Dumper=plain, sort_keys=False, explicit_start=True).rstrip()
 
 
 async def _install(manifests: list[dict[str, Any]], kubeconfig: Path | None, context: str | None) -> None:
