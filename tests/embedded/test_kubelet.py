@@ -265,6 +265,8 @@ async def test_a_node_that_a_user_adds_gets_a_kubelet(world: World) -> None:
         await world.until("p", in_phase("Running"), within=1)
         node = await world.client.get(Node, "mine")
         assert node.status.allocatable["nvidia.com/gpu"] == "4"
+        assert node.metadata.labels["kubernetes.io/hostname"] == "mine"
+        assert node.metadata.labels["nvidia.com/gpu.count"] == "4"
         assert NodeCondition(type="Ready", status="True") in [
             NodeCondition(type=condition.type, status=condition.status) for condition in node.status.conditions
         ]

@@ -107,9 +107,7 @@ def simulated_node(index: int, layout: Layout, shape: NodeShape, now: float) -> 
     """The node with that number, registered and ready for pods."""
     name = f"node-{index:03d}"
     labels = {
-        "kubernetes.io/arch": "amd64",
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
+        **_kubelet_labels(name),
         ZONE_LABEL: f"zone-{layout.zone(index)}",
         RACK_LABEL: f"rack-{layout.rack(index)}",
         **shape.gpu_labels(),
@@ -138,6 +136,16 @@ def registered_status(name: str, given: NodeStatus, index: int, shape: NodeShape
         addresses=addresses,
         nodeInfo=given.nodeInfo or _system_info(name),
     )
+
+
+def registered_labels(node: Node, shape: NodeShape) -> dict[str, str]:
+    """The labels that a kubelet and the GPU feature discovery put on a node, beside those it has."""
+    gpu_labels = {} if node.status.capacity else shape.gpu_labels()
+    return {**_kubelet_labels(node.metadata.name), **gpu_labels, **node.metadata.labels}
+
+
+def _kubelet_labels(name: str) -> dict[str, str]:
+    return {"kubernetes.io/arch": "amd64", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
 
 
 def _node_address(index: int) -> str:

@@ -17,7 +17,15 @@ from bosket.api.coordination import Lease, LeaseSpec
 from bosket.api.core import Node, Pod, Taint
 from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference
 from bosket.api.time import format_micro_time, format_time
-from bosket.embedded.node import NODE_INDEX, NodeShape, is_simulated, node_index, ready_status, registered_status
+from bosket.embedded.node import (
+    NODE_INDEX,
+    NodeShape,
+    is_simulated,
+    node_index,
+    ready_status,
+    registered_labels,
+    registered_status,
+)
 from bosket.kube.errors import AlreadyExists, Conflict, NotFound
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
@@ -80,9 +88,12 @@ class NodeLifecycle:
             return None  # deleted meanwhile; the informer will say so
 
     async def _register(self, node: Node) -> Node:
+        labels = registered_labels(node, self._shape)
         status = registered_status(
             node.metadata.name, node.status, next(self._next_index), self._shape, self._clock.now()
         )
+        # The status last: it is what says that the node has registered.
+        node = await self._client.modify(node, replace(node, metadata=replace(node.metadata, labels=labels)))
         return await self._client.modify(node, replace(node, status=status), subresource="status")
 
     async def _set_taints(self, node: Node) -> Node:
