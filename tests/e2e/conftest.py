@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 
 from bosket.embedded.bootstrap import bootstrap
+from bosket.embedded.cluster import EmbeddedCluster, Listen
 from bosket.kube.kubeconfig import connect
 from tests.controlplane import assets
 from tests.controlplane.plane import ControlPlane
@@ -62,8 +63,6 @@ async def cluster(control_plane_if_real: ControlPlane | None, tmp_path: Path) ->
         if control_plane_if_real is not None:
             kubeconfig = control_plane_if_real.kubeconfig()
         else:
-            from bosket.embedded.cluster import EmbeddedCluster, Listen
-
             kubeconfig = tmp_path / "kubeconfig"
             embedded = EmbeddedCluster(nodes=0, services=(), listen=Listen(kubeconfig=kubeconfig))
             await stack.enter_async_context(embedded)

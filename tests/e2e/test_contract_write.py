@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
@@ -183,6 +185,17 @@ async def test_a_patch_that_is_not_json_is_a_bad_request(cluster: Cluster) -> No
     path = f"/api/v1/namespaces/{cluster.namespace}/configmaps/a"
     with pytest.raises(BadRequest):
         await cluster.client.raw("PATCH", path, body=b"{not json", headers={"Content-Type": PatchType.MERGE})
+
+
+async def test_whoever_asks_is_told_what_they_may_do(cluster: Cluster) -> None:
+    question = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"namespace": cluster.namespace, "verb": "create", "resource": "pods"}},
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    answer = json.loads((await cluster.client.raw("POST", path, body=question)).body)
+    assert answer["status"]["allowed"] is True
 
 
 def _with_labels(before: Pod, labels: dict[str, str]) -> Pod:

@@ -209,10 +209,6 @@ async def test_explain_tells_the_fields_of_a_kind(cluster: Cluster) -> None:
     assert "-1 is unlimited" in output
 
 
-async def test_auth_can_i(cluster: Cluster) -> None:
-    assert (await cluster.kubectl("auth", "can-i", "create", "pods")).strip() == "yes"
-
-
 async def _until(stream: asyncio.StreamReader, line: str) -> None:
     while True:
         read = (await stream.readline()).decode()

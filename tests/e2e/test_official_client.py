@@ -25,6 +25,8 @@ def api(cluster: Cluster) -> Iterator[Any]:
     """The client. It blocks: its calls belong into `asyncio.to_thread`."""
     with untyped_config.new_client_from_config(str(cluster.kubeconfig)) as api_client:
         yield api_client
+        # Closing the client leaves its connections open.
+        api_client.rest_client.pool_manager.clear()
 
 
 async def test_it_creates_reads_patches_and_deletes(cluster: Cluster, api: Any) -> None:
