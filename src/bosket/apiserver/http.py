@@ -55,7 +55,14 @@ class Listener:
     async def aclose(self) -> None:
         """End the watches, let the rest finish, and stop listening."""
         self._server.close_watches()
+        listening = self._runner.server
+        connections = [each.transport for each in listening.connections] if listening is not None else []
         await self._runner.cleanup()
+        # A connection that was closed waits for its peer to say goodbye, too, which one that went away never does.
+        for transport in connections:
+            if transport is not None:
+                transport.abort()
+        await asyncio.sleep(0)  # the loop lets go of them in its next round
 
 
 async def serve(
