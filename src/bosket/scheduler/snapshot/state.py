@@ -7,13 +7,13 @@ with the snapshot before, so that its cost follows what changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
-from bosket.api.core import Container, Node, Pod
+from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.keys import (
@@ -27,12 +27,14 @@ from bosket.api.keys import (
 from bosket.api.object import ObjectKey
 from bosket.api.quantity import InvalidQuantity
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.api.time import parse_time
+from bosket.api.time import InvalidTime, parse_time
 from bosket.scheduler.model.job import Job, build_job
 from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.queue import SHARED, Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
-from bosket.scheduler.model.resource import Amounts, ResourceAxis, Vector, amounts_of, pod_request
-from bosket.scheduler.model.task import ACTIVE_USED, ALLOCATED, HostPort, PodClass, Task, TaskStatus
+from bosket.scheduler.model.resource import Amounts, ResourceAxis, Vector, amounts_of
+from bosket.scheduler.model.task import ACTIVE_USED, ALLOCATED, PodClass, Task, TaskStatus
+from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
+from bosket.scheduler.snapshot.pod_classes import PodClasses
 from bosket.scheduler.snapshot.snapshot import QueueUse, Snapshot
 from bosket.scheduler.snapshot.verdict import VerdictMemory
 
@@ -58,18 +60,15 @@ class ClusterState:
         self._options = options or StateOptions()
         self._report = report or (lambda _: None)
         self._axis = ResourceAxis()
+        self._classes = PodClasses(self._axis)
         self._pods: dict[ObjectKey, Pod] = {}
-        self._bind_requests: dict[ObjectKey, BindRequest] = {}
-        self._request_for_pod: dict[ObjectKey, BindRequest] = {}
-        self._requests_to_node: dict[str, set[ObjectKey]] = {}
-        self._dead_requests: dict[ObjectKey, BindRequest] = {}
         self._groups: dict[ObjectKey, PodGroup] = {}
         self._queues: dict[str, Queue] = {}
         self._refused_queues: dict[str, str] = {}
         self._priorities: dict[str, PriorityClass] = {}
         self._nodes: dict[str, Node] = {}
+        self._requests = BindRequests(self._pods, self._nodes)
         self._node_amounts: dict[str, Amounts] = {}
-        self._classes: dict[Hashable, PodClass] = {}
 
         self._tasks: dict[ObjectKey, Task] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, Task]] = {}  # pod group → its tasks
@@ -93,33 +92,23 @@ class ClusterState:
 
     def put_pod(self, pod: Pod) -> None:
         self._pods[pod.key] = pod
-        request = self._request_for_pod.get(pod.key)
-        if request is not None:
-            self._judge_request(request)
-        else:
-            self._renew_task(pod.key)
+        self._requests.judge_for_pod(pod.key)
+        self._renew_task(pod.key)
 
     def drop_pod(self, key: ObjectKey) -> None:
         if self._pods.pop(key, None) is not None:
             self._set_task(key, None)
 
     def put_bind_request(self, request: BindRequest) -> None:
-        self.drop_bind_request(request.key)
-        self._bind_requests[request.key] = request
-        self._request_for_pod[_pod_of(request)] = request
-        self._requests_to_node.setdefault(request.spec.selectedNode, set()).add(request.key)
-        self._judge_request(request)
+        if self._requests.put(request):
+            self._renew_task(pod_of(request))
+        self._last = None
 
     def drop_bind_request(self, key: ObjectKey) -> None:
-        request = self._bind_requests.pop(key, None)
-        if request is None:
-            return
-        self._dead_requests.pop(key, None)
-        self._requests_to_node[request.spec.selectedNode].discard(key)
-        if self._request_for_pod.get(_pod_of(request)) is request:
-            del self._request_for_pod[_pod_of(request)]
-        self._renew_task(_pod_of(request))
-        self._last = None
+        pod = self._requests.drop(key)
+        if pod is not None:
+            self._renew_task(pod)
+            self._last = None
 
     def put_node(self, node: Node) -> None:
         name = node.metadata.name
@@ -202,7 +191,7 @@ class ClusterState:
             jobs=self._jobs,
             unsettled=tuple(self._jobs[key] for key in sorted(self._unsettled)),
             use=dict(self._use),
-            dead_bind_requests=tuple(self._dead_requests[key] for key in sorted(self._dead_requests)),
+            dead_bind_requests=self._requests.dead(),
             memory=self._memory,
         )
         return self._last
@@ -240,50 +229,29 @@ class ClusterState:
         on_node = self._on_node.get(task.node)
         if on_node is not None and on_node.pop(key, None) is not None:
             self._dirty_nodes.add(task.node)
+            if not on_node:
+                del self._on_node[task.node]
 
     def _task_of(self, pod: Pod) -> Task | None:
         try:
-            pod_class = self._class_of(pod)
+            pod_class = self._classes.of(pod, self._tasks.get(pod.key))
         except InvalidQuantity as error:
             self._report(f"Pod {pod.key}: resources: {error}; the pod is left out")
             return None
-        request = self._request_for_pod.get(pod.key)
-        if request is not None and request.key in self._dead_requests:
-            request = None
-        node = pod.spec.nodeName or (request.spec.selectedNode if request is not None else "")
+        requested = self._requests.node_of(pod.key)
         ours = pod.spec.schedulerName == self._options.scheduler_name
         group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION) if ours else None
         labels = pod.metadata.labels
         return Task(
             pod=pod,
             pod_class=pod_class,
-            status=_status_of(pod, requested=request is not None),
-            node=node,
+            status=_status_of(pod, requested=requested is not None),
+            node=pod.spec.nodeName or requested or "",
             group=ObjectKey(pod.metadata.namespace, group) if group else None,
             subgroup=labels.get(SUBGROUP_LABEL, ""),
             created=_time_or_zero(pod.metadata.creationTimestamp),
             task_priority=_integer_or_none(labels.get(TASK_PRIORITY_LABEL)),
         )
-
-    def _class_of(self, pod: Pod) -> PodClass:
-        spec = pod.spec
-        amounts = pod_request(spec)
-        ports = tuple(sorted({port for container in spec.containers for port in _host_ports(container)}))
-        tolerations = tuple(msgspec.structs.replace(t, tolerationSeconds=None) for t in spec.tolerations)
-        signature = (
-            tuple(sorted(amounts.items())),
-            tuple(sorted(spec.nodeSelector.items())),
-            msgspec.json.encode(spec.affinity) if spec.affinity else b"",
-            msgspec.json.encode(tolerations) if tolerations else b"",
-            ports,
-        )
-        known = self._classes.get(signature)
-        if known is None:
-            self._axis.learn(amounts)
-            vector = self._axis.vector(amounts)
-            known = PodClass(len(self._classes), vector, dict(spec.nodeSelector), spec.affinity, tolerations, ports)
-            self._classes[signature] = known
-        return known
 
     def _let_time_pass(self, now: float) -> None:
         """A pod that should long be gone stops promising its resources to others."""
@@ -298,33 +266,10 @@ class ClusterState:
                 self._set_task(key, stuck)
 
     def _node_came_or_went(self, node: str) -> None:
-        for key in self._requests_to_node.get(node, ()):
-            self._judge_request(self._bind_requests[key])
-        self._dirty_jobs.update(task.group for task in self._on_node.get(node, {}).values() if task.group)
-
-    def _judge_request(self, request: BindRequest) -> None:
-        if self._is_dead(request):
-            self._dead_requests[request.key] = request
-        else:
-            self._dead_requests.pop(request.key, None)
-        self._renew_task(_pod_of(request))
+        for pod in self._requests.judge_for_node(node):
+            self._renew_task(pod)
         self._last = None
-
-    def _is_dead(self, request: BindRequest) -> bool:
-        """Whether nobody will, or should, carry this request out any more."""
-        if request.spec.selectedNode not in self._nodes or self._is_of_former_pod(request):
-            return True
-        status = request.status
-        if status.phase != "Failed":
-            return False
-        limit = request.spec.backoffLimit
-        return limit is None or status.failedAttempts >= limit
-
-    def _is_of_former_pod(self, request: BindRequest) -> bool:
-        """Whether the pod that was meant is gone and another one has its name, as with StatefulSets."""
-        pod = self._pods.get(_pod_of(request))
-        owners = [owner.uid for owner in request.metadata.ownerReferences if owner.kind == "Pod"]
-        return pod is not None and bool(owners) and pod.metadata.uid not in owners
+        self._dirty_jobs.update(task.group for task in self._on_node.get(node, {}).values() if task.group)
 
     # Jobs and queues
 
@@ -363,18 +308,22 @@ class ClusterState:
         return found.value if found is not None else DEFAULT_PRIORITY
 
     def _renew_queue_use(self, name: str) -> None:
-        allocated, non_preemptible, pending = (np.zeros(len(SHARED)) for _ in range(3))
-        for key in sorted(self._jobs_by_queue.get(name, ())):
+        if not self._jobs_by_queue.get(name):
+            self._jobs_by_queue.pop(name, None)
+            self._use.pop(name, None)
+            return
+        allocated, non_preemptible, pending = Counter[PodClass](), Counter[PodClass](), Counter[PodClass]()
+        for key in self._jobs_by_queue[name]:
             job = self._jobs[key]
             for task in job.tasks:
-                request = task.pod_class.request[list(SHARED)]
                 if task.status == TaskStatus.PENDING:
-                    pending += request
+                    pending[task.pod_class] += 1
                 elif task.status in ALLOCATED and task.node in self._nodes:  # others run on another shard's nodes
-                    allocated += request
+                    allocated[task.pod_class] += 1
                     if not job.preemptible:
-                        non_preemptible += request
-        self._use[name] = QueueUse(allocated, non_preemptible, allocated + pending)
+                        non_preemptible[task.pod_class] += 1
+        held = _shared_request(allocated)
+        self._use[name] = QueueUse(held, _shared_request(non_preemptible), held + _shared_request(pending))
 
     # Nodes
 
@@ -422,10 +371,13 @@ class ClusterState:
         return held, going, foreign
 
 
-def _host_ports(container: Container) -> Iterator[HostPort]:
-    for port in container.ports:
-        if port.hostPort:
-            yield HostPort(port.hostPort, port.protocol or "TCP", port.hostIP)
+def _shared_request(pods: Counter[PodClass]) -> Vector:
+    """What so many pods of each class ask for of the resources that queues account for."""
+    total = np.zeros(len(SHARED))
+    requests = [(tuple(pod_class.request[list(SHARED)]), count) for pod_class, count in pods.items()]
+    for request, count in sorted(requests):  # sums of floats in one order, whatever was seen first
+        total += np.multiply(request, count)
+    return total
 
 
 def _status_of(pod: Pod, *, requested: bool) -> TaskStatus:
@@ -446,10 +398,6 @@ def _status_of(pod: Pod, *, requested: bool) -> TaskStatus:
     return TaskStatus.GATED if pod.spec.schedulingGates else TaskStatus.PENDING
 
 
-def _pod_of(request: BindRequest) -> ObjectKey:
-    return ObjectKey(request.metadata.namespace, request.spec.podName)
-
-
 def _gave_up(group: PodGroup, node_pool_label: str) -> bool:
     """Whether the group wants to be tried only once per node pool, and this one has been: somebody moves it on."""
     conditions = group.status.schedulingConditions
@@ -466,7 +414,11 @@ def _fixed_part(node: Node) -> tuple[object, ...]:
 
 
 def _time_or_zero(text: str | None) -> float:
-    return parse_time(text) if text else 0.0
+    """API servers write times that can be read; of other sources a bad one only costs the object its age."""
+    try:
+        return parse_time(text) if text else 0.0
+    except InvalidTime:
+        return 0.0
 
 
 def _integer_or_none(text: str | None) -> int | None:

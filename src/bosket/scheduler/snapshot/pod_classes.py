@@ -1,0 +1,62 @@
+"""Which pods are alike: one `PodClass` for all pods that no plugin can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+import msgspec
+
+from bosket.api.core import Container, Pod, PodSpec
+from bosket.scheduler.model.resource import ResourceAxis, pod_request
+from bosket.scheduler.model.task import HostPort, PodClass, Task
+
+
+class PodClasses:
+    """All classes seen so far. A class is never forgotten: there are as many as there are different manifests."""
+
+    def __init__(self, axis: ResourceAxis) -> None:
+        self._axis = axis
+        self._classes: dict[Hashable, PodClass] = {}
+
+    def of(self, pod: Pod, before: Task | None) -> PodClass:
+        """The pod's class; that of the task it had `before`, if what makes a class didn't change.
+
+        Raises InvalidQuantity for a request that is none.
+        """
+        if before is not None and _alike(before.pod.spec, pod.spec):
+            return before.pod_class
+        spec = pod.spec
+        amounts = pod_request(spec)
+        ports = tuple(sorted({port for container in spec.containers for port in _host_ports(container)}))
+        tolerations = tuple(msgspec.structs.replace(each, tolerationSeconds=None) for each in spec.tolerations)
+        signature = (
+            tuple(sorted(amounts.items())),
+            tuple(sorted(spec.nodeSelector.items())),
+            msgspec.json.encode(spec.affinity) if spec.affinity else b"",
+            msgspec.json.encode(tolerations) if tolerations else b"",
+            ports,
+        )
+        known = self._classes.get(signature)
+        if known is None:
+            self._axis.learn(amounts)
+            vector = self._axis.vector(amounts)
+            known = PodClass(len(self._classes), vector, dict(spec.nodeSelector), spec.affinity, tolerations, ports)
+            self._classes[signature] = known
+        return known
+
+
+def _alike(before: PodSpec, after: PodSpec) -> bool:
+    return before is after or (
+        before.containers == after.containers
+        and before.initContainers == after.initContainers
+        and before.tolerations == after.tolerations
+        and before.nodeSelector == after.nodeSelector
+        and before.affinity == after.affinity
+        and before.overhead == after.overhead
+    )
+
+
+def _host_ports(container: Container) -> Iterator[HostPort]:
+    for port in container.ports:
+        if port.hostPort:
+            yield HostPort(port.hostPort, port.protocol or "TCP", port.hostIP)
