@@ -283,11 +283,10 @@ def _validate_version(version: dict[str, Any], path: str) -> list[FieldError]:
             errors += [invalid_value(where, "", problem) for problem in Rules(Node(schema)).compile_all()]
         except (InvalidSchema, AttributeError, TypeError, KeyError) as error:
             errors.append(invalid_value(where, "", f"not a structural schema: {error}"))
-    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        try:
-            JsonPath(column["jsonPath"])
-        except InvalidPath as error:
-            errors.append(
-                invalid_value(f"{path}.additionalPrinterColumns[{index}].jsonPath", column["jsonPath"], str(error))
-            )
+    for key in ("additionalPrinterColumns", "selectableFields"):
+        for index, each in enumerate(version.get(key) or ()):
+            try:
+                JsonPath(each["jsonPath"])
+            except InvalidPath as error:
+                errors.append(invalid_value(f"{path}.{key}[{index}].jsonPath", each["jsonPath"], str(error)))
     return errors

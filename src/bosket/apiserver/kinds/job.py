@@ -16,6 +16,7 @@ _SCHEDULING = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
 
 
 def _default_job_spec(spec: dict[str, Any]) -> None:
+    spec.setdefault("template", {})
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -16,10 +17,9 @@ def _canonical(text: str | int | float) -> str:
 def canonicalise(quantities: dict[str, Any]) -> None:
     """Rewrite every quantity of a resource list; what can't be read stays, for validation to complain of."""
     for name, value in quantities.items():
-        try:
-            quantities[name] = _canonical(value)
-        except quantity.InvalidQuantity:
-            continue
+        if isinstance(value, str | int | float):
+            with suppress(quantity.InvalidQuantity):
+                quantities[name] = _canonical(value)
 
 
 def canonicalise_resources(resources: dict[str, Any]) -> None:
