@@ -12,6 +12,10 @@ from typing import Final, Protocol
 
 #: 2025-01-01T00:00:00Z: where a `LoopClock` begins unless told otherwise.
 DEFAULT_EPOCH: Final = 1735689600.0
+#: The shortest sleep that isn't none: more than what a sum of an epoch and some seconds may be rounded by. Whoever
+#: sleeps until a moment and looks at the clock again may find a remainder of that size; were it slept for as it is, a
+#: loop whose time has ticks (a virtual one) would not move at all, and never get there.
+_TICK_SECONDS: Final = 1e-5
 
 
 class Clock(Protocol):
@@ -26,7 +30,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run until `seconds` have passed on this clock."""
+        """Let others run until `seconds` have passed on this clock; any time but none moves it forward."""
         ...
 
 
@@ -40,7 +44,7 @@ class SystemClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(_at_least_a_tick(seconds))
 
 
 class LoopClock:
@@ -56,4 +60,8 @@ class LoopClock:
         return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(_at_least_a_tick(seconds))
+
+
+def _at_least_a_tick(seconds: float) -> float:
+    return max(seconds, _TICK_SECONDS) if seconds > 0 else 0
