@@ -8,7 +8,7 @@ from collections.abc import Collection
 from bosket.api.resource import AnyResource
 from bosket.api.table import TABLE
 from bosket.apiserver.builtin import Behaviour, BuiltinStrategy
-from bosket.apiserver.kind import Kind, Registry, Scale, Version
+from bosket.apiserver.kind import Kind, Registry, Scale, Strategy, Version
 from bosket.apiserver.kinds import cluster, configuration, event, job, namespace, network, pod, workload
 from bosket.apiserver.printers import COLUMNS
 from bosket.apiserver.store import Store
@@ -86,6 +86,23 @@ def register_builtin_kinds(
                 categories=resource.categories,
             )
         )
+    _add_bindings(registry, store)
+
+
+def _add_bindings(registry: Registry, store: Store) -> None:
+    """The older way to bind: a POST to a resource that has no objects. `ApiServer` sends it on to the pod."""
+    registry.add(
+        Kind(
+            group="",
+            kind="Binding",
+            plural="bindings",
+            namespaced=True,
+            shelf=store.shelf("", "bindings"),
+            storage_version="v1",
+            versions={"v1": Version("v1", Strategy())},
+            verbs=("create",),
+        )
+    )
 
 
 def _share_events(registry: Registry, store: Store, resource: AnyResource, version: Version) -> None:

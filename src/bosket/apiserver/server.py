@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
+from dataclasses import replace
 
 from bosket.apiserver.admission import BuiltinAdmission
 from bosket.apiserver.auth import TokenIssuer
@@ -133,8 +134,15 @@ class ApiServer:
         self.metrics.count(call.verb, call.kind.group, call.kind.plural, call.subresource, answer.status)
         return answer
 
+    def _about_pods(self, call: Call) -> Call:
+        pods = self.registry.at("", "pods")
+        assert pods is not None
+        return replace(call, kind=pods, version=pods.versions["v1"], subresource="binding")
+
     async def _answer(self, call: Call) -> Answer:
         try:
+            if call.kind.plural == "bindings" and not call.kind.group:
+                call = self._about_pods(call)
             if call.subresource:
                 return await self.subresources.handle(call)
             return await self.rest.handle(call)
