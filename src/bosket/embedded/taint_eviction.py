@@ -17,6 +17,7 @@ from bosket.embedded.node import NODE_INDEX, node_index
 from bosket.embedded.node_lifecycle import FAILURE_TAINTS
 from bosket.kube.errors import Conflict, NotFound
 from bosket.kube.informer import Change
+from bosket.kube.taint import tolerates
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
 
@@ -85,15 +86,6 @@ def stays_until(tolerations: Iterable[Toleration], taints: Iterable[Taint], now:
         else:
             ends.append(now)
     return min(ends, default=None)
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """As Kubernetes means it: no key with Exists tolerates everything, no effect means every effect."""
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return bool(toleration.key) and toleration.value == taint.value
 
 
 def _no_execute(node: Node) -> list[Taint]:
