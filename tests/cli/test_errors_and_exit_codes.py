@@ -34,6 +34,7 @@ def test_the_version_is_data_when_asked_for_as_data(capsys: pytest.CaptureFixtur
             ["up", "--services", "scheduler,oracle"],
             'there is no service "oracle"; there are: podgrouper, scheduler, binder',
         ),
+        (["up", "--kubeconfig=~no-such-user/config"], "~no-such-user/config"),
         (["run"], "which services? there are: podgrouper, scheduler, binder"),
         (["run", "oracle"], 'there is no service "oracle"'),
         (["run", "scheduler", "--listen", "here"], "--listen here: not an address"),
@@ -80,6 +81,27 @@ def test_a_persons_own_kubeconfig_is_not_overwritten(tmp_path: Path, capsys: pyt
     assert main(["up", "--kubeconfig", str(own)]) == 2
     assert "is not an embedded cluster's" in capsys.readouterr().err
     assert "production" in own.read_text()
+
+
+def test_a_home_directory_that_the_shell_left_to_us_is_looked_at_before_it_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shells expand `--kubeconfig ~/x`, and most of them not `--kubeconfig=~/x`."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    own = tmp_path / "config"
+    own.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: production}]\n")
+    assert main(["up", "--kubeconfig=~/config"]) == 2
+    assert f"--kubeconfig {own}: is there, and is not an embedded cluster's" in capsys.readouterr().err
+    assert "production" in own.read_text()
+
+
+@pytest.mark.parametrize("arguments", [["run", "scheduler"], ["crds", "--install"]])
+def test_a_kubeconfig_in_the_home_directory_is_found_there(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main([*arguments, "--kubeconfig=~/nowhere"]) == 1
+    assert capsys.readouterr().err == f"bosket: no kubeconfig: {tmp_path / 'nowhere'} not found\n"
 
 
 @pytest.mark.parametrize("command", ["demo", "up", "run", "crds", "version"])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bosket.cli.output import Flag, flush_line
+from bosket.cli.path import OptionalFilePath
 
 if TYPE_CHECKING:
     from bosket.kube.client import Client
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def crds(
     *,
     install: Flag = False,
-    kubeconfig: Path | None = None,
+    kubeconfig: OptionalFilePath = None,
     context: str | None = None,
     json: Flag = False,
 ) -> None:

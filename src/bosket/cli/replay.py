@@ -7,13 +7,13 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line, stdout, table
+from bosket.cli.path import FilePath
 
 if TYPE_CHECKING:
     from bosket.scheduler.decisions import Decisions
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def replay(
-    file: Path,
+    file: FilePath,
     /,
     *,
     json: Flag = False,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from bosket.cli.output import CommandError, UsageError, flush_line
+from bosket.cli.path import OptionalFilePath
 
 if TYPE_CHECKING:
     from bosket.embedded.services import ServiceEntry
@@ -24,7 +25,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 def run(
     *services: str,
-    kubeconfig: Path | None = None,
+    kubeconfig: OptionalFilePath = None,
     context: str | None = None,
     namespace: str = "kai-scheduler",
     leader_elect: bool = True,

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.output import UsageError, flush_line
+from bosket.cli.path import FilePath
 from bosket.cli.run import LogFormat, LogLevel
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def up(
     memory: str = "512Gi",
     racks: Annotated[int, Parameter(validator=Number(gte=1))] = 2,
     zones: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
-    kubeconfig: Path = Path("kubeconfig"),
+    kubeconfig: FilePath = Path("kubeconfig"),
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0,
     services: str = "all",
     log_format: LogFormat = "human",

@@ -36,7 +36,7 @@ def admin_kubeconfig(url: str, certificate_authority_pem: bytes, token: str) -> 
 
 def write_kubeconfig(path: Path, kubeconfig: dict[str, Any]) -> None:
     """Put it in place in one piece, readable by its owner only: it holds a credential."""
-    path = path.expanduser().absolute()
+    path = path.absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -54,7 +54,7 @@ def write_kubeconfig(path: Path, kubeconfig: dict[str, Any]) -> None:
 def belongs_to_embedded_cluster(path: Path) -> bool:
     """Whether the file is one that `write_kubeconfig` wrote: it may be overwritten, a person's own must not."""
     try:
-        content = json.loads(path.expanduser().read_bytes())
+        content = json.loads(path.read_bytes())
         return [cluster["name"] for cluster in content["clusters"]] == [CLUSTER_NAME]
     except (ValueError, KeyError, TypeError):
         return False
