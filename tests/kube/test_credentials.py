@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -170,15 +171,37 @@ async def test_a_plugin_may_give_a_client_certificate(tmp_path: Path) -> None:
     ("script", "complaint"),
     [
         ("echo sorry >&2; exit 3", "ended with status 3: 'sorry'"),
-        ("echo hello", "printed no ExecCredential: .*'hello'"),
+        ("echo hello", "printed no ExecCredential: JSON is malformed"),
+        (r"""printf '{"kind": "\377"}'""", "printed no ExecCredential: not UTF-8"),
         ("echo '{}'", "printed kind '', apiVersion ''; asked for was ExecCredential"),
         (f"echo '{credential()}'", "printed neither token nor client certificate"),
-        (f"echo '{credential(token='t', expirationTimestamp='soon')}'", "status.expirationTimestamp: .*soon"),
+        (f"echo '{credential(token='t', expirationTimestamp='soon')}'", "status.expirationTimestamp is not a time"),
     ],
 )
 async def test_a_plugin_that_fails_is_named_with_what_it_said(tmp_path: Path, script: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=rf"config: users\[u\]\.user\.exec: .*plugin:? {complaint}"):
         await ExecPlugin(plugin(tmp_path, script)).current()
+
+
+@pytest.mark.parametrize(
+    ("output", "field"),
+    [
+        (
+            credential(token="s3cret", expirationTimestamp=1700000000),
+            "Expected `str | null`, got `int` - at `$.status.expirationTimestamp`",
+        ),
+        (credential(token=["s3cret"]), "Expected `str | null`, got `array` - at `$.status.token`"),
+        (credential(token="s3cret") + "}", "JSON is malformed"),
+        (credential(token="t", expirationTimestamp="s3cret"), "status.expirationTimestamp is not a time"),
+    ],
+)
+async def test_what_a_plugin_printed_is_never_shown_for_it_holds_a_token(
+    tmp_path: Path, output: str, field: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        await ExecPlugin(plugin(tmp_path, f"echo '{output}'")).current()
+    assert field in str(caught.value)
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 
 
 async def test_a_plugin_that_is_not_installed_says_how_to_get_it(tmp_path: Path) -> None:

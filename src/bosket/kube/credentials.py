@@ -192,8 +192,10 @@ class ExecPlugin:
         try:
             answer = msgspec.json.decode(output, type=_ExecCredential)
         except msgspec.MsgspecError as error:
-            message = f"{where}: {self._command.command} printed no ExecCredential: {error}: {quote_beginning(output)}"
-            raise ConfigError(message) from None
+            # msgspec names the field and the types. What was printed is never quoted: it holds a credential.
+            raise ConfigError(f"{where}: {self._command.command} printed no ExecCredential: {error}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{where}: {self._command.command} printed no ExecCredential: not UTF-8") from None
         if answer.kind != "ExecCredential" or answer.api_version != self._command.api_version:
             raise ConfigError(
                 f"{where}: {self._command.command} printed kind {answer.kind!r}, apiVersion {answer.api_version!r}; "
@@ -209,8 +211,11 @@ class ExecPlugin:
         if status.expiration_timestamp:
             try:
                 expires_at = parse_time(status.expiration_timestamp)
-            except ValueError as error:
-                raise ConfigError(f"{where}: {self._command.command}: status.expirationTimestamp: {error}") from error
+            except ValueError:
+                raise ConfigError(
+                    f"{where}: {self._command.command}: status.expirationTimestamp is not a time such as "
+                    "2026-01-02T03:04:05Z"
+                ) from None
         return Credential(bearer(status.token) if status.token else None, certificate, expires_at)
 
 
