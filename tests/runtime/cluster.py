@@ -16,17 +16,23 @@ from bosket.runtime.clock import LoopClock
 
 
 class Wire:
-    """A transport that can be `cut` (nothing arrives), made `deaf` (answers are lost) or `stuck` (nothing returns)."""
+    """A transport that can be `cut` (nothing arrives), made `deaf` (answers are lost) or `stuck` (nothing returns).
+
+    Answers to writes come `lag_of_writes` seconds after what they tell of.
+    """
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self.cut = self.deaf = self.stuck = False
+        self.lag_of_writes = 0.0
         self.requests: list[Request] = []
 
     async def request(self, request: Request) -> Response:
         await self._obstruct()
         self.requests.append(request)
         response = await self._inner.request(request)
+        if request.method != "GET":
+            await asyncio.sleep(self.lag_of_writes)
         if self.deaf:
             raise TransportError("the answer was lost")
         return response

@@ -113,6 +113,42 @@ async def test_a_renewal_that_hangs_counts_as_none() -> None:
     await first.stop()
 
 
+@pytest.mark.parametrize("exists", [False, True])
+async def test_who_learns_too_late_that_the_lease_is_taken_does_not_lead_beside_the_next(exists: bool) -> None:
+    cluster = await Cluster().start(NAMESPACE)
+    if exists:
+        await cluster.client.create(Lease(metadata=ObjectMeta(name="scheduler", namespace=NAMESPACE)))
+    wire, client = cluster.wire()
+    wire.lag_of_writes = 30.0
+    first = Candidate(cluster, "a", client)
+    await asyncio.sleep(1)
+    assert (await the_lease(cluster)).holderIdentity == "a"
+    second = Candidate(cluster, "b")
+    await asyncio.wait_for(second.leads.wait(), 25)
+    await asyncio.sleep(60)
+    assert first.terms == []
+    assert second.leads.is_set()
+    wire.lag_of_writes = 0.0
+    await second.stop()
+    await asyncio.wait_for(first.leads.wait(), 60)
+    await first.stop()
+
+
+async def test_a_renewal_with_a_late_answer_counts_from_when_it_was_sent() -> None:
+    cluster = await Cluster().start(NAMESPACE)
+    wire, client = cluster.wire()
+    first = Candidate(cluster, "a", client)
+    await first.leads.wait()
+    begun = cluster.clock.monotonic()
+    wire.lag_of_writes = 4.0
+    await asyncio.sleep(9.5)  # renewed at 5 s, known at 9 s
+    wire.stuck = True
+    await asyncio.sleep(10)
+    assert first.terms[0][1] - begun == pytest.approx(15)
+    wire.stuck = False
+    await first.stop()
+
+
 async def test_an_outage_shorter_than_the_renew_deadline_costs_nothing() -> None:
     cluster = await Cluster().start(NAMESPACE)
     wire, client = cluster.wire()

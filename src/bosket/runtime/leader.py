@@ -2,8 +2,8 @@
 
 A candidate trusts no other machine's clock: it takes a lease over only when it has *itself* seen no renewal for the
 lease's duration. The leader renews every `retry_seconds`; when it has not managed to for `renew_seconds` it stops its
-work at once, which is before anyone else may believe the lease to be free. A leader that ends in order gives the
-lease back.
+work at once, which is before anyone else may believe the lease to be free. Both count from when a write was *sent*: its
+answer may be late, and others have seen the lease since. A leader that ends in order gives the lease back.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class LeaderElector:
         self._retry_seconds = retry_seconds
         self._metrics = runtime_metrics(metrics if metrics is not None else CollectorRegistry())
         self._observation: _Observation | None = None
-        self._renewed = 0.0
+        self._renewed = 0.0  # by our own clock, before the last write that succeeded was sent
 
     @property
     def leader(self) -> str:
@@ -94,8 +94,14 @@ class LeaderElector:
             _log.warning("lost the lease", extra={"lease": self.name, "identity": self.identity, "holder": self.leader})
 
     async def _acquire(self) -> None:
-        while not await self._try_to_hold():
-            await self._clock.sleep(self._retry_seconds)
+        while True:
+            if not await self._try_to_hold():
+                await self._clock.sleep(self._retry_seconds)
+            elif self._remaining() > 0:
+                return
+            else:
+                # Others may think it free by now, or have it: only another write can tell.
+                _log.warning("took the lease too slowly to lead", extra={"lease": self.name, "identity": self.identity})
 
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> bool:
         """Lead until done (true) or until the lease is lost (false)."""
@@ -103,7 +109,6 @@ class LeaderElector:
         async def work() -> None:
             await lead()
 
-        self._renewed = self._clock.monotonic()
         working = asyncio.create_task(work(), name=f"lead-{self.name}")
         renewing = asyncio.create_task(self._renew_until_taken(), name=f"renew-{self.name}")
         watching = asyncio.create_task(self._wait_for_deadline(), name=f"deadline-{self.name}")
@@ -126,7 +131,6 @@ class LeaderElector:
         while True:
             await self._clock.sleep(pause)
             if await self._try_to_hold():
-                self._renewed = self._clock.monotonic()
                 pause = self._retry_seconds
             elif self.leader != self.identity:
                 return
@@ -136,8 +140,12 @@ class LeaderElector:
 
     async def _wait_for_deadline(self) -> None:
         """Return when the lease has not been renewed in time, also if a renewal hangs."""
-        while (remaining := self._renewed + self._renew_seconds - self._clock.monotonic()) > 0:
+        while (remaining := self._remaining()) > 0:
             await self._clock.sleep(remaining)
+
+    def _remaining(self) -> float:
+        """How long we may lead unless the lease is renewed."""
+        return self._renewed + self._renew_seconds - self._clock.monotonic()
 
     async def _try_to_hold(self) -> bool:
         """Take or renew the lease; false when another holds it or when it can't be known."""
@@ -157,10 +165,12 @@ class LeaderElector:
             lease = await self._client.get(Lease, self.name, self._namespace)
         except NotFound:
             fresh = self._record(acquired=now, renewed=now, transitions=0)
+            sent = self._clock.monotonic()
             created = await self._client.create(
                 Lease(metadata=ObjectMeta(name=self.name, namespace=self._namespace), spec=fresh), self._namespace
             )
             self._observe(created.spec)
+            self._renewed = sent
             return True
         self._observe(lease.spec)
         spec = lease.spec
@@ -171,7 +181,9 @@ class LeaderElector:
             return False
         else:
             wanted = self._record(acquired=now, renewed=now, transitions=(spec.leaseTransitions or 0) + 1)
+        sent = self._clock.monotonic()
         await self._write(lease, wanted)
+        self._renewed = sent
         return True
 
     async def _release(self) -> None:
