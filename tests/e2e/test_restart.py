@@ -13,9 +13,9 @@ from bosket.api.kai import BindRequest
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifest import job
 
-GANGS = 32
+WAVES = 6
+GANGS_IN_A_WAVE = 6
 GANG_SIZE = 4
-DEATHS = 6
 
 
 async def record_nodes(cluster: Cluster, version: str, nodes: dict[str, set[str]]) -> None:
@@ -27,52 +27,47 @@ async def record_nodes(cluster: Cluster, version: str, nodes: dict[str, set[str]
                 nodes[change.key.name].add(change.object.spec.nodeName)
 
 
-async def finished_gangs(cluster: Cluster) -> int:
-    jobs = (await cluster.client.list(Job, cluster.namespace)).items
-    return sum(each.status is not None and (each.status.succeeded or 0) == GANG_SIZE for each in jobs)
-
-
 async def test_scheduler_and_binder_are_killed_while_gangs_arrive_and_every_gang_runs_once(cluster: Cluster) -> None:
-    await cluster.add_nodes(3)  # room for six gangs at a time
+    await cluster.add_nodes(WAVES * GANGS_IN_A_WAVE * GANG_SIZE // 8)  # just enough
     await cluster.start_services("podgrouper")
     nodes: dict[str, set[str]] = defaultdict(set)
     start = await cluster.client.list(Pod, cluster.namespace)
     recorder = asyncio.create_task(record_nodes(cluster, start.resource_version, nodes))
     choice = random.Random(7)
-    try:
-        async with AsyncExitStack() as stack:
-            processes = {
-                name: await stack.enter_async_context(cluster.service_process(name)) for name in ("scheduler", "binder")
-            }
-            arrivals = asyncio.create_task(arrive(cluster))
-            for death in range(1, DEATHS + 1):
+    async with AsyncExitStack() as stack:
+        stack.callback(recorder.cancel)
+        processes = {
+            name: await stack.enter_async_context(cluster.service_process(name)) for name in ("scheduler", "binder")
+        }
+        for wave in range(WAVES):
+            decided = len((await cluster.client.list(BindRequest, cluster.namespace)).items)
+            for gang in range(GANGS_IN_A_WAVE):
+                await cluster.client.create(job(f"gang-{wave}-{gang}", pods=GANG_SIZE, gpus=1), cluster.namespace)
 
-                async def some_have_finished(count: int = death * GANGS // (DEATHS + 2)) -> bool:
-                    return await finished_gangs(cluster) >= count
+            async def decisions_are_being_written(before: int = decided) -> bool:
+                return len((await cluster.client.list(BindRequest, cluster.namespace)).items) > before
 
-                await cluster.eventually(some_have_finished, timeout_seconds=60)
-                victim = choice.choice(sorted(processes))
-                processes[victim].kill()
-                await processes[victim].wait()
-                processes[victim] = await stack.enter_async_context(cluster.service_process(victim))
-            await arrivals
+            await cluster.eventually(decisions_are_being_written)
+            victim = choice.choice(sorted(processes))
+            processes[victim].kill()
+            await processes[victim].wait()
+            processes[victim] = await stack.enter_async_context(cluster.service_process(victim))
 
-            async def all_have_finished() -> bool:
-                return await finished_gangs(cluster) == GANGS
+        async def every_gang_runs() -> bool:
+            jobs = (await cluster.client.list(Job, cluster.namespace)).items
+            ready = [each.status.ready or 0 for each in jobs if each.status is not None]
+            assert ready == [GANG_SIZE] * WAVES * GANGS_IN_A_WAVE
+            return len(nodes) >= sum(ready)  # the recorder has caught up
 
-            await cluster.eventually(all_have_finished, timeout_seconds=60)
-    finally:
-        recorder.cancel()
+        await cluster.eventually(every_gang_runs, timeout_seconds=60)
     members = (await cluster.client.list(Pod, cluster.namespace)).items
-    assert len(members) == GANGS * GANG_SIZE, "pods were lost and made again"
-    assert {each.status.phase for each in members} == {"Succeeded"}
+    assert len(members) == WAVES * GANGS_IN_A_WAVE * GANG_SIZE, "pods were lost and made again"
     assert {name: len(seen) for name, seen in nodes.items()} == {each.metadata.name: 1 for each in members}
-    requests = (await cluster.client.list(BindRequest, cluster.namespace)).items
-    assert {each.status.phase for each in requests} == {"Succeeded"}
 
+    async def every_decision_is_carried_out() -> bool:
+        requests = (await cluster.client.list(BindRequest, cluster.namespace)).items
+        assert {each.metadata.name for each in requests} == set(nodes)
+        return {each.status.phase for each in requests} == {"Succeeded"}
 
-async def arrive(cluster: Cluster) -> None:
-    for index in range(GANGS):
-        await cluster.client.create(
-            job(f"gang-{index}", pods=GANG_SIZE, gpus=1, run_duration="300ms"), cluster.namespace
-        )
+    await cluster.start_services("binder")  # one that died between the binding and its report left that to the next
+    await cluster.eventually(every_decision_is_carried_out)

@@ -201,7 +201,12 @@ async def test_gangs_are_packed_onto_as_few_nodes_as_possible(cluster: Cluster) 
 async def test_a_job_whose_pods_fail_gives_its_room_to_the_next(cluster: Cluster) -> None:
     await cluster.add_nodes(1)
     await cluster.start_services(*SERVICES)
-    await cluster.client.create(job("breaks", pods=2, gpus=4, run_duration="500ms", exit_code=1), cluster.namespace)
+    await cluster.client.create(job("breaks", pods=2, gpus=4, run_duration="2s", exit_code=1), cluster.namespace)
+
+    async def has_its_place() -> bool:
+        return [bool(each.spec.nodeName) for each in await pods(cluster, "breaks")] == [True, True]
+
+    await cluster.eventually(has_its_place)
     await cluster.client.create(job("works", pods=2, gpus=4), cluster.namespace)
 
     async def failed() -> bool:
