@@ -52,7 +52,7 @@ async def test_what_belongs_to_another_is_a_conflict_unless_forced(world: World)
     await apply(world, f"{CONFIG_MAPS}/a", config_map("a", {"k": "1"}), "one")
     answer = await apply(world, f"{CONFIG_MAPS}/a", config_map("a", {"k": "2"}), "two")
     assert answer.status == 409
-    assert answer.message == 'Apply failed with 1 conflict: conflict with "one" using v1: .data.k'
+    assert answer.message == 'Apply failed with 1 conflict: conflict with "one": .data.k'
     (cause,) = answer.body["details"]["causes"]
     assert (cause["reason"], cause["field"]) == ("FieldManagerConflict", ".data.k")
     forced = await apply(world, f"{CONFIG_MAPS}/a", config_map("a", {"k": "2"}), "two", force="true")

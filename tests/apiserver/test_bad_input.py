@@ -89,6 +89,37 @@ async def test_yaml_is_read(world: World) -> None:
     await world.refused(400, "POST", CONFIG_MAPS, b"? {a: b}\n: c", "application/yaml")
 
 
+async def test_yaml_may_repeat_itself_by_aliases(world: World) -> None:
+    body = b"metadata: {name: y, labels: &l {a: b}, annotations: *l}\ndata: {<<: *l, c: &d d, e: *d}\n"
+    created = await world.ok("POST", CONFIG_MAPS, body, "application/yaml")
+    assert created["metadata"]["annotations"] == {"a": "b"}
+    assert created["data"] == {"a": "b", "c": "d", "e": "d"}
+
+
+def _billion_laughs(item: str) -> bytes:
+    lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} {item.replace('N', str(n - 1))}" for n in range(1, 60))]
+    return "\n".join(lines).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (_billion_laughs("[*aN, *aN]"), "the aliases in the body stand for more than"),
+        (_billion_laughs("{k: *aN, l: *aN}"), "the aliases in the body stand for more than"),
+        (b"s: &s " + b"x" * 1000 + b"\nl: [" + b"*s, " * 2000 + b"]", "the aliases in the body stand for more than"),
+        (b"a: &a [*a]", "*a is within what it stands for"),
+        (b"a: *b", "undefined alias"),
+        (b"[" * 200_000, "nested more than 100 levels deep"),
+        (b"- " * 200_000 + b"x", "nested more than 100 levels deep"),
+        (b"".join(b" " * n + b"a:\n" for n in range(150)), "nested more than 100 levels deep"),
+        (b"\n".join([b"a0: &a0 [x]", *(b"a%d: &a%d [*a%d]" % (n, n, n - 1) for n in range(1, 150))]), "nested"),
+    ],
+)
+async def test_yaml_that_means_far_more_than_it_says_is_refused(world: World, body: bytes, words: str) -> None:
+    status = await world.refused(400, "POST", CONFIG_MAPS, body, "application/yaml")
+    assert words in status["message"]
+
+
 @pytest.mark.parametrize("content_type", ["application/vnd.kubernetes.protobuf", "text/plain", "application/cbor"])
 async def test_other_formats_are_refused_with_those_that_are_read(world: World, content_type: str) -> None:
     status = await world.refused(415, "POST", CONFIG_MAPS, b"k8s\x00", content_type)
@@ -267,7 +298,7 @@ def mutated(document: Any, place: tuple[Any, ...], value: Any) -> Any:
     return copy
 
 
-_SETTINGS = settings(max_examples=40, suppress_health_check=list(HealthCheck))
+_SETTINGS = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
 
 @_SETTINGS

@@ -55,7 +55,7 @@ async def test_our_own_definitions_are_accepted(world: World) -> None:
         (
             {"type": "array", "items": {"type": "integer"}, "maxItems": 1},
             [1, 2],
-            "Too many: 2: must have at most 1 items",
+            "Too many: 2: must have at most 1 item",
         ),
         ({"type": "integer", "format": "int32"}, 2**31, "should be less than or equal to 2147483647"),
         ({"type": "string", "format": "date-time"}, "yesterday", "must be of type date-time"),

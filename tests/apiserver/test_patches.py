@@ -134,7 +134,7 @@ async def test_a_custom_resource_takes_no_strategic_patch(world: World) -> None:
         ([1], MERGE, 400),
         ([{"op": "remove", "path": "/data/none"}], JSON_PATCH, 422),
         ([{"op": "fly", "path": "/data"}], JSON_PATCH, 422),
-        ({"data": {"k": 5}}, MERGE, 400),
+        ({"data": {"k": 5}}, MERGE, 422),
         ({}, "text/plain", 415),
     ],
 )

@@ -47,7 +47,7 @@ async def test_a_scale_is_replaced_from_the_version_that_was_seen(deployed: Worl
 async def test_a_negative_scale_is_refused(deployed: World) -> None:
     status = await deployed.refused(422, "PATCH", f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": -1}}, MERGE)
     assert "spec.replicas: Invalid value: -1: must be greater than or equal to 0" in status["message"]
-    await deployed.refused(400, "PATCH", f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": "many"}}, MERGE)
+    await deployed.refused(422, "PATCH", f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": "many"}}, MERGE)
     await deployed.refused(404, "GET", f"{DEPLOYMENTS}/other/scale")
 
 

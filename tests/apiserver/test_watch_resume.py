@@ -91,7 +91,7 @@ async def test_a_watch_list_ends_its_first_part_with_a_bookmark(world: World) ->
 
 
 async def test_initial_events_need_a_matching_rule(world: World) -> None:
-    status = await world.refused(400, "GET", PODS, watch="true", sendInitialEvents="true")
+    status = await world.refused(422, "GET", PODS, watch="true", sendInitialEvents="true")
     assert "resourceVersionMatch" in status["message"]
 
 

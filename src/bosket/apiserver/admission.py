@@ -32,6 +32,8 @@ class BuiltinAdmission:
         if write.kind.kind == "Pod" and not write.kind.group:
             if old is None:
                 self._complete_pod(new)
+            elif not write.subresource:
+                _add_tolerations(new["spec"])
         elif write.kind.shelf is self._priority_classes:
             self._check_single_default(new)
 

@@ -9,6 +9,7 @@ import msgspec
 from bosket.apiserver.call import Call
 from bosket.apiserver.status import JSON, bad_request, unsupported_media_type
 from bosket.apiserver.store import Doc
+from bosket.apiserver.yaml_body import decode_yaml
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -34,7 +35,7 @@ def decode_body(body: bytes, content_type: str) -> Any:
         except RecursionError:
             raise bad_request("the body is nested too deeply") from None
     elif kind in YAML_TYPES or kind.endswith("+yaml"):
-        value = _decode_yaml(body)
+        value = decode_yaml(body, MAX_DEPTH)
     elif kind == PROTOBUF:
         raise unsupported_media_type(
             f"{PROTOBUF} is not supported; accepted media types include: {JSON}, {YAML_TYPES[0]}"
@@ -44,17 +45,6 @@ def decode_body(body: bytes, content_type: str) -> Any:
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value, MAX_DEPTH)
     return value
-
-
-def _decode_yaml(body: bytes) -> Any:
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        value = yaml.load(body, Loader=loader)  # noqa: S506 - both are safe loaders
-        return _decode(msgspec.json.encode(value))  # dates and the like become what JSON has
-    except (yaml.YAMLError, UnicodeDecodeError, TypeError, ValueError, RecursionError) as error:
-        raise bad_request(f"the body is not valid YAML: {' '.join(str(error).split())}") from None
 
 
 def _check_depth(value: Any, allowed: int) -> None:

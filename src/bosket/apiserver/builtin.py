@@ -44,6 +44,7 @@ class Behaviour:
     index: str | None = None
     generation: bool = False
     create_on_update: bool = False
+    unconditional_update: bool = True
     returns_deleted: bool = False
     default_propagation: str = "Background"
     #: whether a deleted object must stay, beyond finalizers and grace
@@ -77,6 +78,7 @@ class BuiltinStrategy(Strategy):
         self.has_status = "status" in resource.subresources
         self.has_generation = behaviour.generation
         self.create_on_update = behaviour.create_on_update
+        self.unconditional_update = behaviour.unconditional_update
         self.returns_deleted = behaviour.returns_deleted
         self.default_propagation = behaviour.default_propagation
         self.selectable = frozenset(behaviour.selectable or ())

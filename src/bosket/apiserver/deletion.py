@@ -15,14 +15,22 @@ from bosket.api.time import format_time
 from bosket.apiserver.body import decode_body
 from bosket.apiserver.call import Call
 from bosket.apiserver.kind import Kind, Version
-from bosket.apiserver.status import bad_request, conflict, forbidden, not_found
+from bosket.apiserver.status import (
+    bad_request,
+    conflict,
+    forbidden,
+    invalid_options,
+    invalid_value,
+    not_found,
+    not_supported,
+)
 from bosket.apiserver.store import Doc, Entry
 from bosket.runtime.clock import Clock
 
 #: These can't be deleted.
 IMMORTAL_NAMESPACES = ("default", "kube-system", "kube-public")
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-_POLICIES = ("Background", "Foreground", "Orphan")
+_POLICIES = ("Foreground", "Background", "Orphan")
 
 
 def delete_options(call: Call) -> DeleteOptions:
@@ -49,13 +57,12 @@ def delete_options(call: Call) -> DeleteOptions:
         changes["dryRun"] = ("All",)
     options = msgspec.structs.replace(options, **changes) if changes else options
     if options.propagationPolicy is not None:
+        policy = options.propagationPolicy
         if options.orphanDependents is not None:
-            raise bad_request("orphanDependents and propagationPolicy cannot be both set")
-        if options.propagationPolicy not in _POLICIES:
-            raise bad_request(
-                f'propagationPolicy: Unsupported value: "{options.propagationPolicy}": supported values: '
-                + ", ".join(f'"{policy}"' for policy in _POLICIES)
-            )
+            detail = "orphanDependents and deletionPropagation cannot be both set"
+            raise invalid_options("DeleteOptions", invalid_value("propagationPolicy", policy, detail))
+        if policy not in _POLICIES:
+            raise invalid_options("DeleteOptions", not_supported("propagationPolicy", policy, (*_POLICIES, "nil")))
     return options
 
 
@@ -108,12 +115,15 @@ def check_preconditions(kind: Kind, entry: Entry, options: DeleteOptions) -> Non
     if wanted is None:
         return
     if wanted.uid is not None and wanted.uid != entry.uid:
-        detail = f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: {entry.uid}"
+        detail = (
+            f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({entry.uid}). "
+            "The object might have been deleted and then recreated"
+        )
         raise conflict(kind.group, kind.plural, entry.name, detail)
     if wanted.resourceVersion is not None and wanted.resourceVersion != str(entry.version):
         detail = (
-            f"Precondition failed: ResourceVersion in precondition: {wanted.resourceVersion}, "
-            f"ResourceVersion in object meta: {entry.version}"
+            f"the ResourceVersion in the precondition ({wanted.resourceVersion}) does not match the ResourceVersion in "
+            f"record ({entry.version}). The object might have been modified"
         )
         raise conflict(kind.group, kind.plural, entry.name, detail)
 

@@ -25,9 +25,8 @@ _STRING_MAPS = ("labels", "annotations")
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_DNS_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _LABEL_RE, _SUBDOMAIN_RE = re.compile(_LABEL), re.compile(_SUBDOMAIN)
-_QUALIFIED_RE, _DNS_1035_RE = re.compile(_QUALIFIED), re.compile(_DNS_1035)
+_QUALIFIED_RE = re.compile(_QUALIFIED)
 
 _random = random.SystemRandom()
 
@@ -70,20 +69,6 @@ def label_error(name: str) -> str | None:
             "and must start and end with an alphanumeric character",
             "'my-name',  or '123-abc'",
             _LABEL,
-        )
-    return None
-
-
-def dns_1035_error(name: str) -> str | None:
-    """What keeps `name` from being a service's."""
-    if len(name) > 63:
-        return "must be no more than 63 bytes"
-    if not _DNS_1035_RE.fullmatch(name):
-        return _pattern(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
-            "start with an alphabetic character, and end with an alphanumeric character",
-            "'my-name',  or 'abc-123'",
-            _DNS_1035,
         )
     return None
 

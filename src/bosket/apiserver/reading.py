@@ -16,7 +16,16 @@ import msgspec
 from bosket.apiserver.call import Call
 from bosket.apiserver.representation import Representation, representation_for
 from bosket.apiserver.selection import Selection, parse_selection
-from bosket.apiserver.status import JSON, bad_request, gone, not_found, version_too_large
+from bosket.apiserver.status import (
+    JSON,
+    bad_request,
+    forbidden_field,
+    gone,
+    invalid_options,
+    not_found,
+    not_supported,
+    version_too_large,
+)
 from bosket.apiserver.store import Entry
 from bosket.apiserver.watch import QUEUE_LIMIT, Watcher, bookmark_line, initial_lines, missed_lines
 from bosket.kube.transport import Response
@@ -143,10 +152,8 @@ class Reader:
         bookmarks = call.flag("allowWatchBookmarks")
         initial = call.query.get("sendInitialEvents")
         if initial is not None and call.query.get("resourceVersionMatch") != "NotOlderThan":
-            raise bad_request(
-                'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires '
-                "setting resourceVersionMatch to NotOlderThan"
-            )
+            detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            raise invalid_options("ListOptions", forbidden_field("resourceVersionMatch", detail))
         asked = call.query.get("resourceVersion", "")
         backlog: Iterator[bytes]
         if call.flag("sendInitialEvents") or (asked in ("", "0") and initial is None):
@@ -206,31 +213,22 @@ class Reader:
     # parameters
 
     def selection(self, call: Call) -> Selection:
-        return parse_selection(
-            call.namespace,
-            call.query,
-            kind=call.kind.kind,
-            api_version=call.api_version,
-            selectable=call.version.strategy.selectable,
-        )
+        return parse_selection(call.namespace, call.query, call.version.strategy.selectable)
 
     def _check_version_match(self, call: Call) -> None:
         """We serve the newest state, which is never older than asked for; an exact past one only by chance."""
         match, asked = call.query.get("resourceVersionMatch"), call.query.get("resourceVersion", "")
-        if match is not None and match not in ("Exact", "NotOlderThan"):
-            raise bad_request(
-                f'resourceVersionMatch: Unsupported value: "{match}": supported values: "Exact", "NotOlderThan"'
-            )
-        if match is not None and not asked:
-            raise bad_request(
-                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-            )
+        field = "resourceVersionMatch"
+        if match is not None and match not in ("Exact", "NotOlderThan", ""):
+            raise invalid_options("ListOptions", not_supported(field, match, ("Exact", "NotOlderThan", "")))
+        if match and not asked:
+            detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            raise invalid_options("ListOptions", forbidden_field(field, detail))
         if match == "Exact":
             version, current = _version(asked), call.kind.shelf.store.version
             if version == 0:
-                raise bad_request(
-                    'resourceVersionMatch: Forbidden: resourceVersionMatch "Exact" is forbidden for resourceVersion "0"'
-                )
+                detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+                raise invalid_options("ListOptions", forbidden_field(field, detail))
             if version < current and call.kind.shelf.since(version) != []:
                 raise gone(f"The resourceVersion for the provided list is too old: {version}")
         self._check_not_future(call)

@@ -17,7 +17,7 @@ from bosket.apiserver.call import Call
 from bosket.apiserver.deletion import Deleter, delete_options
 from bosket.apiserver.patching import is_apply, patched
 from bosket.apiserver.reading import Reader
-from bosket.apiserver.status import bad_request, invalid, invalid_value
+from bosket.apiserver.status import WrongType, bad_request, invalid, invalid_value
 from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.watch import Watcher
 from bosket.apiserver.write import Change, Write, Writer, write_of
@@ -77,7 +77,7 @@ class Rest:
             return self.answer(call, write, await self.writer.create(write, doc), 201)
         if not doc["metadata"].get("resourceVersion") and not strategy.unconditional_update:
             error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(call.kind.group, call.kind.kind, name, [error])
+            raise invalid(call.kind.group, call.kind.plural, name, [error])
         entry = await self.writer.update(write, name, replacing(doc))
         return self.answer(call, write, entry)
 
@@ -86,7 +86,10 @@ class Rest:
         if is_apply(call.headers.get("content-type", "")):
             entry, created = await apply_patch(call, write, self.writer)
             return self.answer(call, write, entry, 201 if created else 200)
-        entry = await self.writer.update(write, call.name, patching(call))
+        try:
+            entry = await self.writer.update(write, call.name, patching(call))
+        except WrongType as error:
+            raise error.of_patch(call.kind.group, call.kind.kind, call.name) from None
         return self.answer(call, write, entry)
 
     async def delete(self, call: Call) -> Response:

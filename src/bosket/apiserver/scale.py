@@ -12,7 +12,7 @@ from bosket.apiserver.body import decode_body, describe
 from bosket.apiserver.call import Call
 from bosket.apiserver.kind import Scale
 from bosket.apiserver.patching import patched
-from bosket.apiserver.status import bad_request, invalid, invalid_value, not_found
+from bosket.apiserver.status import WrongType, bad_request, invalid, invalid_value, not_found
 from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.write import Writer, write_of
 from bosket.kube.selector import InvalidSelector, label_selector
@@ -29,7 +29,12 @@ async def handle_scale(call: Call, writer: Writer) -> Response:
     if entry is None:
         raise not_found(call.kind.group, call.kind.plural, call.name)
     if call.verb != "get":
-        entry = await writer.update(write_of(call), call.name, _change(call, scale))
+        try:
+            entry = await writer.update(write_of(call), call.name, _change(call, scale))
+        except WrongType as error:
+            if call.verb == "update":
+                raise
+            raise error.of_patch("autoscaling", "Scale", call.name) from None
     return Response(200, JSON_HEADERS, msgspec.json.encode(_view(entry, scale)) + b"\n")
 
 
@@ -49,7 +54,7 @@ def _change(call: Call, scale: Scale) -> Any:
             )
         replicas = (wanted.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool):
-            raise bad_request(f"spec.replicas must be an integer, not {describe(replicas)}")
+            raise WrongType(f"spec.replicas must be an integer, not {describe(replicas)}")
         if replicas < 0:
             error = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
             raise invalid("autoscaling", "Scale", call.name, [error])

@@ -58,9 +58,7 @@ class Selection:
         return filter(self.matches, found)
 
 
-def parse_selection(
-    namespace: str, query: Mapping[str, str], *, kind: str, api_version: str, selectable: frozenset[str]
-) -> Selection:
+def parse_selection(namespace: str, query: Mapping[str, str], selectable: frozenset[str]) -> Selection:
     """From the parameters of a request; a selector that can't be understood is the client's mistake."""
     labels, fields = EVERYTHING, _NO_FIELDS
     try:
@@ -73,10 +71,5 @@ def parse_selection(
     for each in fields.requirements:
         if each.path not in _METADATA_FIELDS and each.path not in selectable:
             supported = ", ".join(sorted(_METADATA_FIELDS | selectable))
-            raise bad_request(
-                f'Unable to find "{api_version}, Kind={kind}" that match label selector '
-                f'"{query.get("labelSelector", "")}", field selector "{query["fieldSelector"]}": '
-                f"field label not supported: {each.path} "
-                f"(supported: {supported})"
-            )
+            raise bad_request(f"field label not supported: {each.path} (supported are {supported})")
     return Selection(namespace, labels, fields)

@@ -187,6 +187,21 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
     return StatusError(422, "Invalid", message, group=group, kind=kind, name=name, causes=causes)
 
 
+def invalid_options(kind: str, error: FieldError) -> StatusError:
+    """A parameter of the request has a value that it can't have."""
+    return invalid("meta.k8s.io", kind, "", [error])
+
+
+class WrongType(StatusError):
+    """A field has a value of another type than it should; a 400, or a 422 where a patch brought it in."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(400, "BadRequest", message)
+
+    def of_patch(self, group: str, kind: str, name: str) -> StatusError:
+        return StatusError(422, "Invalid", self.message, group=group, kind=kind, name=name)
+
+
 def unprocessable(detail: str) -> StatusError:
     """A patch can't be applied."""
     message = f"the server rejected our request due to an error in our request: {detail}"

@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 
 from bosket.apiserver.body import describe
-from bosket.apiserver.status import StatusError, bad_request, invalid, quote, required
+from bosket.apiserver.status import StatusError, WrongType, invalid, quote, required
 from bosket.apiserver.store import Doc
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>.*)`)?$", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]|\[\"([^\"]*)\"\]")
+_SIMPLE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def check_types(doc: Doc, struct: type[msgspec.Struct], group: str, kind: str, version: str) -> None:
@@ -41,7 +42,7 @@ def check_types(doc: Doc, struct: type[msgspec.Struct], group: str, kind: str, v
 def _explain(error: msgspec.ValidationError, doc: Doc, group: str, kind: str, version: str) -> StatusError:
     found = _AT.match(str(error))
     assert found is not None
-    what, path = found["what"], (found["path"] or "")
+    what, path = found["what"], _with_keys(doc, found["path"] or "", found["what"])
     field = path.removeprefix(".")
     if missing := _MISSING.match(what):
         where = f"{field}.{missing[1]}" if field else missing[1]
@@ -49,23 +50,38 @@ def _explain(error: msgspec.ValidationError, doc: Doc, group: str, kind: str, ve
     value = _lookup(doc, path)
     got = "" if value is _ABSENT else f", got {describe(value)}: {quote(value)}"
     expected = what.split(", got ")[0].replace("Expected ", "expected ")
-    return bad_request(
+    return WrongType(
         f'{kind} in version "{version}" cannot be handled as a {kind}: {field or "the object"}: {expected}{got}'
     )
 
 
 _ABSENT = object()
+_PYTHON = {"str": str, "int": int, "float": float, "bool": bool, "array": list, "object": dict, "null": type(None)}
+
+
+def _with_keys(doc: Doc, path: str, what: str) -> str:
+    """The path with names for map keys, which are `[...]` to msgspec: that of the first value of the type it met."""
+    got = _PYTHON.get(what.rpartition(", got `")[2].rstrip("`"))
+    while "[...]" in path:
+        before, _, after = path.partition("[...]")
+        entries = _lookup(doc, before)
+        if not isinstance(entries, dict):
+            break
+        keys = (key for key in entries if "[...]" in after or type(_lookup(entries[key], after)) is got)
+        key = next(keys, None)
+        if key is None:
+            break
+        path = f"{before}.{key}{after}" if _SIMPLE.fullmatch(key) else f'{before}["{key}"]{after}'
+    return path
 
 
 def _lookup(value: Any, path: str) -> Any:
-    """The value that msgspec complains of; map keys are `[...]` to it, then there's nothing to quote."""
+    """The value at a path as msgspec writes it."""
     for step in _STEP.finditer(path):
-        key, index = step[1], step[2]
-        if index == "...":
-            return _ABSENT
+        key, index = step[1] or step[3], step[2]
         try:
             value = value[key] if key is not None else value[int(index)]
-        except (KeyError, IndexError, TypeError):
+        except (KeyError, IndexError, TypeError, ValueError):
             return _ABSENT
     return value
 

@@ -24,8 +24,9 @@ from bosket.apiserver.status import (
     bad_request,
     conflict,
     invalid,
-    invalid_value,
+    invalid_options,
     not_found,
+    not_supported,
     required,
 )
 from bosket.apiserver.store import Doc, Entry
@@ -64,14 +65,14 @@ class Write:
 
 def write_of(call: Call, *, trusted: bool = False) -> Write:
     """The write that a call asks for."""
+    options = {"create": "CreateOptions", "update": "UpdateOptions"}.get(call.verb, "PatchOptions")
     dry_run = call.query.get("dryRun")
     if dry_run not in (None, "All"):
-        raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
+        raise invalid_options(options, not_supported("dryRun", [dry_run], ("All",)))
     validation = call.query.get("fieldValidation") or "Ignore"
     if validation not in ("Ignore", "Warn", "Strict"):
-        raise bad_request(
-            f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Warn", "Strict"'
-        )
+        choices = ("", "Ignore", "Strict", "Warn")
+        raise invalid_options(options, not_supported("fieldValidation", validation, choices))
     manager = call.query.get("fieldManager", "")
     return Write(
         kind=call.kind,
@@ -215,9 +216,9 @@ class Writer:
                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_metadata['uid']}",
             )
         for key in ("name", "namespace"):
-            if metadata.get(key, "") != old_metadata.get(key, ""):
-                error = invalid_value(f"metadata.{key}", metadata.get(key, ""), "field is immutable")
-                raise invalid(kind.group, kind.kind, old_metadata["name"], [error])
+            given, there = metadata.get(key, ""), old_metadata.get(key, "")
+            if given != there:
+                raise bad_request(f"the {key} of the object ({given}) does not match the {key} on the URL ({there})")
         self._complete(write, new)
         meta.carry_over(metadata, old_metadata)
         if not write.applying:

@@ -113,9 +113,11 @@ def conflict_error(found: list[tuple[Manager, list[Place]]]) -> StatusError:
     causes = []
     sentences = []
     for manager, places in found:
-        who = f'"{manager.name}" using {manager.api_version}'
+        who = f'"{manager.name}"'
         if manager.subresource:
-            who = f'"{manager.name}" with subresource "{manager.subresource}" using {manager.api_version}'
+            who += f' with subresource "{manager.subresource}"'
+        if manager.operation == "Update":
+            who += f" using {manager.api_version}"
         for place in places:
             causes.append({"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": shown(place)})
         if len(places) == 1:

@@ -163,7 +163,9 @@ def _describe(error: jsonschema_rs.ValidationError) -> FieldError:
 
 
 def _too_many(field: str, count: int, limit: int) -> FieldError:
-    return FieldError(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
+    return FieldError(
+        field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} item{'' if limit == 1 else 's'}"
+    )
 
 
 def _type_name(value: object) -> str:

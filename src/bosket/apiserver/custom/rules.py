@@ -129,14 +129,9 @@ def _broken(rule: Rule, variables: dict[str, Any], value: Any, path: str) -> Fie
     except CelError as error:
         message = f"{error} evaluating rule: {rule.message}"
     head = _REASONS.get(rule.reason, "Invalid value")
-    if rule.reason in ("FieldValueInvalid", "FieldValueDuplicate"):
-        shown = quote(value) if isinstance(value, str | int | float | bool) else f'"{_kind(value)}"'
-        return FieldError(field, rule.reason, f"{head}: {shown}: {message}")
+    if rule.reason in ("FieldValueInvalid", "FieldValueDuplicate") and isinstance(value, str | int | float | bool):
+        return FieldError(field, rule.reason, f"{head}: {quote(value)}: {message}")
     return FieldError(field, rule.reason, f"{head}: {message}")
-
-
-def _kind(value: Any) -> str:
-    return "array" if isinstance(value, list) else "object"
 
 
 def _counterpart(node: Node, item: Any, old: Any) -> Any:

@@ -61,7 +61,7 @@ BEHAVIOURS = {
     ("", "ConfigMap"): Behaviour(validate=_validate_config_map),
     ("", "Secret"): Behaviour(default=_default_secret, validate=_validate_secret, selectable=paths("type")),
     ("", "ServiceAccount"): Behaviour(returns_deleted=True),
-    ("coordination.k8s.io", "Lease"): Behaviour(create_on_update=True),
+    ("coordination.k8s.io", "Lease"): Behaviour(create_on_update=True, unconditional_update=False),
     **{
         ("rbac.authorization.k8s.io", kind): _ROLE
         for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")

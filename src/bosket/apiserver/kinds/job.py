@@ -23,6 +23,7 @@ def _default_job_spec(spec: dict[str, Any]) -> None:
     spec.setdefault("backoffLimit", _MAX_INT32 if "backoffLimitPerIndex" in spec else 6)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
 
 
@@ -34,8 +35,6 @@ def _prepare_create(doc: Doc) -> None:
         return
     template = spec.setdefault("template", {})
     labels = template.setdefault("metadata", {}).setdefault("labels", {})
-    if not metadata.get("labels") and labels:
-        metadata["labels"] = dict(labels)
     uid, name = metadata["uid"], metadata["name"]
     labels.update(
         {
@@ -45,6 +44,8 @@ def _prepare_create(doc: Doc) -> None:
             "job-name": name,
         }
     )
+    if not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
     selector = spec.setdefault("selector", {})
     selector.setdefault("matchLabels", {}).setdefault("batch.kubernetes.io/controller-uid", uid)
 

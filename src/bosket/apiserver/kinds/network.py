@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.metadata import dns_1035_error
+from bosket.apiserver.metadata import label_error
 from bosket.apiserver.status import FieldError, invalid_value, not_supported, required
 from bosket.apiserver.store import Doc
 
@@ -82,7 +82,7 @@ def behaviours() -> dict[tuple[str, str], Behaviour]:
             prepare_create=prepare_create,
             prepare_update=prepare_update,
             validate=_validate,
-            validate_name=dns_1035_error,
+            validate_name=label_error,
             selectable={
                 "spec.clusterIP": lambda doc: doc["spec"].get("clusterIP", ""),
                 "spec.type": lambda doc: doc["spec"].get("type", ""),

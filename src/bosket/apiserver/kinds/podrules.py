@@ -54,14 +54,6 @@ def validate_pod_spec(spec: dict[str, Any], path: str) -> list[FieldError]:
         errors.append(not_supported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES))
     if spec["dnsPolicy"] not in _DNS_POLICIES:
         errors.append(not_supported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS_POLICIES))
-    if spec["terminationGracePeriodSeconds"] < 0:
-        errors.append(
-            invalid_value(
-                f"{path}.terminationGracePeriodSeconds",
-                spec["terminationGracePeriodSeconds"],
-                "must be greater than or equal to 0",
-            )
-        )
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= 2**31 - 1:
         errors.append(
@@ -71,8 +63,10 @@ def validate_pod_spec(spec: dict[str, Any], path: str) -> list[FieldError]:
         if (name := spec.get(key)) and (problem := subdomain_error(name)):
             errors.append(invalid_value(f"{path}.{key}", name, problem))
     for key, value in spec.get("nodeSelector", {}).items():
-        if problem := label_key_error(key) or label_value_error(value):
-            errors.append(invalid_value(f"{path}.nodeSelector", f"{key}: {value}", problem))
+        if problem := label_key_error(key):
+            errors.append(invalid_value(f"{path}.nodeSelector", key, problem))
+        if problem := label_value_error(value):
+            errors.append(invalid_value(f"{path}.nodeSelector", value, problem))
     if tolerations := spec.get("tolerations"):
         _validate_tolerations(tolerations, f"{path}.tolerations", errors)
     _validate_gates(spec.get("schedulingGates", ()), f"{path}.schedulingGates", errors)

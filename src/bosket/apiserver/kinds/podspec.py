@@ -15,7 +15,8 @@ _FILE_MODE = 0o644
 def default_pod_spec(spec: dict[str, Any], scheduler_name: str = "default-scheduler") -> None:
     """What every pod spec has in the end, however little was written."""
     spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("terminationGracePeriodSeconds", 30)
+    if spec.setdefault("terminationGracePeriodSeconds", 30) < 0:
+        spec["terminationGracePeriodSeconds"] = 1  # as in Kubernetes: a negative grace is the shortest
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", scheduler_name)

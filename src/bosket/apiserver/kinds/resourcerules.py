@@ -6,7 +6,7 @@ from typing import Any
 
 from bosket.api import quantity
 from bosket.apiserver.metadata import label_key_error
-from bosket.apiserver.status import FieldError, invalid_value
+from bosket.apiserver.status import FieldError, WrongType, invalid_value
 
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
 
@@ -18,7 +18,7 @@ def validate_resources(resources: dict[str, Any], path: str) -> list[FieldError]
     unreadable = False
     for key, quantities in (("limits", limits), ("requests", requests)):
         for name, amount in quantities.items():
-            problem = _problem(name, amount)
+            problem = _problem(f"{path}.{key}[{name}]", name, amount)
             if problem is not None:
                 unreadable = True
                 errors.append(invalid_value(f"{path}.{key}[{name}]", amount, problem))
@@ -49,7 +49,7 @@ def is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
-def _problem(name: str, amount: Any) -> str | None:
+def _problem(where: str, name: str, amount: Any) -> str | None:
     if "/" not in name and name not in _STANDARD and not name.startswith("hugepages-"):
         return "must be a standard resource for containers or a fully qualified name"
     if problem := label_key_error(name):
@@ -60,5 +60,5 @@ def _problem(name: str, amount: Any) -> str | None:
         if is_extended(name) and quantity.to_milli(amount) % 1000:
             return "must be an integer"
     except quantity.InvalidQuantity as error:
-        return str(error)
+        raise WrongType(f"{where}: {error}") from None
     return None
