@@ -112,7 +112,7 @@ def _billion_laughs(item: str) -> bytes:
         (b"[" * 200_000, "nested more than 100 levels deep"),
         (b"- " * 200_000 + b"x", "nested more than 100 levels deep"),
         (b"".join(b" " * n + b"a:\n" for n in range(150)), "nested more than 100 levels deep"),
-        (b"\n".join([b"a0: &a0 [x]", *(b"a%d: &a%d [*a%d]" % (n, n, n - 1) for n in range(1, 150))]), "nested"),
+        (b"a0: &a0 x\n" + b"".join(b"a%d: &a%d\n- *a%d\n" % (n, n, n - 1) for n in range(1, 150)), "nested more than"),
     ],
 )
 async def test_yaml_that_means_far_more_than_it_says_is_refused(world: World, body: bytes, words: str) -> None:

@@ -36,6 +36,7 @@ def decode_body(body: bytes, content_type: str) -> Any:
             raise bad_request("the body is nested too deeply") from None
     elif kind in YAML_TYPES or kind.endswith("+yaml"):
         value = decode_yaml(body, MAX_DEPTH)
+        _check_depth(value, MAX_DEPTH)  # aliases may have made it deeper than it is written
     elif kind == PROTOBUF:
         raise unsupported_media_type(
             f"{PROTOBUF} is not supported; accepted media types include: {JSON}, {YAML_TYPES[0]}"

@@ -35,7 +35,7 @@ def _check_bounds(events: Any, max_depth: int) -> None:
 
     open_sizes = [0]  # of the collections that we are in, outermost first; the stream itself is the first
     open_anchors: list[str | None] = [None]
-    sizes: dict[str, int] = {}
+    sizes: dict[str | None, int] = {}  # of what is anchored, once it is complete
     aliased = 0
     for event in events:
         if isinstance(event, kind.CollectionStartEvent):
