@@ -212,7 +212,7 @@ async def test_a_late_watch_makes_nobody_decide_twice():
     rig = await a_cluster(*(group(f"g{i}", 2) for i in range(4)), gpus=4)
     for i in range(4):
         await rig.apply(*members(f"g{i}", 2))
-    async with rig.running(scheduler, Lagging(rig.server.transport(), 0.5)):
+    async with rig.running(scheduler, Lagging(rig.server.transport(), "bindrequests", 0.5)):
         await rig.until(lambda: requests(rig))
         await rig.clock.sleep(20)
         assert len(await requests(rig)) == 4  # two gangs of two, on four GPUs

@@ -157,8 +157,9 @@ def test_any_sequence_of_events_ends_where_a_fresh_state_begins(events):
                 there.pop(("pod", name), None)
                 live.drop_pod(key)
             case "unrequest":
-                there.pop(("request", name), None)
-                live.drop_bind_request(key)
+                gone = there.pop(("request", name), None)
+                if gone is not None:
+                    live.drop_bind_request(gone)
             case "no node":
                 there.pop(("node", name), None)
                 live.drop_node(name)

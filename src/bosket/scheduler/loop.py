@@ -43,6 +43,7 @@ class Scheduler:
         self._binds = Counter("kai_bind_requests", "Bind requests decided on", registry=env.metrics)
 
     async def run(self) -> None:
+        self._decided = None
         async with asyncio.TaskGroup() as group:
             group.create_task(self._applier.run())
             await self._feed.wait_synced()

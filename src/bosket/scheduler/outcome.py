@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from bosket.api.kai import SchedulingCondition
 from bosket.api.keys import STALE_SINCE_ANNOTATION
 from bosket.api.object import ObjectKey
-from bosket.scheduler.cache.apply import CONDITION_TYPE, bind_request_for
+from bosket.scheduler.cache.apply import CONDITION_TYPE
+from bosket.scheduler.cache.bind_writer import bind_request_for
 from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import TaskStatus

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue
-from bosket.api.object import KubeObject, ObjectKey
+from bosket.api.object import KubeObject
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.informer import Change, Informers
 from bosket.scheduler.snapshot.state import ClusterState
@@ -26,27 +26,28 @@ class Feed:
         self._state = state
         self._syncs: list[Callable[[], Awaitable[None]]] = []
         self.changed = asyncio.Event()
-        self._follow(informers, Node, state.put_node, lambda key: state.drop_node(key.name))
+        self._follow(informers, Node, state.put_node, lambda node: state.drop_node(node.metadata.name))
         self._follow(
-            informers, PriorityClass, state.put_priority_class, lambda key: state.drop_priority_class(key.name)
+            informers,
+            PriorityClass,
+            state.put_priority_class,
+            lambda priority: state.drop_priority_class(priority.metadata.name),
         )
-        self._follow(informers, Queue, state.put_queue, lambda key: state.drop_queue(key.name))
+        self._follow(informers, Queue, state.put_queue, lambda queue: state.drop_queue(queue.metadata.name))
         self._follow(informers, BindRequest, state.put_bind_request, state.drop_bind_request)
-        self._follow(informers, PodGroup, state.put_pod_group, state.drop_pod_group)
-        self._follow(informers, Pod, state.put_pod, state.drop_pod)
+        self._follow(informers, PodGroup, state.put_pod_group, lambda group: state.drop_pod_group(group.key))
+        self._follow(informers, Pod, state.put_pod, lambda pod: state.drop_pod(pod.key))
 
     async def wait_synced(self) -> None:
         for wait in self._syncs:
             await wait()
 
-    def _follow(
-        self, informers: Informers, kind: type[T], put: Callable[[T], None], drop: Callable[[ObjectKey], None]
-    ) -> None:
+    def _follow(self, informers: Informers, kind: type[T], put: Callable[[T], None], drop: Callable[[T], None]) -> None:
         def handle(change: Change[T]) -> None:
             if change.new is not None:
                 put(change.new)
             elif change.old is not None:
-                drop(change.old.key)
+                drop(change.old)
             self.changed.set()
 
         informer = informers.of(kind)

@@ -7,20 +7,21 @@ all the time in a busy cluster, so an object is written at most once in `INTERVA
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bosket.api.object import ObjectKey
-from bosket.kube.errors import ApiError, Conflict, KubeError, NotFound
+from bosket.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests
 from bosket.runtime.clock import Clock
-from bosket.runtime.workqueue import WorkQueue
+from bosket.runtime.controller import Controller
+from bosket.runtime.service import Environment
 
 _log = logging.getLogger(__name__)
 
 DELAY_SECONDS = 1.0
 INTERVAL_SECONDS = 5.0
+WORKERS = 5
 
 Subject = tuple[str, ObjectKey]  #: kind and key of the object that is spoken of
 
@@ -33,60 +34,69 @@ class Wish:
     write: Callable[[], Awaitable[None]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    content: tuple[str, ...]
+    at: float
+
+
 class StatusWriter:
     """Wishes in, writes out, by a pool of workers that the scheduling loop never waits for."""
 
-    def __init__(self, clock: Clock, workers: int = 5) -> None:
-        self._clock = clock
-        self._workers = workers
-        self._queue: WorkQueue[Subject] = WorkQueue(clock=clock)
+    def __init__(self, env: Environment) -> None:
+        self._clock: Clock = env.clock
         self._wishes: dict[Subject, Wish] = {}
-        self._written: dict[Subject, tuple[tuple[str, ...], float]] = {}
+        self._written: dict[Subject, _Written] = {}
+        self._swept = 0.0
+        self._controller: Controller[Subject] = Controller(
+            "status", self._write, workers=WORKERS, clock=env.clock, metrics=env.metrics
+        )
+
+    async def run(self) -> None:
+        await self._controller.run()
 
     def wish(self, subject: Subject, wish: Wish, *, delay_seconds: float = DELAY_SECONDS) -> None:
         """Have this written unless something newer comes, or `forget` does."""
-        written, at = self._written.get(subject, ((), 0.0))
-        if written == wish.content:
+        now = self._clock.monotonic()
+        self._sweep(now)
+        written = self._written.get(subject)
+        if written is not None and written.content == wish.content:
             return
         fresh = subject not in self._wishes
         self._wishes[subject] = wish
         if fresh:
-            earliest = at + INTERVAL_SECONDS - self._clock.monotonic() if written else 0.0
-            self._queue.add_after(subject, max(delay_seconds, earliest))
+            earliest = written.at + INTERVAL_SECONDS - now if written is not None else 0.0
+            self._controller.queue.add_after(subject, max(delay_seconds, earliest))
 
     def forget(self, subject: Subject) -> None:
         """Nothing is wanted of this object any more, and what was written of it no longer counts."""
         self._wishes.pop(subject, None)
         self._written.pop(subject, None)
 
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._workers):
-                group.create_task(self._work())
-
-    async def _work(self) -> None:
-        while True:
-            subject = await self._queue.get()
-            try:
-                await self._write(subject)
-            finally:
-                self._queue.done(subject)
+    def _sweep(self, now: float) -> None:
+        """What was written longer ago than anybody asks for is forgotten: by then the watch shows it."""
+        if now - self._swept < INTERVAL_SECONDS:
+            return
+        self._swept = now
+        for subject in [each for each, written in self._written.items() if now - written.at > 2 * INTERVAL_SECONDS]:
+            del self._written[subject]
 
     async def _write(self, subject: Subject) -> None:
-        wish = self._wishes.pop(subject, None)
+        wish = self._wishes.get(subject)
         if wish is None:
             return
-        kind, key = subject
         try:
             await wish.write()
         except (NotFound, Conflict):
-            self._written.pop(subject, None)  # gone, or changed: a later cycle sees how it stands
-        except KubeError as error:
-            refused = isinstance(error, ApiError) and 400 <= error.code < 500 and error.code != 429
-            _log.warning("can't write the status of %s %s: %s", kind, key, error)
-            if not refused and subject not in self._wishes:
-                self._wishes[subject] = wish
-                self._queue.add_rate_limited(subject)
+            pass  # gone, or changed: a later cycle sees how it stands
+        except (ServerError, TooManyRequests):
+            raise
+        except ApiError as error:
+            kind, key = subject
+            _log.warning("the status of %s %s was refused: %s", kind, key, error)
         else:
-            self._queue.forget(subject)
-            self._written[subject] = (wish.content, self._clock.monotonic())
+            self._written[subject] = _Written(wish.content, self._clock.monotonic())
+        if self._wishes.get(subject) is wish:
+            del self._wishes[subject]
+        else:
+            self._controller.queue.add_after(subject, INTERVAL_SECONDS)

@@ -74,7 +74,7 @@ class Session:
         """Jobs with pending tasks that may be scheduled at all. The others are told why."""
         result = []
         for job in self.snapshot.unsettled:
-            if not job.has_waiting():
+            if not job.has_waiting() or job.key in self.snapshot.held:
                 continue
             reason = self._reason_against(job)
             if reason is not None:
@@ -172,9 +172,11 @@ class Session:
             return SpecUnusable(job.key, job.problem)
         if not job.root.ready:
             short = next((pod_set for pod_set in job.root.pod_sets() if not pod_set.ready), None)
-            if short is not None:
-                name = short.name if job.group.spec.subGroups else ""
-                return NotReady(short.min_available, short.alive, short.gated, name)
+            if short is None:
+                problem = f"spec.minSubGroup is {job.root.min_children}, there are {len(job.root.children)} sub-groups"
+                return SpecUnusable(job.key, problem)
+            name = short.name if job.group.spec.subGroups else ""
+            return NotReady(short.min_available, short.alive, short.gated, name)
         queues = self.snapshot.queues
         unusable = queues.reason_against(job.queue)
         if unusable is not None:

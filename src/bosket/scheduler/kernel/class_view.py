@@ -35,9 +35,10 @@ class ClassView:
         self._ledger = session.nodes
         self._class = pod_class
         self._wanted = pod_class.request[pod_class.needed][:, None]
-        self._fixed = [f for f in session.node_filters if f.fixed]
         self._moving = [f for f in session.node_filters if not f.fixed]
-        self._allowed = self._allowed_by_fixed()
+        self._fixed_codes = self._ask_fixed()
+        self._allowed: Mask = self._fixed_codes == 0
+        self._explained: tuple[int, NodesRefused] | None = None
         self._bases: list[Hashable] = []
         self._total = np.empty(len(session.snapshot.nodes))
         self._seen = -1
@@ -51,38 +52,35 @@ class ClassView:
         return row if self._total[row] > -np.inf else None
 
     def explain(self) -> NodesRefused:
-        """Why no node takes the pod: the first objection of each node, counted."""
-        every = slice(None)
-        codes = np.zeros(len(self._total), dtype=np.int32)
-        for node_filter in (*self._fixed, *self._moving):
-            codes = np.where(codes == 0, node_filter.codes(self._class, every), codes)
+        """Why no node takes the pod: the first objection of each node, counted. Remembered until something changes."""
+        if self._explained is None or self._explained[0] != len(self._ledger.log):
+            self._explained = (len(self._ledger.log), self._count_objections())
+        return self._explained[1]
+
+    def _count_objections(self) -> NodesRefused:
+        codes = self._fixed_codes
+        for node_filter in self._moving:
+            codes = np.where(codes == 0, node_filter.codes(self._class, slice(None)), codes)
         book = self._session.reason_book
-        counts = Counter[str]()
-        for number, count in zip(*np.unique(codes, return_counts=True), strict=True):
-            if number:
-                counts[book.text(int(number))] += int(count)
-        for row in np.flatnonzero(codes == 0):
-            for text in self._shortages(int(row)):
-                counts[text] += 1
-        return NodesRefused.of(counts)
-
-    def _shortages(self, row: int) -> list[str]:
+        numbers, counts = np.unique(codes[codes != 0], return_counts=True)
+        objections = Counter({book.text(int(n)): int(count) for n, count in zip(numbers, counts, strict=True)})
+        fine = codes == 0
         names = self._session.snapshot.resource_names
-        request = self._class.request
-        free = self._ledger.idle[:, row]
-        short = [
-            f"node(s) didn't have enough resources: {SHORT_OF.get(names[place], names[place])}"
-            for place in self._class.needed
-            if free[place] < request[place]
-        ]
-        return ["node(s) pod number exceeded", *short] if free[PODS] < 1 else short
+        free = self._ledger.idle + self._ledger.releasing
+        for place in self._class.needed:
+            resource = SHORT_OF.get(names[place], names[place])
+            short = int((fine & (free[place] < self._class.request[place])).sum())
+            objections[f"node(s) didn't have enough resources: {resource}"] += short
+        objections["node(s) pod number exceeded"] += int((fine & (free[PODS] < 1)).sum())
+        return NodesRefused.of(objections)
 
-    def _allowed_by_fixed(self) -> Mask:
-        nodes = self._session.snapshot.nodes
-        allowed = np.ones(len(nodes), dtype=bool)
-        for node_filter in self._fixed:
-            allowed &= node_filter.codes(self._class, slice(None)) == 0
-        return allowed
+    def _ask_fixed(self) -> ReasonCodes:
+        """The first objection of each node among those that nothing in this cycle changes."""
+        codes = np.zeros(len(self._session.snapshot.nodes), dtype=np.int32)
+        for node_filter in self._session.node_filters:
+            if node_filter.fixed:
+                codes = np.where(codes == 0, node_filter.codes(self._class, slice(None)), codes)
+        return codes
 
     def _catch_up(self) -> None:
         log = self._ledger.log

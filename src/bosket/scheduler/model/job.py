@@ -15,6 +15,8 @@ from bosket.scheduler.model.task import ALIVE, WAITING, Task, TaskStatus
 
 DEFAULT_POD_SET = "default"
 NON_PREEMPTIBLE_PRIORITY = 100
+#: Sub-groups nested deeper than this are a mistake, or an attack on the stack.
+DEEPEST = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,6 +132,8 @@ def _problem_of(subgroups: tuple[SubGroup, ...]) -> str | None:
             if parent in seen:
                 return f"the parents of sub-group '{subgroup.name}' form a circle"
             seen.add(parent)
+            if len(seen) > DEEPEST:
+                return f"sub-group '{subgroup.name}' is nested more than {DEEPEST} levels deep"
             parent = (names[parent].parent or "").lower()
     return None
 

@@ -48,8 +48,16 @@ class ResourceAxis:
         return result
 
 
+#: The most that Kubernetes itself can count.
+LARGEST = 2**63 - 1
+
+
+class UncountableAmount(ValueError):
+    """An amount that is larger than anything Kubernetes counts, or negative."""
+
+
 def amounts_of(quantities: Mapping[str, Quantity]) -> Amounts:
-    """Kubernetes quantities in the axis' units and under its names. Raises InvalidQuantity for what isn't one."""
+    """Kubernetes quantities in the axis' units and under its names. Raises InvalidQuantity or UncountableAmount."""
     result: Amounts = {}
     for name, quantity in quantities.items():
         if name == "cpu":
@@ -58,6 +66,9 @@ def amounts_of(quantities: Mapping[str, Quantity]) -> Amounts:
             result["gpu"] = result.get("gpu", 0) + to_int(quantity)
         else:
             result[name] = to_int(quantity)
+    for name, amount in result.items():
+        if not 0 <= amount <= LARGEST:
+            raise UncountableAmount(f"{name} is {str(amount)[:40]}, it must be between 0 and {LARGEST}")
     return result
 
 

@@ -63,7 +63,7 @@ class HostPort(NamedTuple):
     address: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class PodClass:
     """Pods that no plugin can tell apart: what depends on the class and a node alone is computed once."""
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from bosket.api.core import Node, NodeSelectorTerm, Taint, Toleration
+from bosket.api.core import Node, NodeSelectorTerm
 from bosket.kube.selector import InvalidSelector, requirement
+from bosket.kube.taint import tolerates
 from bosket.scheduler.framework.extension import ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import refuses_pods
@@ -55,23 +56,13 @@ class _ByNode:
 def _taints(pod_class: PodClass) -> Objection:
     def objection(node: Node) -> str | None:
         for taint in node.spec.taints:
-            if taint.effect == "PreferNoSchedule" or any(_tolerates(each, taint) for each in pod_class.tolerations):
+            if taint.effect == "PreferNoSchedule" or any(tolerates(each, taint) for each in pod_class.tolerations):
                 continue
             value = f": {taint.value}" if taint.value else ""
             return f"node(s) had untolerated taint {{{taint.key}{value}}}"
         return None
 
     return objection
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if not toleration.key:
-        return toleration.operator == "Exists"
-    if toleration.key != taint.key:
-        return False
-    return toleration.operator == "Exists" or (toleration.value or "") == (taint.value or "")
 
 
 def _affinity(pod_class: PodClass) -> Objection:

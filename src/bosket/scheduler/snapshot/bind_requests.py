@@ -1,4 +1,8 @@
-"""Bind requests: which pod each is for, and which of them nobody will, or should, carry out any more."""
+"""Bind requests: which pod each is for, and which of them nobody will, or should, carry out any more.
+
+A request counts from the moment it is decided (`assume`), before the API server has it, until it is observed or
+withdrawn. Events about requests that it replaced, or about older versions, change nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +25,51 @@ class BindRequests:
         self._of_pod: dict[ObjectKey, BindRequest] = {}
         self._to_node: dict[str, set[ObjectKey]] = {}
         self._dead: dict[ObjectKey, BindRequest] = {}
+        self._assumed: dict[ObjectKey, str] = {}  # request → uid of the one that it takes the place of, or ""
 
-    def put(self, request: BindRequest) -> bool:
-        """True when the pod that it is for may stand differently now."""
+    def assume(self, request: BindRequest) -> None:
+        """Counts as if it were there."""
+        before = self._requests.get(request.key)
+        former = before.metadata.uid if before is not None else ""
+        self._put(request)
+        self._assumed[request.key] = former
+
+    def withdraw(self, key: ObjectKey) -> ObjectKey | None:
+        """Takes an assumed request back; the pod that it was for, if it was still only assumed."""
+        if key not in self._assumed:
+            return None
+        request = self._take_out(key)
+        return pod_of(request) if request is not None else None
+
+    def observe(self, request: BindRequest) -> bool:
+        """The API server has it. True when the pod that it is for may stand differently now."""
+        current = self._requests.get(request.key)
+        if current is not None and self._is_outdated(request, current):
+            return False
         stood = self.node_of(pod_of(request))
+        self._put(request)
+        return self.node_of(pod_of(request)) != stood
+
+    def observe_deleted(self, request: BindRequest) -> ObjectKey | None:
+        """The pod that the request was for, if it was the one that counts."""
+        current = self._requests.get(request.key)
+        if current is None or request.key in self._assumed or current.metadata.uid != request.metadata.uid:
+            return None
+        self._take_out(request.key)
+        return pod_of(request)
+
+    def _is_outdated(self, request: BindRequest, current: BindRequest) -> bool:
+        if request.key in self._assumed:
+            another_pod = request.metadata.ownerReferences != current.metadata.ownerReferences
+            return another_pod or request.metadata.uid == self._assumed[request.key]
+        return _version(request) < _version(current)
+
+    def _put(self, request: BindRequest) -> None:
         self._take_out(request.key)
         self._requests[request.key] = request
         self._of_pod[pod_of(request)] = request
         self._to_node.setdefault(request.spec.selectedNode, set()).add(request.key)
         self.judge(request)
-        return self.node_of(pod_of(request)) != stood
-
-    def drop(self, key: ObjectKey) -> ObjectKey | None:
-        """The pod that the request was for, if there was one."""
-        request = self._take_out(key)
-        return pod_of(request) if request is not None else None
 
     def judge(self, request: BindRequest) -> None:
         """Decides anew whether the request is dead."""
@@ -68,6 +102,7 @@ class BindRequests:
         if request is None:
             return None
         self._dead.pop(key, None)
+        self._assumed.pop(key, None)
         to_node = self._to_node[request.spec.selectedNode]
         to_node.discard(key)
         if not to_node:
@@ -89,6 +124,12 @@ class BindRequests:
         pod = self._pods.get(pod_of(request))
         owners = [owner.uid for owner in request.metadata.ownerReferences if owner.kind == "Pod"]
         return pod is not None and bool(owners) and pod.metadata.uid not in owners
+
+
+def _version(request: BindRequest) -> int:
+    """Versions of one API server can be compared; what has none is older than everything."""
+    text = request.metadata.resourceVersion
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def pod_of(request: BindRequest) -> ObjectKey:

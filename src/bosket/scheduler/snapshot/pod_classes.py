@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from itertools import count
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -12,11 +14,12 @@ from bosket.scheduler.model.task import HostPort, PodClass, Task
 
 
 class PodClasses:
-    """All classes seen so far. A class is never forgotten: there are as many as there are different manifests."""
+    """All classes that some pod has. Numbers are never used twice, so that verdicts about a class stay its own."""
 
     def __init__(self, axis: ResourceAxis) -> None:
         self._axis = axis
-        self._classes: dict[Hashable, PodClass] = {}
+        self._classes: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
+        self._numbers = count()
 
     def of(self, pod: Pod, before: Task | None) -> PodClass:
         """The pod's class; that of the task it had `before`, if what makes a class didn't change.
@@ -40,7 +43,7 @@ class PodClasses:
         if known is None:
             self._axis.learn(amounts)
             vector = self._axis.vector(amounts)
-            known = PodClass(len(self._classes), vector, dict(spec.nodeSelector), spec.affinity, tolerations, ports)
+            known = PodClass(next(self._numbers), vector, dict(spec.nodeSelector), spec.affinity, tolerations, ports)
             self._classes[signature] = known
         return known
 

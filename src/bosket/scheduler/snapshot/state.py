@@ -31,9 +31,10 @@ from bosket.api.time import InvalidTime, parse_time
 from bosket.scheduler.model.job import Job, build_job
 from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.queue import SHARED, Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
-from bosket.scheduler.model.resource import Amounts, ResourceAxis, Vector, amounts_of
+from bosket.scheduler.model.resource import Amounts, ResourceAxis, UncountableAmount, Vector, amounts_of
 from bosket.scheduler.model.task import ACTIVE_USED, ALLOCATED, PodClass, Task, TaskStatus
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
+from bosket.scheduler.snapshot.hold import Holds
 from bosket.scheduler.snapshot.pod_classes import PodClasses
 from bosket.scheduler.snapshot.snapshot import QueueUse, Snapshot
 from bosket.scheduler.snapshot.verdict import VerdictMemory
@@ -68,6 +69,7 @@ class ClusterState:
         self._priorities: dict[str, PriorityClass] = {}
         self._nodes: dict[str, Node] = {}
         self._requests = BindRequests(self._pods, self._nodes)
+        self._holds = Holds()
         self._node_amounts: dict[str, Amounts] = {}
 
         self._tasks: dict[ObjectKey, Task] = {}
@@ -92,20 +94,38 @@ class ClusterState:
 
     def put_pod(self, pod: Pod) -> None:
         self._pods[pod.key] = pod
+        self._holds.forget_unless(pod.key, None if pod.spec.nodeName else pod.metadata.uid)
         self._requests.judge_for_pod(pod.key)
         self._renew_task(pod.key)
 
     def drop_pod(self, key: ObjectKey) -> None:
         if self._pods.pop(key, None) is not None:
+            self._holds.forget_unless(key, None)
             self._set_task(key, None)
 
     def put_bind_request(self, request: BindRequest) -> None:
-        if self._requests.put(request):
+        if self._requests.observe(request):
             self._renew_task(pod_of(request))
         self._last = None
 
-    def drop_bind_request(self, key: ObjectKey) -> None:
-        pod = self._requests.drop(key)
+    def drop_bind_request(self, request: BindRequest) -> None:
+        self._renew_if_any(self._requests.observe_deleted(request))
+
+    def assume_bind_request(self, request: BindRequest) -> None:
+        """Counts a request that was decided on and is about to be written."""
+        self._requests.assume(request)
+        self._renew_if_any(pod_of(request))
+
+    def withdraw_bind_request(self, key: ObjectKey) -> None:
+        """The request could not be written: its pod stands as before."""
+        self._renew_if_any(self._requests.withdraw(key))
+
+    def hold_back(self, pod: ObjectKey, uid: str, now: float) -> None:
+        """The pod's binding failed: its job isn't decided on for a while."""
+        self._holds.add(pod, uid, now)
+        self._last = None
+
+    def _renew_if_any(self, pod: ObjectKey | None) -> None:
         if pod is not None:
             self._renew_task(pod)
             self._last = None
@@ -114,7 +134,7 @@ class ClusterState:
         name = node.metadata.name
         try:
             amounts = amounts_of(node.status.allocatable)
-        except InvalidQuantity as error:
+        except (InvalidQuantity, UncountableAmount) as error:
             self._report(f"Node {name}: status.allocatable: {error}; the node is left out")
             self.drop_node(name)
             return
@@ -173,8 +193,10 @@ class ClusterState:
         self._renew_jobs()
         if self._table is not None and self._table.idle.shape[0] != len(self._axis):
             self._table = None
+        held = self._held_jobs(now)
         unchanged = self._tree is not None and self._table is not None and not self._dirty_nodes
-        if self._last is not None and unchanged and not self._dirty_queue_use and self._last.jobs is self._jobs:
+        unchanged = unchanged and not self._dirty_queue_use
+        if self._last is not None and unchanged and self._last.jobs is self._jobs and self._last.held == held:
             return self._last
         if self._tree is None:
             queues = self._queues.values()
@@ -191,12 +213,17 @@ class ClusterState:
             jobs=self._jobs,
             unsettled=tuple(self._jobs[key] for key in sorted(self._unsettled)),
             use=dict(self._use),
+            held=held,
             dead_bind_requests=self._requests.dead(),
             memory=self._memory,
         )
         return self._last
 
     # Tasks
+
+    def _held_jobs(self, now: float) -> frozenset[ObjectKey]:
+        tasks = (self._tasks.get(pod) for pod in self._holds.held(now))
+        return frozenset(task.group for task in tasks if task and task.group and task.status == TaskStatus.PENDING)
 
     def _renew_task(self, key: ObjectKey) -> None:
         pod = self._pods.get(key)
@@ -235,7 +262,7 @@ class ClusterState:
     def _task_of(self, pod: Pod) -> Task | None:
         try:
             pod_class = self._classes.of(pod, self._tasks.get(pod.key))
-        except InvalidQuantity as error:
+        except (InvalidQuantity, UncountableAmount) as error:
             self._report(f"Pod {pod.key}: resources: {error}; the pod is left out")
             return None
         requested = self._requests.node_of(pod.key)
@@ -286,12 +313,9 @@ class ClusterState:
             group = self._groups.get(key)
             if group is None or _gave_up(group, self._options.node_pool_label):
                 continue
-            job = build_job(
-                group,
-                self._members.get(key, {}).values(),
-                priority=self._priority_of(group.spec.priorityClassName or ""),
-                created=_time_or_zero(group.metadata.creationTimestamp),
-            )
+            priority = self._priority_of(group.spec.priorityClassName or "")
+            created = _time_or_zero(group.metadata.creationTimestamp)
+            job = build_job(group, self._members.get(key, {}).values(), priority=priority, created=created)
             self._jobs[key] = job
             self._jobs_by_queue.setdefault(job.queue, set()).add(key)
             self._dirty_queue_use.add(job.queue)
@@ -387,8 +411,10 @@ def _status_of(pod: Pod, *, requested: bool) -> TaskStatus:
         return TaskStatus.RELEASING if deleting else TaskStatus.RUNNING
     if phase == "Succeeded":
         return TaskStatus.SUCCEEDED
-    if phase != "Pending":
+    if phase == "Failed":
         return TaskStatus.FAILED
+    if phase == "Unknown" and pod.spec.nodeName:  # its node doesn't answer, and may still run it
+        return TaskStatus.RELEASING if deleting else TaskStatus.RUNNING
     if deleting:
         return TaskStatus.RELEASING
     if pod.spec.nodeName:

@@ -1,0 +1,142 @@
+"""Bind requests out: what was decided is created, what is dead is removed.
+
+A request counts in the live state from the moment it is decided, so that the next cycle doesn't wait for this one's
+writes. One that is refused is taken back, and its job waits before it is decided on again, longer each time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from bosket.api.kai import BindRequest, BindRequestSpec, ReceivedGPU
+from bosket.api.keys import DEFAULT_NODE_POOL, SELECTED_NODE_LABEL
+from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference
+from bosket.kube.errors import AlreadyExists, ApiError, NotFound, ServerError, TooManyRequests
+from bosket.runtime.controller import Controller
+from bosket.runtime.events import EventRecorder
+from bosket.runtime.service import Environment
+from bosket.scheduler.decisions import Bind
+from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.snapshot.bind_requests import pod_of
+from bosket.scheduler.snapshot.state import ClusterState
+
+_log = logging.getLogger(__name__)
+
+#: Bind requests that are written at the same time.
+WRITERS = 32
+#: The longest value that Kubernetes takes for a label; names of nodes may be longer.
+LONGEST_LABEL = 63
+
+
+class BindWriter:
+    """Writes bind requests in the background; `request` and `remove` never wait."""
+
+    def __init__(
+        self, env: Environment, state: ClusterState, events: EventRecorder, changed: Callable[[], None]
+    ) -> None:
+        """`changed` is called when the state changed otherwise than by a watch."""
+        self._client, self._clock, self._events = env.client, env.clock, events
+        self._state, self._changed = state, changed
+        self._decided: dict[ObjectKey, Bind] = {}  # by pod; taken out when the request is there
+        self._dead: dict[ObjectKey, BindRequest] = {}  # by request, which has its pod's name
+        self._controller: Controller[ObjectKey] = Controller(
+            "bindrequests", self._write, workers=WRITERS, clock=env.clock, metrics=env.metrics
+        )
+
+    async def run(self) -> None:
+        self._start_anew()
+        await self._controller.run()
+
+    def request(self, bind: Bind) -> None:
+        """Has the pod bound."""
+        self._decided[bind.task.key] = bind
+        self._state.assume_bind_request(bind_request_for(bind))
+        self._controller.queue.add(bind.task.key)
+
+    def remove(self, dead: Iterable[BindRequest]) -> None:
+        """Has these deleted; they are all that are dead now, also those that were named before and are still seen.
+
+        Where the binding had failed, the job waits before it is decided on again.
+        """
+        known, self._dead = self._dead, {request.key: request for request in dead}
+        for key, request in self._dead.items():
+            if key in known and known[key].metadata.uid == request.metadata.uid:
+                continue
+            self._controller.queue.add(key)
+            if request.status.phase == "Failed":
+                owner = next((each.uid for each in request.metadata.ownerReferences if each.kind == "Pod"), "")
+                self._state.hold_back(pod_of(request), owner, self._clock.now())
+
+    def _start_anew(self) -> None:
+        """After a pause others may have decided: what wasn't written before it is no longer meant."""
+        for key in self._decided:
+            self._state.withdraw_bind_request(key)
+        self._decided.clear()
+        self._dead.clear()
+
+    async def _write(self, key: ObjectKey) -> None:
+        if key in self._dead:
+            await self._delete(self._dead[key])
+        bind = self._decided.get(key)
+        if bind is None:
+            return
+        try:
+            await self._create(bind)
+        except (ServerError, TooManyRequests):
+            raise  # it may yet be taken: the controller tries again, later each time
+        except ApiError as error:
+            self._take_back(bind, str(error))
+        if self._decided.get(key) is bind:
+            del self._decided[key]
+
+    async def _create(self, bind: Bind) -> None:
+        wanted = bind_request_for(bind)
+        try:
+            await self._client.create(wanted)
+        except AlreadyExists:
+            # Ours, when an answer was lost or this process began anew; otherwise of a pod that had this name before.
+            found = await self._client.get(BindRequest, wanted.metadata.name, wanted.metadata.namespace)
+            if found.metadata.ownerReferences != wanted.metadata.ownerReferences:
+                await self._delete(found)
+                await self._client.create(wanted)
+        text = f"Successfully assigned pod {bind.task.key} to node {bind.node} at node-pool {DEFAULT_NODE_POOL}"
+        self._events.event(bind.task.pod, "Normal", "Scheduled", text)
+
+    async def _delete(self, request: BindRequest) -> None:
+        try:
+            await self._client.delete(
+                BindRequest, request.metadata.name, request.metadata.namespace, uid=request.metadata.uid or None
+            )
+        except NotFound:
+            self._state.drop_bind_request(request)
+
+    def _take_back(self, bind: Bind, error: str) -> None:
+        """The pod is pending again, and is decided on anew after a while."""
+        _log.warning("the bind request of pod %s was refused: %s", bind.task.key, error)
+        self._state.withdraw_bind_request(bind.task.key)
+        self._state.hold_back(bind.task.key, bind.task.pod.metadata.uid, self._clock.now())
+        text = f"Failed to bind pod {bind.task.key} to node {bind.node}. {error}"
+        self._events.event(bind.task.pod, "Warning", "FailedBinding", text)
+        self._changed()
+
+
+def bind_request_for(bind: Bind) -> BindRequest:
+    """The object that asks the binder to carry a decision out. It has the pod's name and goes with the pod."""
+    pod = bind.task.pod
+    gpus = int(bind.task.pod_class.request[GPU])
+    owner = OwnerReference(apiVersion="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
+    return BindRequest(
+        metadata=ObjectMeta(
+            name=pod.metadata.name,
+            namespace=pod.metadata.namespace,
+            labels={SELECTED_NODE_LABEL: bind.node} if len(bind.node) <= LONGEST_LABEL else {},
+            ownerReferences=(owner,),
+        ),
+        spec=BindRequestSpec(
+            podName=pod.metadata.name,
+            selectedNode=bind.node,
+            receivedResourceType="Regular",
+            receivedGPU=ReceivedGPU(count=gpus, portion="1.00"),
+        ),
+    )
