@@ -66,6 +66,7 @@ async def test_gangs_run_one_after_the_other_where_there_is_room_for_one() -> No
         }
         assert all(len(times) == 1 for times in starts.values())
         assert starts["first"] != starts["second"]
+        assert cluster.metrics.get_sample_value("bosket_events_total", {"outcome": "created"}), "events are counted"
 
 
 @pytest.mark.looptime

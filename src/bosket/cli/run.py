@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,9 +15,12 @@ from bosket.cli.output import CommandError, UsageError, flush_line
 from bosket.cli.path import OptionalFilePath
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from bosket.embedded.services import ServiceEntry
     from bosket.kube.client import Client
     from bosket.runtime.health import Address
+    from bosket.runtime.service import Environment
 
 LogFormat = Literal["human", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -102,33 +105,40 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
 
     from bosket.kube.client import Client
     from bosket.kube.http import HttpTransport
-    from bosket.kube.informer import Informers
     from bosket.kube.kubeconfig import find
-    from bosket.runtime.clock import SystemClock
-    from bosket.runtime.events import EventRecorder
     from bosket.runtime.rest_metrics import MeasuredTransport
-    from bosket.runtime.service import Environment, run_services, stop_on_signals
+    from bosket.runtime.service import run_services, stop_on_signals
 
     metrics = CollectorRegistry()
     client = Client(MeasuredTransport(HttpTransport(find(settings.kubeconfig, settings.context)), metrics))
     try:
         await _check_cluster(client)
-        clock = SystemClock()
-        identity = f"{socket.gethostname()}_{os.getpid()}"
-        environment = Environment(
-            client=client,
-            informers=Informers(client),
-            clock=clock,
-            events=EventRecorder(client, clock, "kai-scheduler", instance=identity),
-            metrics=metrics,
-            namespace=settings.namespace,
-            identity=identity,
-        )
+        environment = make_environment(client, metrics, settings.namespace)
         services = [entry.make(environment) for entry in chosen]
         with stop_on_signals():
             await run_services(environment, services, leader_election=settings.leader_elect, health=settings.listen)
     finally:
         await client.aclose()
+
+
+def make_environment(client: Client, metrics: CollectorRegistry, namespace: str) -> Environment:
+    """What the services of this process share. Its identity is nobody else's, also where host names are shared."""
+    from bosket.kube.informer import Informers
+    from bosket.runtime.clock import SystemClock
+    from bosket.runtime.events import EventRecorder
+    from bosket.runtime.service import Environment
+
+    clock = SystemClock()
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    return Environment(
+        client=client,
+        informers=Informers(client),
+        clock=clock,
+        events=EventRecorder(client, clock, "kai-scheduler", instance=identity, metrics=metrics),
+        metrics=metrics,
+        namespace=namespace,
+        identity=identity,
+    )
 
 
 async def _check_cluster(client: Client) -> None:

@@ -154,12 +154,13 @@ class EmbeddedCluster:
 
     def _environment(self, name: str) -> Environment:
         client = self.client(f"bosket-{name}" if name in SERVICES else name)
+        metrics = self.metrics if not self._isolated else CollectorRegistry()
         return Environment(
             client=client,
             informers=Informers(client),
             clock=self.clock,
-            events=EventRecorder(client, self.clock, SCHEDULER_NAME),
-            metrics=self.metrics if not self._isolated else CollectorRegistry(),
+            events=EventRecorder(client, self.clock, SCHEDULER_NAME, metrics=metrics),
+            metrics=metrics,
             identity=name,
         )
 
