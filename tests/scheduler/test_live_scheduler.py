@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from bosket.api.core import Pod
-from bosket.api.kai import BindRequest, PodGroup
+from bosket.api.kai import BindRequest, PodGroup, SubGroup
 from bosket.kube.client import Client, PatchType
+from bosket.kube.informer import Informers
+from bosket.runtime.events import EventRecorder
+from bosket.runtime.service import Environment
 from bosket.scheduler import Options, service
 from bosket.testing.build import gang, node, pod, pod_group, queue
-from bosket.testing.faults import FaultyTransport, hang_up, matching, refuse
+from bosket.testing.faults import FaultyTransport, delay, hang_up, matching, refuse
 from tests.rig import NAMESPACE, Lagging, Rig, make_rig
 
 pytestmark = pytest.mark.looptime
@@ -240,3 +247,102 @@ async def test_status_patches_leave_other_conditions_alone():
         await rig.clock.sleep(5)
         found = await rig.client.get(Pod, "g-0", NAMESPACE)
     assert {each.type for each in found.status.conditions} == {"Example", "PodScheduled"}
+
+
+async def test_a_decision_that_was_cut_short_is_made_again_when_the_scheduler_runs_again():
+    """The lease is lost in the middle of a write, and comes back to the same process."""
+    rig = await a_cluster(group("g", 2), *members("g", 2))
+    broken = FaultyTransport(rig.server.transport())
+    broken.add(delay(matching("POST", "/bindrequests"), 1000.0, times=1))
+    client = Client(broken, clock=rig.clock)
+    environment = Environment(
+        client=client,
+        informers=Informers(client),
+        clock=rig.clock,
+        events=EventRecorder(client, rig.clock, "test"),
+        metrics=CollectorRegistry(),
+    )
+    scheduling = service(environment, Options())
+    informing = asyncio.create_task(environment.informers.run())
+    first = asyncio.create_task(scheduling.run())
+    await rig.until(lambda: requests(rig))
+    first.cancel()
+    await asyncio.wait([first])
+    second = asyncio.create_task(scheduling.run())
+    await rig.until(lambda: both(rig))
+    for task in (second, informing):
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_a_pod_that_can_never_be_bound_is_tried_less_and_less_often():
+    rig = await a_cluster(group("g", 1), *members("g", 1))
+    broken = FaultyTransport(rig.server.transport())
+    broken.add(refuse(matching("POST", "/bindrequests"), 403, times=None))
+    async with rig.running(scheduler, broken):
+        await rig.until(lambda: rig.events("FailedBinding"))
+        await rig.clock.sleep(60)
+    assert sum(each.method == "POST" and "/bindrequests" in each.path for each in broken.requests) < 12
+
+
+async def test_a_binding_that_fails_again_and_again_is_tried_less_and_less_often():
+    rig = await a_cluster(group("g", 1), *members("g", 1))
+    seen = set()
+
+    async def fail_every_request():
+        for each in (await requests(rig)).values():
+            seen.add(each.metadata.uid)
+            if each.status.phase != "Failed":
+                failed = {"status": {"phase": "Failed", "reason": "no"}}
+                await rig.client.patch(BindRequest, "g-0", failed, namespace=NAMESPACE, subresource="status")
+        return rig.clock.monotonic() > 60
+
+    async with rig.running(scheduler):
+        await rig.until(fail_every_request)
+    assert 3 < len(seen) < 12
+
+
+async def test_nodes_with_long_names_are_used_like_any_other():
+    name = "n" * 70
+    long = node("short")
+    long = msgspec.structs.replace(long, metadata=msgspec.structs.replace(long.metadata, name=name))
+    rig = await make_rig([long, queue("q"), group("g", 1), *members("g", 1)])
+    async with rig.running(scheduler):
+        found = await rig.until(lambda: requests(rig))
+    assert found["g-0"].spec.selectedNode == name
+
+
+async def test_a_late_word_about_a_former_bind_request_frees_nothing():
+    """A pod of a StatefulSet is replaced; its old request goes while the new pod is being bound."""
+    rig = await a_cluster(group("g", 1), *members("g", 1), gpus=1)
+    async with rig.running(scheduler):
+        await rig.until(lambda: requests(rig))
+    await rig.client.delete(Pod, "g-0", NAMESPACE, grace_seconds=0)
+    await rig.apply(*members("g", 1), group("h", 1), *members("h", 1))
+    async with rig.running(scheduler, Lagging(rig.server.transport(), "bindrequests", 3.0)):
+        await rig.until(lambda: conditions(rig, "h"))
+        await rig.clock.sleep(30)
+        assert set(await requests(rig)) == {"g-0"}
+
+
+async def test_gated_pods_are_not_called_unschedulable():
+    gated = pod("g-0", NAMESPACE).gpu(1).of_group("g").gated_by("example.com/wait").build()
+    rig = await a_cluster(group("g", 0), gated)
+    async with rig.running(scheduler):
+        await rig.clock.sleep(30)
+        found = await rig.client.get(Pod, "g-0", NAMESPACE)
+    assert not any(each.reason == "Unschedulable" for each in found.status.conditions)
+
+
+async def test_one_monstrous_pod_group_stops_nobody_else():
+    nested = tuple(
+        SubGroup(name=f"s{i}", minMember=1) if i == 1200 else SubGroup(name=f"s{i}", minSubGroup=1) for i in range(1201)
+    )
+    chain = tuple(msgspec.structs.replace(each, parent=f"s{i - 1}") if i else each for i, each in enumerate(nested))
+    deep = pod_group("deep", namespace=NAMESPACE, subgroups=chain)
+    lone = pod("deep-0", NAMESPACE).gpu(1).of_group("deep", "s1200").build()
+    rig = await a_cluster(deep, lone, group("g", 1), *members("g", 1))
+    async with rig.running(scheduler):
+        assert "g-0" in await rig.until(lambda: requests(rig))
+        (condition,) = await rig.until(lambda: conditions(rig, "deep"))
+    assert "nested more than" in condition.message

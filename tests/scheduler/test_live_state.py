@@ -174,3 +174,29 @@ def test_any_sequence_of_events_ends_where_a_fresh_state_begins(events):
     assert ours.use["q"].allocated.tobytes() == fresh.use["q"].allocated.tobytes()
     assert [r.key for r in ours.dead_bind_requests] == [r.key for r in fresh.dead_bind_requests]
     assert placements(decide(ours, Configuration())) == placements(decide(fresh, Configuration()))
+
+
+def test_a_pod_on_a_node_that_does_not_answer_holds_its_place():
+    lost = pod("lost").gpu(1).running_on("n1").build()
+    lost = msgspec.structs.replace(lost, status=msgspec.structs.replace(lost.status, phase="Unknown"))
+    assert state_of([node("n1", gpus=1), lost]).snapshot(NOW).nodes.idle[2, 0] == 0
+
+
+def test_amounts_that_nobody_can_count_leave_out_their_object_only():
+    huge = node("huge")
+    amounts = {**huge.status.allocatable, "cpu": "9" * 320}
+    huge = msgspec.structs.replace(huge, status=msgspec.structs.replace(huge.status, allocatable=amounts))
+    snapshot = snapshot_of(huge, node("n1"), queue("q"), pod_group("g"), gang("g", 1))
+    assert snapshot.nodes.names == ["n1"]
+
+
+def test_an_older_version_of_a_bind_request_changes_nothing():
+    def version(number, phase):
+        each = request("g-0", "n1", phase)
+        return msgspec.structs.replace(
+            each, metadata=msgspec.structs.replace(each.metadata, uid="u", resourceVersion=number)
+        )
+
+    state = state_of([node("n1"), queue("q"), pod_group("g"), *gang("g", 1), version("12", "Failed")])
+    put(state, version("9", ""))
+    assert len(state.snapshot(NOW).dead_bind_requests) == 1

@@ -66,7 +66,7 @@ class Applier:
     def _tell(self, waiting: Waiting) -> None:
         job = waiting.job
         for task in job.strangers:
-            self._tell_pod(task, unknown_subgroup(task.subgroup, job.key))
+            self._tell_pod(task, str(waiting.reason) if job.problem else unknown_subgroup(task.subgroup, job.key))
         reason = waiting.reason
         if reason is None:
             return

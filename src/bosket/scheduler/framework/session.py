@@ -74,7 +74,7 @@ class Session:
         """Jobs with pending tasks that may be scheduled at all. The others are told why."""
         result = []
         for job in self.snapshot.unsettled:
-            if not job.has_waiting() or job.key in self.snapshot.held:
+            if job.problem is None and (not job.has_waiting() or job.key in self.snapshot.held):
                 continue
             reason = self._reason_against(job)
             if reason is not None:
