@@ -12,7 +12,9 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bosket.api.core import Node, Pod
+from bosket.api.core import Namespace, Node, Pod
+from bosket.api.kai import Queue
+from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.client import Client
 from bosket.kube.kubeconfig import connect
 
@@ -114,6 +116,48 @@ async def test_a_cluster_without_the_kinds_is_refused_at_once_and_can_be_given_t
             assert crds.returncode == 0
             assert "queues.scheduling.run.ai created" in output.decode()
             assert "podgroups.scheduling.run.ai updated" in output.decode()
+
+
+async def test_a_cluster_without_the_namespace_for_leases_is_refused_at_once_and_can_be_given_it(
+    tmp_path: Path,
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    async with bosket("up", "--nodes", "0", "--services", "none", "--kubeconfig", str(kubeconfig)) as up:
+        await lines_until(up, "^ready$")
+        async with client_of(kubeconfig) as client:
+            await client.delete(Queue, "default-queue")
+            await client.delete(PriorityClass, "train")
+            await delete_and_wait(client, "kai-scheduler")
+            for options, remedy in (
+                ((), "bosket crds --install"),
+                (("--namespace", "other"), "kubectl create namespace other"),
+            ):
+                async with bosket("run", "scheduler", "--kubeconfig", str(kubeconfig), *options) as run:
+                    _, errors = await run.communicate()
+                    assert run.returncode == 1
+                    assert errors.decode().endswith(f"for the services' leases; create it with: {remedy}\n")
+            async with bosket("crds", "--install", "--kubeconfig", str(kubeconfig)) as crds:
+                output, _ = await crds.communicate()
+                assert crds.returncode == 0
+            assert {
+                "namespace/kai-scheduler created",
+                "queue/default-queue created",
+                "queue/default-parent-queue left as it is",
+                "priorityclass/train created",
+                "priorityclass/build left as it is",
+            } <= set(output.decode().splitlines())
+            await client.get(Namespace, "kai-scheduler")
+            await client.get(Queue, "default-queue")
+
+
+async def delete_and_wait(client: Client, namespace: str) -> None:
+    found = await client.get(Namespace, namespace)
+    watch = client.watch(Namespace, resource_version=found.metadata.resourceVersion)
+    async with asyncio.timeout(_DEADLINE_SECONDS), aclosing(watch) as events:
+        await client.delete(Namespace, namespace)
+        async for event in events:
+            if event.type == "DELETED" and event.object is not None and event.object.metadata.name == namespace:
+                return
 
 
 _POD: dict[str, Any] = {

@@ -1,16 +1,13 @@
-"""`bosket crds`: the CustomResourceDefinitions of the kinds that Bosket works with."""
+"""`bosket crds`: the CustomResourceDefinitions of the kinds that Bosket works with, and what goes with them."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bosket.cli.output import Flag, flush_line
 from bosket.cli.path import OptionalFilePath
-
-if TYPE_CHECKING:
-    from bosket.kube.client import Client
 
 
 def crds(
@@ -20,12 +17,13 @@ def crds(
     context: str | None = None,
     json: Flag = False,
 ) -> None:
-    """Print the CustomResourceDefinitions of KAI's and Grove's kinds as YAML, or install them.
+    """Print the CustomResourceDefinitions of KAI's and Grove's kinds as YAML, or make a cluster ready for Bosket.
 
     Parameters
     ----------
     install
-        Create or update them in the cluster instead of printing them.
+        Create or update them in the cluster instead of printing them, and create what else the services need where it
+        is missing: the namespace kai-scheduler, the priority classes, the default queues.
     kubeconfig
         With --install: which cluster; by default as kubectl finds it.
     context
@@ -35,10 +33,11 @@ def crds(
     """
     from bosket.api.crd import crd_manifests
 
-    manifests = crd_manifests()
     if install:
-        asyncio.run(_install(manifests, kubeconfig, context))
-    elif json:
+        asyncio.run(_install(kubeconfig, context))
+        return
+    manifests = crd_manifests()
+    if json:
         import msgspec
 
         flush_line(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": manifests}).decode())
@@ -56,25 +55,13 @@ def _as_yaml(manifests: list[dict[str, Any]]) -> str:
     return yaml.dump_all(manifests, Dumper=plain, sort_keys=False, explicit_start=True).rstrip()
 
 
-async def _install(manifests: list[dict[str, Any]], kubeconfig: Path | None, context: str | None) -> None:
+async def _install(kubeconfig: Path | None, context: str | None) -> None:
+    from bosket.embedded.bootstrap import bootstrap
     from bosket.kube.kubeconfig import connect
 
     client = connect(kubeconfig, context)
     try:
-        for manifest in manifests:
-            flush_line(f"{manifest['metadata']['name']} {await _create_or_update(client, manifest)}")
+        for each in await bootstrap(client):
+            flush_line(f"{each.kind.lower()}/{each.name} {each.outcome}")
     finally:
         await client.aclose()
-
-
-async def _create_or_update(client: Client, manifest: dict[str, Any]) -> str:
-    """What was done."""
-    from bosket.api.apiextensions import CustomResourceDefinition
-    from bosket.kube.errors import AlreadyExists
-
-    try:
-        await client.create(manifest)
-    except AlreadyExists:
-        await client.patch(CustomResourceDefinition, manifest["metadata"]["name"], {"spec": manifest["spec"]})
-        return "updated"
-    return "created"

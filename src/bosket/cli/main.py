@@ -60,7 +60,7 @@ _add_command(
 )
 _add_command(
     "bosket.cli.crds:crds",
-    "Print or install the definitions of KAI's and Grove's kinds.",
+    "Print the definitions of KAI's and Grove's kinds, or install them with namespace, queues and priority classes.",
     "bosket crds | kubectl apply -f -",
     "bosket crds --install --context staging",
 )

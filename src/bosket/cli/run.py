@@ -112,7 +112,7 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
     metrics = CollectorRegistry()
     client = Client(MeasuredTransport(HttpTransport(find(settings.kubeconfig, settings.context)), metrics))
     try:
-        await _check_cluster(client)
+        await _check_cluster(client, settings.namespace if settings.leader_elect else None)
         environment = make_environment(client, metrics, settings.namespace)
         services = [entry.make(environment) for entry in chosen]
         with stop_on_signals():
@@ -141,13 +141,27 @@ def make_environment(client: Client, metrics: CollectorRegistry, namespace: str)
     )
 
 
-async def _check_cluster(client: Client) -> None:
-    """A wrong cluster is said at once, not by services that wait for ever."""
+async def _check_cluster(client: Client, lease_namespace: str | None) -> None:
+    """A cluster that isn't ready is said at once, not by services that wait for ever."""
+    from bosket.api.core import Namespace
     from bosket.api.kai import Queue
+    from bosket.api.keys import SYSTEM_NAMESPACE
     from bosket.api.table import resource_of
-    from bosket.kube.errors import NotFound
+    from bosket.kube.errors import Forbidden, NotFound
 
     try:
         await client.raw("GET", resource_of(Queue).path(), query=(("limit", "1"),))
     except NotFound as error:
         raise CommandError("the cluster doesn't know KAI's kinds; install them with: bosket crds --install") from error
+    if lease_namespace is None:
+        return
+    try:
+        await client.get(Namespace, lease_namespace)
+    except Forbidden:
+        return  # one may have the right to leases and not to see where they are
+    except NotFound as error:
+        own = lease_namespace == SYSTEM_NAMESPACE
+        remedy = "bosket crds --install" if own else f"kubectl create namespace {lease_namespace}"
+        raise CommandError(
+            f"the cluster has no namespace {lease_namespace} for the services' leases; create it with: {remedy}"
+        ) from error

@@ -1,8 +1,8 @@
 """What a fresh cluster needs before Bosket's services run on it, as KAI's chart installs it.
 
-The embedded cluster calls `bootstrap` when it starts, the end-to-end tests for a real control plane, and whoever hands
-a bare cluster to Bosket. Doing it again brings the definitions up to date and leaves queues and priority classes, which
-belong to the cluster's administrators, as they are.
+The embedded cluster calls `bootstrap` when it starts, the end-to-end tests for a real control plane, and
+`bosket crds --install` for any other. Doing it again brings the definitions up to date and leaves queues and priority
+classes, which belong to the cluster's administrators, as they are.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.core import Namespace
@@ -23,23 +23,34 @@ from bosket.kube.client import Client
 from bosket.kube.errors import AlreadyExists
 
 
-async def bootstrap(client: Client) -> None:
+class Installed(NamedTuple):
+    """An object, and what was done about it."""
+
+    kind: str
+    name: str
+    outcome: Literal["created", "updated", "left as it is"]
+
+
+async def bootstrap(client: Client) -> list[Installed]:
     """Installs KAI's and Grove's definitions, the priority classes, the default queues and the services' namespace.
 
     Returns when all of it can be used.
     """
-    definitions = crd_manifests()
-    await asyncio.gather(*(_install_definition(client, definition) for definition in definitions))
-    await _wait_established(client, {definition["metadata"]["name"] for definition in definitions})
-    await asyncio.gather(*(_create_if_absent(client, each) for each in (*_priority_classes(), *_queues(), _NAMESPACE)))
+    manifests = crd_manifests()
+    definitions = await asyncio.gather(*(_install_definition(client, manifest) for manifest in manifests))
+    await _wait_established(client, {each.name for each in definitions})
+    objects = (_NAMESPACE, *_priority_classes(), *_queues())
+    return [*definitions, *await asyncio.gather(*(_create_if_absent(client, each) for each in objects))]
 
 
-async def _install_definition(client: Client, definition: dict[str, Any]) -> None:
+async def _install_definition(client: Client, manifest: dict[str, Any]) -> Installed:
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
     try:
-        await client.create(definition)
+        await client.create(manifest)
     except AlreadyExists:
-        name = definition["metadata"]["name"]
-        await client.patch(CustomResourceDefinition, name, {"spec": definition["spec"]})
+        await client.patch(CustomResourceDefinition, name, {"spec": manifest["spec"]})
+        return Installed(kind, name, "updated")
+    return Installed(kind, name, "created")
 
 
 async def _wait_established(client: Client, names: set[str]) -> None:
@@ -67,11 +78,13 @@ def _established(definitions: Iterable[CustomResourceDefinition]) -> set[str]:
     }
 
 
-async def _create_if_absent(client: Client, obj: KubeObject) -> None:
+async def _create_if_absent(client: Client, obj: KubeObject) -> Installed:
+    kind, name = type(obj).__name__, obj.metadata.name
     try:
         await client.create(obj)
     except AlreadyExists:
-        return
+        return Installed(kind, name, "left as it is")
+    return Installed(kind, name, "created")
 
 
 _NAMESPACE = Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE))
