@@ -92,3 +92,18 @@ def test_a_pod_that_should_long_be_gone_promises_nothing():
     decisions = decided(node("n1", gpus=4), queue("q"), pod_group("g", min_member=4), gang("g", 4), leaving)
     assert not decisions.binds
     assert not decisions.pipelined
+
+
+def test_of_sub_groups_of_which_one_is_enough_the_one_with_all_its_pods_is_taken():
+    subgroups = (SubGroup(name="a", minMember=2), SubGroup(name="b", minMember=1))
+    group = pod_group("g", subgroups=subgroups, min_subgroup=1)
+    of_a, of_b = pod("a-0").gpu(1).of_group("g", "a").build(), pod("b-0").gpu(1).of_group("g", "b").build()
+    assert placements(decided(node("n1"), queue("q"), group, of_a, of_b)).keys() >= {"b-0"}
+    assert placements(decided(node("n1"), queue("q"), group, of_b)) == {"b-0": "n1"}
+
+
+def test_a_minimum_of_more_sub_groups_than_there_are_is_named():
+    group = pod_group("g", subgroups=(SubGroup(name="a", minMember=1),), min_subgroup=5)
+    decisions = decided(node("n1"), queue("q"), group, pod("a-0").gpu(1).of_group("g", "a").build())
+    assert placements(decisions) == {}
+    assert "spec.minSubGroup is 5, there are 1 sub-groups" in reasons(decisions)["g"]

@@ -7,7 +7,7 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.job import PodSet
 from bosket.scheduler.model.task import Task
-from bosket.scheduler.reason import GangShort, JobReason
+from bosket.scheduler.reason import GangShort, JobReason, NotReady
 
 
 def place_job(session: Session, statement: Statement, job: JobState) -> JobReason | None:
@@ -24,6 +24,8 @@ def place_job(session: Session, statement: Statement, job: JobState) -> JobReaso
             if row is None:
                 return _shortage(session, job, task, pod_set, placed.get(pod_set.name, 0))
             placed[pod_set.name] = placed.get(pod_set.name, 0) + 1
+        if not job.satisfied(job.job.root):
+            return _incomplete(job)
         trial.keep()
     if _must_wait(job):
         statement.convert_to_pipelined()
@@ -48,6 +50,12 @@ def _must_wait(job: JobState) -> bool:
         for pod_set in job.job.root.pod_sets()
         if (pipelined := job.pipelined(pod_set))
     )
+
+
+def _incomplete(job: JobState) -> NotReady:
+    """The pods there are don't make the gang, wherever they are placed."""
+    short = next(each for each in job.job.root.pod_sets() if not job.satisfied(each))
+    return NotReady(short.min_available, short.alive, short.gated, short.name if job.job.group.spec.subGroups else "")
 
 
 def _shortage(session: Session, job: JobState, task: Task, pod_set: PodSet, placed: int) -> GangShort:

@@ -82,6 +82,9 @@ class JobState:
         children = sorted(subgroup.children, key=self._session.subgroup_key(self))
         if self.satisfied(subgroup):
             return next((tasks for child in children if (tasks := self._next_of(child))), [])
+        if subgroup.min_children < len(children):
+            # KAI takes the first by order, and fails if their pods aren't there; those that can be satisfied go first.
+            children.sort(key=lambda child: not (child.ready or self.satisfied(child)))
         first = children[: subgroup.min_children]
         return [task for child in first if not self.satisfied(child) for task in self._next_of(child)]
 
