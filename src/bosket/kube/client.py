@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from bosket.api.autoscaling import Scale
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey, Status
 from bosket.api.resource import Resource
@@ -25,6 +26,8 @@ from bosket.kube.retry import LoopSleeper, RetryPolicy, Sleeper
 from bosket.kube.transport import Request, Response, Transport
 
 T = TypeVar("T")
+#: No kind of its own: the form in which every kind that can be scaled shows its size.
+_SCALE = Resource("autoscaling", "v1", "Scale", "scales", Scale)
 Query = tuple[tuple[str, str], ...]
 
 
@@ -239,6 +242,11 @@ class Client:
         )
         raise Conflict(Status(status="Failure", code=409, reason="Conflict", message=message))
 
+    async def scale(self, kind: Kind[T], name: str, namespace: str | None, replicas: int) -> Scale:
+        """Asks for another size of something that can be scaled; what the server answers is a Scale, not the object."""
+        path = f"{_path(codec_of(kind), namespace, name)}/scale"
+        return await self._patch(codec_of(_SCALE), path, {"spec": {"replicas": replicas}}, PatchType.MERGE)
+
     async def delete(
         self,
         kind: Kind[T],
@@ -360,6 +368,8 @@ def _path(codec: Codec[Any], namespace: str | None, name: str | None, subresourc
             raise ValueError(f"{segment!r} can't be the name of a {resource.kind} or its namespace")
     if name == "":
         raise ValueError(f"a {resource.kind} can't have an empty name")
+    if subresource == "scale":
+        raise ValueError(f"the scale of a {resource.kind} is no {resource.kind}: use Client.scale")
     return resource.path(namespace, name, subresource)
 
 
