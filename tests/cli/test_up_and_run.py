@@ -61,14 +61,25 @@ async def client_of(kubeconfig: Path) -> AsyncIterator[Client]:
         await client.aclose()
 
 
-async def run_a_pod(client: Client) -> None:
-    """Until a pod that was submitted runs."""
-    pod = await client.create(_POD)
+async def run_a_pod(client: Client, name: str = "p") -> str:
+    """Until a pod that was submitted runs; says where."""
+    pod = await client.create({**_POD, "metadata": {**_POD["metadata"], "name": name}})
     watch = client.watch(Pod, "default", resource_version=pod["metadata"]["resourceVersion"])
     async with asyncio.timeout(_DEADLINE_SECONDS), aclosing(watch) as events:
         async for event in events:
-            if event.object is not None and event.object.status.phase == "Running":
-                return
+            found = event.object
+            if found is not None and found.metadata.name == name and found.status.phase == "Running":
+                return found.spec.nodeName
+    raise AssertionError(f"the watch ended before pod {name} ran")
+
+
+def spreading(folder: Path) -> str:
+    """A configuration of the scheduler other than the default."""
+    file = folder / "scheduler.yaml"
+    file.write_text(
+        "tiers: [{plugins: [{name: predicates}, {name: nodeplacement, arguments: {cpu: spread, gpu: spread}}]}]"
+    )
+    return str(file)
 
 
 async def test_up_says_ready_when_it_is_and_stops_when_told(tmp_path: Path) -> None:
@@ -87,16 +98,28 @@ async def test_up_says_ready_when_it_is_and_stops_when_told(tmp_path: Path) -> N
         assert (await process.stderr.read()).decode() == ""
 
 
-async def test_services_run_against_a_cluster_from_a_process_of_their_own(tmp_path: Path) -> None:
+async def test_up_gives_the_scheduler_its_configuration(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    async with bosket("up", "--nodes", "1", "--services", "none", "--kubeconfig", str(kubeconfig)) as up:
+    options = ("--nodes", "2", "--kubeconfig", str(kubeconfig), "--scheduler-config", spreading(tmp_path))
+    async with bosket("up", *options) as process:
+        await lines_until(process, "^ready$")
+        async with client_of(kubeconfig) as client:
+            assert await run_a_pod(client, "p") != await run_a_pod(client, "q")
+
+
+async def test_services_run_against_a_cluster_from_a_process_of_their_own_as_they_are_configured(
+    tmp_path: Path,
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    configuration = ("--scheduler-config", spreading(tmp_path))
+    async with bosket("up", "--nodes", "2", "--services", "none", "--kubeconfig", str(kubeconfig)) as up:
         await lines_until(up, "^ready$")
         services = ("podgrouper", "scheduler", "binder")
         async with (
-            bosket("run", *services, "--kubeconfig", str(kubeconfig), "--log-format", "json") as run,
+            bosket("run", *services, *configuration, "--kubeconfig", str(kubeconfig), "--log-format", "json") as run,
             client_of(kubeconfig) as client,
         ):
-            await run_a_pod(client)
+            assert await run_a_pod(client, "p") != await run_a_pod(client, "q")
             assert await stop(run, signal.SIGINT) == 0
 
 

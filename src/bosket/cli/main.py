@@ -56,6 +56,7 @@ _add_command(
     "Run services against the cluster of your kubeconfig.",
     "bosket run podgrouper scheduler binder",
     "bosket run scheduler --kubeconfig ./kubeconfig --no-leader-elect --log-level debug",
+    "bosket run scheduler --scheduler-config spread.yaml",
     "bosket run binder --listen 127.0.0.1:9090 --log-format json",
 )
 _add_command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,6 +14,7 @@ from cyclopts import Parameter
 
 from bosket.cli.output import CommandError, UsageError, flush_line
 from bosket.cli.path import OptionalFilePath
+from bosket.cli.scheduler_config import service_options
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -31,6 +33,7 @@ def run(
     kubeconfig: OptionalFilePath = None,
     context: str | None = None,
     namespace: str = "kai-scheduler",
+    scheduler_config: OptionalFilePath = None,
     leader_elect: bool = True,
     listen: str = "127.0.0.1:0",
     log_format: LogFormat = "human",
@@ -49,6 +52,8 @@ def run(
         A context of the kubeconfig other than the current one.
     namespace
         Where the services' leases live.
+    scheduler_config
+        The scheduler's configuration, a YAML file in KAI's format; what it doesn't say is as by default.
     leader_elect
         Work only while holding the service's lease, so that several processes may run the same service.
     listen
@@ -75,7 +80,8 @@ def run(
     except UnknownService as error:
         raise UsageError(str(error)) from error
     configure_logging(log_format, log_level.upper())
-    settings = _Settings(kubeconfig, context, namespace, leader_elect, parse_address(listen))
+    options = service_options(scheduler_config, [entry.name for entry in chosen])
+    settings = _Settings(kubeconfig, context, namespace, leader_elect, parse_address(listen), options)
     asyncio.run(_run(chosen, settings))
 
 
@@ -86,6 +92,7 @@ class _Settings:
     namespace: str
     leader_elect: bool
     listen: Address | None
+    service_options: Mapping[str, object]
 
 
 def parse_address(text: str) -> Address | None:
@@ -114,7 +121,7 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
     try:
         await _check_cluster(client, settings.namespace if settings.leader_elect else None)
         environment = make_environment(client, metrics, settings.namespace)
-        services = [entry.make(environment) for entry in chosen]
+        services = [entry.make(environment, settings.service_options.get(entry.name)) for entry in chosen]
         with stop_on_signals():
             await run_services(environment, services, leader_election=settings.leader_elect, health=settings.listen)
     finally:

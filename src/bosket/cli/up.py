@@ -10,8 +10,9 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.output import UsageError, flush_line
-from bosket.cli.path import FilePath
+from bosket.cli.path import FilePath, OptionalFilePath
 from bosket.cli.run import LogFormat, LogLevel
+from bosket.cli.scheduler_config import service_options
 
 if TYPE_CHECKING:
     from bosket.embedded.cluster import EmbeddedCluster
@@ -30,6 +31,7 @@ def up(
     kubeconfig: FilePath = Path("kubeconfig"),
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0,
     services: str = "all",
+    scheduler_config: OptionalFilePath = None,
     log_format: LogFormat = "human",
     log_level: LogLevel = "warning",
 ) -> None:
@@ -55,6 +57,8 @@ def up(
         Port of the API server on 127.0.0.1; 0 takes a free one.
     services
         Which of Bosket's services run in it: names with commas between them, "all" or "none".
+    scheduler_config
+        The scheduler's configuration, a YAML file in KAI's format; what it doesn't say is as by default.
     log_format
         Lines for people, or JSON objects for machines.
     log_level
@@ -69,6 +73,7 @@ def up(
     if kubeconfig.exists() and not belongs_to_embedded_cluster(kubeconfig):
         raise UsageError(f"--kubeconfig {kubeconfig}: is there, and is not an embedded cluster's; name another file")
     chosen = _service_names(services)
+    options = service_options(scheduler_config, chosen)
     flush_line(
         f"starting {nodes} nodes with {gpus} GPUs, {cpu} CPUs and {memory} of memory each; "
         f"services: {', '.join(chosen) or 'none'}"
@@ -83,6 +88,7 @@ def up(
         racks=racks,
         zones=zones,
         services=chosen,
+        service_options=options,
         listen=Listen(kubeconfig=kubeconfig, port=port),
     )
     asyncio.run(_serve(cluster, kubeconfig))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -32,7 +32,7 @@ from bosket.embedded.kubeconfig import admin_kubeconfig, write_kubeconfig
 from bosket.embedded.kubelet import Kubelet
 from bosket.embedded.node import Layout, NodeShape, simulated_node
 from bosket.embedded.node_lifecycle import NodeLifecycle
-from bosket.embedded.services import SERVICES, entries
+from bosket.embedded.services import SERVICES, ServiceEntry, entries
 from bosket.embedded.taint_eviction import TaintEviction
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
@@ -58,7 +58,8 @@ class Listen:
 class EmbeddedCluster:
     """A cluster of simulated nodes in this process; starts on entering, stops on leaving.
 
-    `services` are names of `bosket.embedded.services`. With `isolated` each of them has a client and informers of its
+    `services` are names of `bosket.embedded.services`; those named in `service_options` run with these instead of
+    their default options. With `isolated` each of them has a client and informers of its
     own, as in a process of its own, and can be stopped and started (`stop_service`, `start_service`); otherwise they
     share them, which is cheaper.
     """
@@ -71,6 +72,7 @@ class EmbeddedCluster:
         racks: int = 1,
         zones: int = 1,
         services: Iterable[str] = tuple(SERVICES),
+        service_options: Mapping[str, object] | None = None,
         isolated: bool = False,
         clock: Clock | None = None,
         listen: Listen | None = None,
@@ -83,6 +85,7 @@ class EmbeddedCluster:
         #: The address of the network listener; empty without one.
         self.url = ""
         self._services = entries(services)
+        self._service_options = service_options or {}
         self._isolated = isolated
         self._listen = listen
         self._stack = AsyncExitStack()
@@ -126,7 +129,7 @@ class EmbeddedCluster:
         assert self._isolated, "the services of this cluster share their informers and run together"
         (entry,) = entries([name])
         environment = self._environments[name] = self._environment(name)
-        self._run(name, environment, [entry.make(environment)])
+        self._run(name, environment, [self._make(entry, environment)])
 
     async def _start(self) -> None:
         self._tasks["apiserver"] = asyncio.create_task(self.server.run(), name="apiserver")
@@ -149,8 +152,11 @@ class EmbeddedCluster:
                 await self.start_service(entry.name)
         else:
             # The services come first: on the way down they end before those who carry out what they asked for.
-            self._run("control-plane", control_plane, [*(e.make(control_plane) for e in self._services), *parts])
+            self._run("control-plane", control_plane, [*(self._make(e, control_plane) for e in self._services), *parts])
         await self._open_listener()
+
+    def _make(self, entry: ServiceEntry, environment: Environment) -> Service:
+        return entry.make(environment, self._service_options.get(entry.name))
 
     def _environment(self, name: str) -> Environment:
         client = self.client(f"bosket-{name}" if name in SERVICES else name)

@@ -23,10 +23,10 @@ class ServiceEntry:
     module: str
     purpose: str
 
-    def make(self, environment: Environment) -> Service:
-        """The service with default options."""
+    def make(self, environment: Environment, options: object | None = None) -> Service:
+        """The service, with its package's `Options`; by default, the default ones."""
         package = import_module(self.module)
-        return cast("Service", package.service(environment, package.Options()))
+        return cast("Service", package.service(environment, package.Options() if options is None else options))
 
 
 SERVICES: Final = {

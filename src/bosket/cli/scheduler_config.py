@@ -1,0 +1,32 @@
+"""`--scheduler-config FILE`: the scheduler's configuration, checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from bosket.cli.output import UsageError
+
+
+def service_options(file: Path | None, services: Iterable[str]) -> dict[str, object]:
+    """Options by the name of the service, for those that don't run with their defaults; raises `UsageError`."""
+    if file is None:
+        return {}
+    if "scheduler" not in services:
+        raise UsageError(f"--scheduler-config {file}: the scheduler is not among the services that run")
+
+    from bosket.scheduler import Options
+    from bosket.scheduler.actions import ACTIONS
+    from bosket.scheduler.decide import make_plugins
+    from bosket.scheduler.framework.configuration import ConfigurationError, parse_configuration
+
+    try:
+        configuration = parse_configuration(file.read_text(encoding="utf-8"), known_actions=ACTIONS)
+        make_plugins(configuration)  # which names and arguments there are is known to the plugins alone
+    except OSError as error:
+        raise UsageError(f"--scheduler-config {file}: can't read it: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--scheduler-config {file}: not UTF-8") from error
+    except ConfigurationError as error:
+        raise UsageError(f"--scheduler-config {file}: {' '.join(str(error).split())}") from error
+    return {"scheduler": Options(configuration=configuration)}

@@ -1,0 +1,102 @@
+"""`--scheduler-config` decides how the scheduler decides, and is refused as a whole if a part makes no sense."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bosket.api.core import Container, Pod, PodSpec, ResourceRequirements
+from bosket.api.object import ObjectMeta
+from bosket.cli.main import main
+from bosket.cli.scheduler_config import service_options
+from bosket.embedded.cluster import EmbeddedCluster
+from bosket.embedded.node import NodeShape
+from bosket.embedded.services import SERVICES
+from bosket.runtime.clock import LoopClock
+
+_CONFIGURATION = """
+actions: "allocate"
+tiers:
+- plugins:
+  - name: predicates
+  - name: proportion
+  - name: nodeplacement
+    arguments: {{cpu: {strategy}, gpu: {strategy}}}
+"""
+
+
+def _pod(name: str) -> Pod:
+    resources = ResourceRequirements(requests={"nvidia.com/gpu": 1}, limits={"nvidia.com/gpu": 1})
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        spec=PodSpec(containers=(Container(name="main", image="i", resources=resources),)),
+    )
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("isolated", [False, True])
+@pytest.mark.parametrize(("strategy", "nodes_in_use"), [("binpack", 1), ("spread", 3)])
+async def test_pods_are_packed_or_spread_as_the_file_says(
+    strategy: str, nodes_in_use: int, isolated: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(_CONFIGURATION.format(strategy=strategy))
+    clock = LoopClock()
+    options = service_options(file, SERVICES)
+    async with EmbeddedCluster(
+        nodes=3, shape=NodeShape(gpus=4), clock=clock, service_options=options, isolated=isolated
+    ) as cluster:
+        await cluster.wait_ready()
+        client = cluster.client()
+        for name in ("a", "b", "c"):
+            await client.create(_pod(name))
+        async with asyncio.timeout(60):
+            while "" in (nodes := {pod.spec.nodeName for pod in (await client.list(Pod, "default")).items}):
+                await clock.sleep(0.1)
+    assert len(nodes) == nodes_in_use
+
+
+@pytest.mark.parametrize("command", [["run", "scheduler"], ["up"]])
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"actions: fly", "actions names 'fly'"),
+        (b"actions: [a", "not a YAML document"),
+        (b"queueDepthPerAction: {allocate: few}", "queueDepthPerAction.allocate must be a number"),
+        (b"tiers: [{plugins: [{name: oracle}]}]", "there is no plugin 'oracle'"),
+        (b"tiers: [{plugins: [{name: nodeplacement, arguments: {gpu: heap}}]}]", "plugin nodeplacement: "),
+        (b"actions: \xff", "not UTF-8"),
+        (None, "can't read it: No such file or directory"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused_before_anything_starts(
+    command: list[str], content: bytes | None, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "scheduler.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    kubeconfig = tmp_path / "kubeconfig"
+    assert main([*command, "--kubeconfig", str(kubeconfig), "--scheduler-config", str(file)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"bosket: --scheduler-config {file}: ")
+    assert captured.err.count("\n") == 1
+    assert sentence in captured.err
+
+
+@pytest.mark.parametrize("command", [["run", "binder"], ["up", "--services", "podgrouper,binder"]])
+def test_a_configuration_for_a_scheduler_that_does_not_run_is_refused(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--scheduler-config", "scheduler.yaml"]) == 2
+    assert "the scheduler is not among the services that run" in capsys.readouterr().err
+
+
+def test_the_file_may_be_in_the_home_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["run", "scheduler", "--scheduler-config=~/missing.yaml"]) == 2
+    assert str(tmp_path / "missing.yaml") in capsys.readouterr().err
