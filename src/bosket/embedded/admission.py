@@ -79,7 +79,8 @@ class NodeLedger:
 def pod_requests(pod: Pod) -> Amounts:
     """What a pod takes from its node: the larger of all its containers and its largest init step, plus its overhead.
 
-    Sidecars (init containers that restart) run beside all that starts after them.
+    Sidecars (init containers that restart) run beside all that starts after them. The scheduler's own sum is not used
+    here: it takes every vendor's GPUs for one resource, a node doesn't, and who checks should not copy the answer.
     """
     sidecars: Amounts = {}
     peak: Amounts = {}
