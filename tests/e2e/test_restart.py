@@ -13,8 +13,8 @@ from bosket.api.kai import BindRequest
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifest import job
 
-WAVES = 6
-GANGS_IN_A_WAVE = 6
+WAVES = 10
+GANGS_IN_A_WAVE = 20
 GANG_SIZE = 4
 
 
