@@ -194,6 +194,14 @@ async def test_several_versions_show_the_same_object(world: World) -> None:
     assert (back["apiVersion"], back["spec"]) == ("example.com/v1", {"x": 2})
 
 
+async def test_who_uses_a_deprecated_version_is_told(world: World) -> None:
+    await teach(world, fields(), deprecated=True)
+    answer = await world.call("POST", WIDGETS, widget("w", {"unknown": 1}), fieldValidation="Warn")
+    assert answer.headers["warning"] == (
+        '299 - "unknown field \\"spec.unknown\\"", 299 - "example.com/v1 Widget is deprecated"'
+    )
+
+
 async def test_a_deleted_definition_takes_its_objects_and_its_watches_along(world: World) -> None:
     await teach(world, fields())
     await world.ok("POST", WIDGETS, widget("free"))

@@ -112,7 +112,8 @@ async def test_pods_of_a_job_stay_unless_the_client_says_otherwise(
         template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
         job = await world.ok("POST", JOBS, {"metadata": {"name": "j"}, "spec": {"template": template}})
         await world.ok("POST", PODS, pod("a", metadata={"ownerReferences": owner(job)}))
-        await world.ok("DELETE", f"{JOBS}/j", {"propagationPolicy": policy} if policy else None)
+        answer = await world.call("DELETE", f"{JOBS}/j", {"propagationPolicy": policy} if policy else None)
+        assert ("child pods are preserved" in answer.headers.get("warning", "")) is stays
         await world.until_gone(f"{JOBS}/j")
         await settle()
         assert await world.exists(f"{PODS}/a") is stays

@@ -37,4 +37,4 @@ async def bootstrap(registry: Registry, writer: Writer) -> None:
     for group, plural, doc in wanted:
         kind = registry.at(group, plural)
         if kind is not None and kind.shelf.get("", doc["metadata"]["name"]) is None:
-            await writer.create(own_write(kind, "", "system:apiserver"), doc)
+            await writer.create(own_write(kind, "", "kube-apiserver"), doc)

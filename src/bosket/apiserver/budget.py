@@ -21,7 +21,7 @@ from bosket.apiserver.write import Writer
 from bosket.kube.selector import InvalidSelector, label_selector
 from bosket.runtime.clock import Clock
 
-_CONTROLLER = "system:serviceaccount:kube-system:disruption-controller"
+_CONTROLLER = "disruption-controller"
 
 
 def budgets_of(budgets: Shelf, namespace: str, labels: dict[str, str]) -> list[Entry]:

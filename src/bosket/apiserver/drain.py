@@ -14,7 +14,7 @@ from bosket.apiserver.store import Doc, Event, Store
 from bosket.apiserver.write import Writer
 from bosket.runtime.clock import Clock
 
-_DRAINER = "system:serviceaccount:kube-system:namespace-controller"
+_DRAINER = "namespace-controller"
 
 
 class NamespaceDrain(Chore[str]):

@@ -14,7 +14,7 @@ from bosket.apiserver.store import Doc, Entry, Event, Shelf, Store
 from bosket.apiserver.write import Change, Write, Writer
 from bosket.runtime.clock import Clock
 
-_COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
+_COLLECTOR = "garbage-collector"
 
 
 class GarbageCollector(Chore[str]):
@@ -134,10 +134,10 @@ class GarbageCollector(Chore[str]):
         return kind
 
 
-def own_write(kind: Kind, namespace: str, user: str) -> Write:
-    """A write of the server itself."""
+def own_write(kind: Kind, namespace: str, manager: str) -> Write:
+    """A write of the server itself; `manager` is the part of it that writes."""
     version = kind.versions.get(kind.storage_version) or next(iter(kind.versions.values()))
-    return Write(kind=kind, version=version, namespace=namespace, user=user, trusted=True)
+    return Write(kind=kind, version=version, namespace=namespace, manager=manager, trusted=True)
 
 
 def without_finalizer(finalizer: str) -> Change:

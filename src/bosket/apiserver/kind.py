@@ -109,7 +109,8 @@ class Version:
     columns: tuple[Column, ...] = ()
     #: OpenAPI schema of the object, if there is more to say than "an object"
     schema: Callable[[], Doc] | None = None
-    deprecated: bool = False
+    #: told to everybody who still uses this version; empty unless it is deprecated
+    deprecation: str = ""
     #: for questions that are answered and not stored: completes the object with the answer
     review: Callable[[Any, Doc], None] | None = None
     #: turn a stored object into one of this version, and back; None where the stored form is this version's

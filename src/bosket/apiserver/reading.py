@@ -17,7 +17,6 @@ from bosket.apiserver.call import Call
 from bosket.apiserver.representation import Representation, representation_for
 from bosket.apiserver.selection import Selection, parse_selection
 from bosket.apiserver.status import (
-    JSON,
     bad_request,
     forbidden_field,
     gone,
@@ -31,7 +30,6 @@ from bosket.apiserver.watch import QUEUE_LIMIT, Watcher, bookmark_line, initial_
 from bosket.kube.transport import Response
 from bosket.runtime.clock import Clock
 
-_JSON_HEADERS = {"content-type": JSON}
 #: Lists that were cut off and may still be continued.
 _KEPT_LISTS = 64
 #: A watch for which no time-out was asked ends after this long, and up to as long again.

@@ -25,6 +25,11 @@ from bosket.kube.transport import Response
 
 Answer = Response | Watcher
 
+_ORPHANS = (
+    "child pods are preserved by default when {} are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+
 
 class Rest:
     """Handlers of calls without a subresource; those with one are in `subresource.py`."""
@@ -96,9 +101,13 @@ class Rest:
         options = delete_options(call)
         kind, version = call.kind, call.version
         entry, gone = self.deleter.delete(kind, version, call.namespace, call.name, options)
-        if gone and not version.strategy.returns_deleted:
-            return deleted(kind, entry)
-        return self.reader.answer(call, entry)
+        answer = (
+            deleted(kind, entry) if gone and not version.strategy.returns_deleted else self.reader.answer(call, entry)
+        )
+        unsaid = options.propagationPolicy is None and options.orphanDependents is None
+        if unsaid and version.strategy.default_propagation == "Orphan":
+            return with_warnings(answer, [_ORPHANS.format(kind.plural)])
+        return answer
 
     async def delete_collection(self, call: Call) -> Response:
         options = delete_options(call)

@@ -18,8 +18,6 @@ from bosket.apiserver.write import Writer, write_of
 from bosket.kube.selector import InvalidSelector, label_selector
 from bosket.kube.transport import Response
 
-_MISSING = object()
-
 
 async def handle_scale(call: Call, writer: Writer) -> Response:
     """Answer to GET, PUT and PATCH on …/scale."""

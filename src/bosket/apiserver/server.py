@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from bosket.apiserver.admission import BuiltinAdmission
+from bosket.apiserver.answer import with_warnings
 from bosket.apiserver.auth import TokenIssuer
 from bosket.apiserver.bootstrap import bootstrap
 from bosket.apiserver.budget import BudgetCounter
@@ -131,6 +132,8 @@ class ApiServer:
         except StatusError as error:
             return refusal(error)
         answer = await self._answer(call)
+        if call.version.deprecation and isinstance(answer, Response):
+            answer = with_warnings(answer, [call.version.deprecation])
         self.metrics.count(call.verb, call.kind.group, call.kind.plural, call.subresource, answer.status)
         return answer
 

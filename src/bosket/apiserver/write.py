@@ -48,7 +48,6 @@ class Write:
     kind: Kind
     version: Version
     namespace: str
-    user: str = ""
     subresource: str = ""
     dry_run: bool = False
     #: the server's own doing (a binding, a finalizer that is done): no types, defaults, admission or rules to ask
@@ -80,7 +79,6 @@ def write_of(call: Call, *, trusted: bool = False) -> Write:
         manager_given=bool(manager),
         version=call.version,
         namespace=call.namespace,
-        user=call.user.name,
         subresource=call.subresource,
         dry_run=dry_run == "All",
         field_validation=validation,
@@ -175,10 +173,10 @@ class Writer:
 
     # changing
 
-    async def update(self, write: Write, name: str, change: Change, *, versioned: bool = True) -> Entry:
+    async def update(self, write: Write, name: str, change: Change) -> Entry:
         """Replace an object by what `change` makes of it.
 
-        With `versioned`, a resourceVersion in the new state must be the current one. An update that changes nothing
+        A resourceVersion in the new state must be the current one. An update that changes nothing
         isn't one: the version stays.
         """
         kind, shelf = write.kind, write.kind.shelf
@@ -189,7 +187,7 @@ class Writer:
             old = self._at_version(entry, write)
             new = change(self._at_version(entry, write))
             given = new["metadata"].get("resourceVersion")
-            if versioned and given and given != str(entry.version):
+            if given and given != str(entry.version):
                 raise conflict(kind.group, kind.plural, name, OBJECT_MODIFIED)
             if not write.trusted:
                 await self._settle(write, new, old)

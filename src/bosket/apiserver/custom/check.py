@@ -99,9 +99,6 @@ def field_path(steps: Sequence[str | int]) -> str:
     return text
 
 
-_MISSING = object()
-
-
 def _untouched(new: Any, old: Any, steps: Sequence[str | int]) -> bool:
     for step in steps:
         try:

@@ -115,7 +115,7 @@ def kind_of(doc: Doc, store: Store) -> Kind:
     names = spec["names"]
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
     versions = {
-        version["name"]: _version(version, spec["group"], storage)
+        version["name"]: _version(version, spec["group"], names["kind"], storage)
         for version in spec["versions"]
         if version.get("served")
     }
@@ -139,7 +139,13 @@ def kind_of(doc: Doc, store: Store) -> Kind:
     )
 
 
-def _version(raw: dict[str, Any], group: str, storage: str) -> Version:
+def _deprecation(raw: dict[str, Any], described: str) -> str:
+    if not raw.get("deprecated"):
+        return ""
+    return raw.get("deprecationWarning") or f"{described} is deprecated"
+
+
+def _version(raw: dict[str, Any], group: str, kind: str, storage: str) -> Version:
     strategy = CustomStrategy(raw)
     subresources = raw.get("subresources") or {}
     scale = None
@@ -157,7 +163,7 @@ def _version(raw: dict[str, Any], group: str, storage: str) -> Version:
         scale=scale,
         columns=_columns(raw.get("additionalPrinterColumns") or ()),
         schema=lambda: strategy.schema,
-        deprecated=raw.get("deprecated", False),
+        deprecation=_deprecation(raw, f"{group}/{raw['name']} {kind}"),
         from_storage=None if raw["name"] == storage else _renamed(f"{group}/{raw['name']}"),
         to_storage=None if raw["name"] == storage else _renamed(f"{group}/{storage}"),
     )
