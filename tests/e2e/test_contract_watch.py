@@ -103,10 +103,10 @@ async def test_a_watch_learns_by_bookmark_that_time_has_gone_on_elsewhere(cluste
         await client.create(config_map(namespace), "default")
         await client.delete(ConfigMap, namespace, "default")
         later = [change async for change in changes]
-    assert [change.type for change in later] == [watch.BOOKMARK]
-    assert int(later[0].resource_version) > int(seen.resource_version)
+    assert {change.type for change in later} == {watch.BOOKMARK}
+    assert int(later[-1].resource_version) > int(seen.resource_version)
     await client.create(config_map("next"), namespace)
-    assert await next_events(cluster, 1, resource_version=later[0].resource_version) == [(watch.ADDED, "next")]
+    assert await next_events(cluster, 1, resource_version=later[-1].resource_version) == [(watch.ADDED, "next")]
 
 
 async def test_history_that_is_no_longer_kept_is_gone(cluster: Cluster) -> None:
