@@ -1,5 +1,7 @@
 """All of the minimum or nothing; extras one by one."""
 
+from dataclasses import replace
+
 from bosket.api.kai import SubGroup
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, decided, placements, reasons
@@ -107,3 +109,12 @@ def test_a_minimum_of_more_sub_groups_than_there_are_is_named():
     decisions = decided(node("n1"), queue("q"), group, pod("a-0").gpu(1).of_group("g", "a").build())
     assert placements(decisions) == {}
     assert "spec.minSubGroup is 5, there are 1 sub-groups" in reasons(decisions)["g"]
+
+
+def test_what_is_left_of_a_gang_does_not_wait_for_members_that_succeeded():
+    done = [replace(pod(f"g-{i}").gpu(1).of_group("g").running_on("n1"), phase="Succeeded").build() for i in range(2)]
+    left = [pod(f"g-{i}").gpu(1).of_group("g").build() for i in (2, 3)]
+    decisions = decided(node("n1", gpus=2), queue("q"), pod_group("g", min_member=4), done, left)
+    assert set(placements(decisions)) == {"g-2", "g-3"}
+    short = decided(node("n1", gpus=1), queue("q"), pod_group("g", min_member=4), done, left)
+    assert placements(short) == {}

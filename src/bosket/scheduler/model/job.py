@@ -21,7 +21,7 @@ DEEPEST = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodSet:
-    """A leaf: equal-ranking tasks, at least `min_available` of which run together."""
+    """A leaf: equal-ranking tasks, at least `min_available` of which run together, those not counted that succeeded."""
 
     name: str
     min_available: int
@@ -112,8 +112,8 @@ def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created:
     else:
         mine = tuple(task for task in ordered if task.subgroup in ("", DEFAULT_POD_SET))
         strangers = tuple(task for task in ordered if task.subgroup not in ("", DEFAULT_POD_SET))
-        minimum = 1 if spec.minMember is None else max(0, spec.minMember)
-        root = SubGroupSet("", 1, (PodSet(DEFAULT_POD_SET, minimum, mine),))
+        minimum = 1 if spec.minMember is None else spec.minMember
+        root = SubGroupSet("", 1, (_pod_set(DEFAULT_POD_SET, minimum, mine),))
     return Job(group, spec.queue or "", priority, preemptible, created, root, strangers, problem)
 
 
@@ -146,10 +146,19 @@ def _build_root(subgroups: tuple[SubGroup, ...], minimum: int | None, tasks: Map
     def build(subgroup: SubGroup) -> SubGroupSet | PodSet:
         below = children.get(subgroup.name)
         if not below:
-            return PodSet(subgroup.name, max(0, subgroup.minMember or 0), tuple(tasks.get(subgroup.name, ())))
+            return _pod_set(subgroup.name, subgroup.minMember or 0, tuple(tasks.get(subgroup.name, ())))
         return _set(subgroup.name, subgroup.minSubGroup, tuple(build(child) for child in below))
 
     return _set("", minimum, tuple(build(child) for child in children.get("", ())))
+
+
+def _pod_set(name: str, minimum: int, tasks: tuple[Task, ...]) -> PodSet:
+    """Members that succeeded have had their part in the gang: what is left of it must not wait for them.
+
+    KAI counts living pods alone: the last members of a Job, or of a gang bound in two halves, then wait for ever.
+    """
+    succeeded = sum(task.status == TaskStatus.SUCCEEDED for task in tasks)
+    return PodSet(name, max(0, minimum - succeeded), tasks)
 
 
 def _set(name: str, minimum: int | None, children: tuple[SubGroupSet | PodSet, ...]) -> SubGroupSet:
