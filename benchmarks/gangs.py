@@ -71,14 +71,16 @@ async def measure() -> None:
         cpu = {name: cpu_seconds(each.pid) - cpu_before[name] for name, each in running.items()}
         made = {name: writes(port) - writes_before[name] for name, port in ports.items()}
 
-    table = Table("process", "CPU", "CPU per pod", "API writes per pod", title_justify="left")
-    table.title = f"{pods} pods in gangs of {GANG_SIZE} on {NODES} nodes: all running after {took:.1f} s"
-    table.title += f" ({pods / took:.0f} pods/s); submitted in {submitted:.1f} s"
+    print(
+        f"{pods} pods in gangs of {GANG_SIZE} on {NODES} nodes: all running after {took:.1f} s "
+        f"({pods / took:.0f} pods/s); submitted in {submitted:.1f} s"
+    )
+    table = Table("process", "CPU", "CPU per pod", "API writes per pod")
     for name in running:
         per_pod = f"{made[name] / pods:.2f}" if name in made else ""
         table.add_row(name, f"{cpu[name]:.2f} s", f"{cpu[name] / pods * 1e3:.2f} ms", per_pod)
     table.add_row("all services", f"{sum(cpu[n] for n in SERVICES):.2f} s", "", f"{sum(made.values()) / pods:.2f}")
-    Console(width=110).print(table)
+    Console().print(table)
 
 
 def gang_job(number: int) -> Job:
