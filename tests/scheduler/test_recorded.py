@@ -60,7 +60,7 @@ def test_a_recording_is_decided_on_with_its_own_configuration() -> None:
         ("nodeplacement", {"gpu": "spread"}),
     ]
     decisions = decide(recorded.snapshot(NOW), recorded.configuration)
-    assert decisions.binds_by_key() == {ObjectKey("n", "a-0"): "x"}
+    assert {bind.task.key: bind.node for bind in decisions.binds} == {ObjectKey("n", "a-0"): "x"}
 
 
 @pytest.mark.parametrize("zipped", [True, False])

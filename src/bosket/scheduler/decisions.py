@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bosket.api.object import ObjectKey
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.reason import JobReason
@@ -66,7 +65,3 @@ class Decisions:
     queue_allocated: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     #: (GPUs, millicores, bytes) by queue: what each may count on, as divided when the cycle began
     fair_share: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-
-    def binds_by_key(self) -> dict[ObjectKey, str]:
-        """Task → node, for tests and comparisons."""
-        return {bind.task.key: bind.node for bind in self.binds}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -15,8 +14,6 @@ from bosket.kube.informer import Change, Informers
 from bosket.scheduler.snapshot.state import ClusterState
 
 T = TypeVar("T", bound=KubeObject)
-
-_log = logging.getLogger(__name__)
 
 
 class Feed:
