@@ -14,9 +14,9 @@ import numpy as np
 
 from bosket.scheduler.decide import decide, known_part
 from bosket.scheduler.decisions import Bind, Decisions, Pipeline
-from bosket.scheduler.framework.ledger import SHARED_PLACES
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.queue import UNLIMITED
+from bosket.scheduler.model.resource import SHARED
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, TaskStatus
 from bosket.scheduler.outcome import answer, states
 from bosket.scheduler.snapshot.recorded import read
@@ -125,7 +125,7 @@ def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
     for row in np.flatnonzero((free < 0).any(axis=0) & (snapshot.nodes.idle >= 0).all(axis=0)):
         yield f"node {snapshot.nodes.names[row]} holds more than it has"
     tree = snapshot.queues
-    held, firm = np.zeros((len(tree.queues), len(SHARED_PLACES))), np.zeros((len(tree.queues), len(SHARED_PLACES)))
+    held, firm = np.zeros((len(tree.queues), len(SHARED))), np.zeros((len(tree.queues), len(SHARED)))
     grown: set[str] = set()
     for job in snapshot.jobs.values():
         counts = Counter(ends[task.key].status for task in job.tasks)
@@ -138,9 +138,9 @@ def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
     for name in grown & tree.rows.keys():
         for row in tree.paths[tree.rows[name]]:
             queue = tree.queues[row]
-            if ((queue.limit != UNLIMITED) & (held[row] > queue.limit)).any():
+            if any(limit != UNLIMITED and has > limit for limit, has in zip(queue.limit, held[row], strict=True)):
                 yield f"queue {queue.name} is over its limit"
-            if ((queue.quota != UNLIMITED) & (firm[row] > queue.quota)).any():
+            if any(quota != UNLIMITED and has > quota for quota, has in zip(queue.quota, firm[row], strict=True)):
                 yield f"queue {queue.name} holds more non-preemptible work than its quota"
 
 
@@ -150,6 +150,6 @@ def _charge(job: Job, ends: Mapping[Any, Any], tree: Any, held: np.ndarray, firm
         return
     for task in job.tasks:
         if ends[task.key].status in ALLOCATED | {TaskStatus.PIPELINED}:
-            held[tree.paths[row]] += task.pod_class.request[SHARED_PLACES]
+            held[list(tree.paths[row])] += task.pod_class.shared
             if not job.preemptible:
-                firm[tree.paths[row]] += task.pod_class.request[SHARED_PLACES]
+                firm[list(tree.paths[row])] += task.pod_class.shared

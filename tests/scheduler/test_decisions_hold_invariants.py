@@ -6,12 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bosket.scheduler.decide import decide, make_plugins
+from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.task import TaskStatus
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
+
+RUNNING = TaskStatus.RUNNING
 
 gangs = st.lists(
     st.tuples(st.integers(0, 4), st.integers(1, 6), st.integers(1, 4), st.sampled_from("abc")), max_size=8
@@ -23,7 +25,7 @@ def clusters(draw):
     nodes = [
         node(f"n{i}", gpus=gpus) for i, gpus in enumerate(draw(st.lists(st.integers(0, 8), min_size=1, max_size=6)))
     ]
-    queues = [queue("top", limit=draw(st.sampled_from([-1, 6, 12])))]
+    queues = [queue("unlimited"), queue("top", limit=draw(st.sampled_from([-1, 6, 12])))]
     queues += [queue(name, parent="top", limit=draw(st.sampled_from([-1, 2, 5]))) for name in "abc"]
     groups, pods = [], []
     for number, (less, size, gpus, name) in enumerate(draw(gangs)):
@@ -34,6 +36,10 @@ def clusters(draw):
     ):
         held = pod(f"r{number}").gpu(gpus).running_on(f"n{row % len(nodes)}")
         pods.append((held.being_deleted_at(NOW) if leaving else held).build())
+    for number, (row, gpus) in enumerate(draw(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), max_size=4))):
+        groups.append(pod_group(f"running{number}", queue="unlimited"))
+        member = pod(f"running{number}-0").of_group(f"running{number}").gpu(gpus)
+        pods.append(member.running_on(f"n{row % len(nodes)}").build())
     return [*nodes, *queues, *groups, *pods]
 
 
@@ -58,38 +64,75 @@ def test_decisions_respect_capacity_gangs_and_limits(objects):
         assert all(limit[i] < 0 or allocated[i] <= limit[i] for i in range(3))
 
 
-@given(clusters(), st.integers(0, 20))
+def accounts(session):
+    """Everything that a statement may change, byte for byte."""
+    queues = session.queues
+    return (
+        session.nodes.idle.tobytes(),
+        session.nodes.releasing.tobytes(),
+        queues.allocated[:],
+        queues.non_preemptible[:],
+    )
+
+
+@given(clusters(), st.integers(0, 20), st.integers(0, 20))
 @settings(max_examples=100, deadline=None)
-def test_undo_restores_everything_to_the_bit(objects, keep):
+def test_undo_restores_everything_to_the_bit(objects, keep, evict):
     snapshot = snapshot_of(objects)
-    session = Session(snapshot)
-    for plugin in make_plugins(Configuration()):
-        plugin.open(session)
+    session = open_session(snapshot, Configuration())
     jobs = session.candidates()
-    before = (session.nodes.idle.tobytes(), session.nodes.releasing.tobytes(), session.queues.allocated.tobytes())
+    running = [
+        (session.state(job), task) for job in snapshot.jobs.values() for task in job.tasks if task.status == RUNNING
+    ]
+    before = accounts(session)
     next_before = [[task.key for task in job.next_tasks()] for job in jobs]
     statement = Statement(session)
-    for number, job in enumerate(jobs):
+    for state, task in running[:evict]:
+        statement.evict(state, task)
+    for number, job in enumerate(jobs + [state for state, _ in running]):
         with statement.checkpoint() as trial:
             for task in job.next_tasks():
                 row = session.view(task.pod_class).best()
                 if row is not None:
-                    (statement.allocate if number % 2 else statement.pipeline)(job, task, row)
+                    place = statement.pipeline if number % 2 or job not in jobs else statement.allocate
+                    place(job, task, row)
             if number < keep:
                 trial.keep()
-    statement.convert_to_pipelined()
+    for job in jobs:
+        statement.convert_to_pipelined(job)
     statement.discard()
-    after = (session.nodes.idle.tobytes(), session.nodes.releasing.tobytes(), session.queues.allocated.tobytes())
-    assert after == before
+    assert accounts(session) == before
     assert [[task.key for task in job.next_tasks()] for job in jobs] == next_before
+
+
+def test_a_victim_that_finds_a_place_where_it_was_is_not_evicted_at_all():
+    snapshot = snapshot_of(
+        [
+            node("n0", gpus=2),
+            queue("a"),
+            pod_group("g", queue="a"),
+            pod("p").of_group("g").gpu(2).running_on("n0").build(),
+        ]
+    )
+    session = open_session(snapshot, Configuration())
+    (job,) = snapshot.jobs.values()
+    (task,) = job.tasks
+    state = session.state(job)
+    before = accounts(session)
+    statement = Statement(session)
+    statement.evict(state, task)
+    assert state.next_tasks() == [task]
+    assert accounts(session) != before
+    statement.pipeline(state, task, session.view(task.pod_class).best())
+    statement.commit()
+    assert accounts(session) == before
+    assert session.close().evictions == ()
 
 
 @given(clusters())
 @settings(max_examples=60, deadline=None)
 def test_a_view_kept_by_columns_equals_one_made_anew(objects):
-    session = Session(snapshot_of(objects))
-    for plugin in make_plugins(Configuration()):
-        plugin.open(session)
+    session = open_session(snapshot_of(objects), Configuration())
     statement = Statement(session)
     for job in session.candidates():
         for task in job.next_tasks():

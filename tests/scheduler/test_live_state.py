@@ -92,11 +92,11 @@ def test_resources_seen_for_the_first_time_later_are_counted():
 def test_pods_on_nodes_that_are_not_ours_hold_nothing_of_their_queue():
     running = [pod_group("g"), pod("g-0").gpu(2).of_group("g").running_on("n1").build()]
     state = state_of([queue("q"), *running])
-    assert state.snapshot(NOW).use["q"].allocated.tolist() == [0, 0, 0]
+    assert state.snapshot(NOW).use["q"].allocated == (0, 0, 0)
     put(state, node("n1"))
-    assert state.snapshot(NOW).use["q"].allocated.tolist() == [2, 0, 0]
+    assert state.snapshot(NOW).use["q"].allocated == (2, 0, 0)
     state.drop_node("n1")
-    assert state.snapshot(NOW).use["q"].allocated.tolist() == [0, 0, 0]
+    assert state.snapshot(NOW).use["q"].allocated == (0, 0, 0)
 
 
 def test_a_group_that_wants_one_try_per_node_pool_is_left_alone_after_it():
@@ -171,7 +171,7 @@ def test_any_sequence_of_events_ends_where_a_fresh_state_begins(events):
     ours = live.snapshot(NOW)
     assert ours.nodes.idle.tobytes() == fresh.nodes.idle.tobytes()
     assert ours.nodes.releasing.tobytes() == fresh.nodes.releasing.tobytes()
-    assert ours.use["q"].allocated.tobytes() == fresh.use["q"].allocated.tobytes()
+    assert ours.use["q"].allocated == fresh.use["q"].allocated
     assert [r.key for r in ours.dead_bind_requests] == [r.key for r in fresh.dead_bind_requests]
     assert placements(decide(ours, Configuration())) == placements(decide(fresh, Configuration()))
 

@@ -41,6 +41,16 @@ class NodesRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class PodUnfit:
+    """The pod itself can't be placed, whatever node it is."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
 class GangShort:
     """The gang's minimum can't be placed together."""
 
@@ -48,7 +58,7 @@ class GangShort:
     placed: int
     required: int
     subgroup: str  #: empty when the job has no sub-groups
-    because: NodesRefused
+    because: NodesRefused | PodUnfit
     code: str = POD_SCHEDULING_ERRORS
 
     def __str__(self) -> str:

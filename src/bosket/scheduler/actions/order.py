@@ -1,17 +1,19 @@
 """Whose turn it is: the best job of the best queue, at every level of the queue tree.
 
-What was just placed changes the shares of the queues on its path, so these are compared anew for the next turn, from
-the root down. A queue is judged by the job that would be next in it; below a queue that isn't chosen nothing is
-compared again, so that job is the one of the child that was chosen last, which is KAI's rule too.
+What was just placed changes the shares of the queues on its path, so these are ranked anew for the next turn, from the
+root down. A queue is judged by the job that would be next in it; below a queue that isn't chosen nothing is compared
+again, so that job is the one of the child that was chosen last, which is KAI's rule too.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.resource import NOTHING, Shares
 from bosket.scheduler.reason import NotTried
 
 #: Stands for the parent of the root queues.
@@ -24,44 +26,57 @@ class JobsByQueue:
     def __init__(self, session: Session, jobs: Iterable[JobState]) -> None:
         self._session = session
         self._tree = session.snapshot.queues
+        #: (sort key, job), a heap each
         self._jobs: dict[int, list[tuple[tuple[object, ...], JobState]]] = {}
-        self._waiting = [0] * len(self._tree.queues)  # jobs in a queue and all below it
-        self._first: dict[int, int] = {}  # parent → the child whose turn it is, as of the last comparison
-        self._outdated: set[int] = set()  # parents whose first child gave or got a job since
+        self._turns: dict[int, list[_Turn]] = {}  # parent → its children that have jobs, a heap each
+        self._turn_of: dict[int, _Turn] = {}
         for job in jobs:
             self._jobs.setdefault(job.queue_row, []).append((session.job_key(job), job))
-        for row, waiting in self._jobs.items():
+        for waiting in self._jobs.values():
             waiting.sort(key=lambda entry: entry[0])
             self._cut(waiting)
-            self._count(row, len(waiting))
-        self._compare_all(ROOT)
+        self._jobs = {row: waiting for row, waiting in self._jobs.items() if waiting}
+        for row in sorted(self._jobs):
+            for parent, turn in self._missing_turns(row):
+                self._turns.setdefault(parent, []).append(turn)
+        for parent in sorted(self._turns, key=self._depth, reverse=True):  # a queue's rank rests on those below it
+            heapq.heapify(self._turns[parent])
 
     def push(self, job: JobState) -> None:
         row = job.queue_row
-        heapq.heappush(self._jobs.setdefault(row, []), (self._session.job_key(job), job))
-        self._count(row, 1)
-        for child, parent in self._steps_up(row):
-            first = self._first.get(parent)
-            if first is None or (first != child and self._goes_before(child, first)):
-                self._first[parent] = child
-            self._outdated.add(parent)
+        entry = (self._session.job_key(job), job)
+        if row in self._jobs:
+            heapq.heappush(self._jobs[row], entry)
+        else:
+            self._jobs[row] = [entry]
+            for parent, turn in self._missing_turns(row):
+                heapq.heappush(self._turns.setdefault(parent, []), turn)
+        self._outdate(row)
 
     def pop(self) -> JobState | None:
-        if ROOT not in self._first:
-            return None
         row = ROOT
-        while row == ROOT or self._tree.children[row]:
-            if row in self._outdated:
-                self._outdated.discard(row)
-                self._compare(row)
-            row = self._first[row]
+        while row not in self._jobs:
+            turns = self._turns.get(row)
+            if not turns:
+                return None
+            row = self._first_of(turns)
         _, job = heapq.heappop(self._jobs[row])
-        self._count(row, -1)
-        for child, parent in self._steps_up(row):
-            self._outdated.add(parent)
-            if not self._waiting[child]:
-                self._compare(parent)
+        if not self._jobs[row]:
+            del self._jobs[row]
+        self._outdate(self._drop_turns(row))
         return job
+
+    def next_request(self, row: int) -> Shares:
+        """What the job asks for that is next in a queue, or below it."""
+        while row not in self._jobs:
+            row = self._turns[row][0].row
+        return self._jobs[row][0][1].next_request()
+
+    def _first_of(self, turns: list[_Turn]) -> int:
+        while turns[0].outdated:
+            turns[0].outdated = False
+            heapq.heapreplace(turns, turns[0])
+        return turns[0].row
 
     def _cut(self, waiting: list[tuple[tuple[object, ...], JobState]]) -> None:
         """Leaves those that the action may try. KAI drops whichever stands last in its heap, we the last in order."""
@@ -72,36 +87,60 @@ class JobsByQueue:
             self._session.not_placed(job, NotTried(job.job.queue, depth))
         del waiting[depth:]
 
-    def _compare_all(self, parent: int) -> None:
-        for child in self._children(parent):
-            if self._tree.children[child]:
-                self._compare_all(child)
-        self._compare(parent)
+    def _missing_turns(self, row: int) -> Iterator[tuple[int, _Turn]]:
+        """New turns for a queue that has jobs, and for those above it that had none before, each with its parent."""
+        for child in self._tree.paths[row]:
+            if child in self._turn_of:
+                break
+            self._turn_of[child] = _Turn(child, self)
+            yield self._tree.parents[child], self._turn_of[child]
 
-    def _compare(self, parent: int) -> None:
-        """Finds the child of `parent` whose turn it is; forgets about it when no job waits there."""
-        self._first.pop(parent, None)
-        for child in self._children(parent):
-            if parent not in self._first or self._goes_before(child, self._first[parent]):
-                self._first[parent] = child
+    def _drop_turns(self, row: int) -> int:
+        """Takes out a queue that has no jobs left, and those above it that have none either; the first that stays.
 
-    def _children(self, parent: int) -> list[int]:
-        rows = self._tree.roots if parent == ROOT else self._tree.children[parent]
-        return [row for row in rows if self._waiting[row]]
+        Each of them is the first of its siblings, because its job was chosen.
+        """
+        while row != ROOT and row not in self._jobs and not self._turns.get(row):
+            del self._turn_of[row]
+            row = self._tree.parents[row]
+            heapq.heappop(self._turns[row])
+        return row
 
-    def _goes_before(self, left: int, right: int) -> bool:
-        return self._session.compare_queues(left, right, self._next_in(left), self._next_in(right)) < 0
+    def _outdate(self, row: int) -> None:
+        while row != ROOT:
+            self._turn_of[row].outdated = True
+            row = self._tree.parents[row]
 
-    def _next_in(self, row: int) -> JobState:
-        while self._tree.children[row]:
-            row = self._first[row]
-        return self._jobs[row][0][1]
+    def _depth(self, parent: int) -> int:
+        return 0 if parent == ROOT else len(self._tree.paths[parent])
 
-    def _steps_up(self, row: int) -> Iterable[tuple[int, int]]:
-        """Child and parent, from a leaf up to the root."""
-        for child in self._tree.paths[row].tolist():
-            yield child, self._tree.parents[child]
 
-    def _count(self, row: int, change: int) -> None:
-        for ancestor in self._tree.paths[row]:
-            self._waiting[ancestor] += change
+class _Turn:
+    """A queue among its siblings. Its rank is found again when its account or the job that is next in it changed."""
+
+    __slots__ = ("_account", "_jobs", "_ranks", "_wanted", "outdated", "row")
+
+    def __init__(self, row: int, jobs: JobsByQueue) -> None:
+        self.row = row
+        self.outdated = False
+        self._jobs = jobs
+        self._account: Shares | None = None
+        self._wanted: Shares | None = None
+        self._ranks: list[Any] = []
+
+    def __lt__(self, other: _Turn) -> bool:
+        session = self._jobs._session
+        for order, mine, others in zip(session.queue_order, self.ranks(), other.ranks(), strict=True):
+            opinion = order.compare(mine, others)
+            if opinion:
+                return bool(opinion < 0)
+        left, right = (session.snapshot.queues.queues[turn.row] for turn in (self, other))
+        return (left.created, left.name) < (right.created, right.name)
+
+    def ranks(self) -> list[Any]:
+        session = self._jobs._session
+        account, wanted = session.queues.allocated[self.row], self._jobs.next_request(self.row)
+        if account is not self._account or wanted is not self._wanted:
+            self._account, self._wanted = account, wanted
+            self._ranks = [order.rank(self.row, wanted, NOTHING) for order in session.queue_order]
+        return self._ranks

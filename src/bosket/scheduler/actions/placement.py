@@ -5,9 +5,8 @@ from __future__ import annotations
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.model.job import PodSet
 from bosket.scheduler.model.task import Task
-from bosket.scheduler.reason import GangShort, JobReason, NotReady
+from bosket.scheduler.reason import GangShort, JobReason, NodesRefused, NotReady, PodUnfit
 
 
 def place_job(session: Session, statement: Statement, job: JobState) -> JobReason | None:
@@ -17,52 +16,56 @@ def place_job(session: Session, statement: Statement, job: JobState) -> JobReaso
     if over is not None:
         return over
     with statement.checkpoint() as trial:
-        placed: dict[str, int] = {}
-        for task in tasks:
-            row = _place_task(session, statement, job, task)
-            pod_set = job.pod_set(task)
-            if row is None:
-                return _shortage(session, job, task, pod_set, placed.get(pod_set.name, 0))
-            placed[pod_set.name] = placed.get(pod_set.name, 0) + 1
+        failed = _place_tasks(session, statement, job, tasks)
+        if failed is not None:
+            return failed
         if not job.satisfied(job.job.root):
             return _incomplete(job)
         trial.keep()
     if _must_wait(job):
-        statement.convert_to_pipelined()
+        statement.convert_to_pipelined(job)
     return None
 
 
-def _place_task(session: Session, statement: Statement, job: JobState, task: Task) -> int | None:
-    row = session.view(task.pod_class).best()
-    if row is None:
-        return None
-    if session.nodes.fits_idle(task.pod_class, row):
-        statement.allocate(job, task, row)
-    else:
-        statement.pipeline(job, task, row)
-    return row
+def _place_tasks(session: Session, statement: Statement, job: JobState, tasks: list[Task]) -> JobReason | None:
+    nodes = session.nodes
+    for number, task in enumerate(tasks):
+        unfit = session.unfit(task)
+        if unfit is not None:
+            return _shortage(job, tasks, number, PodUnfit(unfit))
+        view = session.view(task.pod_class)
+        row = view.best()
+        if row is None:
+            return _shortage(job, tasks, number, view.explain())
+        if nodes.fits_idle(task.pod_class, row):
+            statement.allocate(job, task, row)
+        else:
+            statement.pipeline(job, task, row)
+    return None
 
 
 def _must_wait(job: JobState) -> bool:
     """Whether some pod set reaches its minimum only with resources that are still being released."""
-    return any(
-        pipelined and job.active[pod_set.name] - pipelined < pod_set.min_available
-        for pod_set in job.job.root.pod_sets()
-        if (pipelined := job.pipelined(pod_set))
-    )
+    for pod_set in job.job.pod_sets:
+        state = job.in_set(pod_set)
+        if state.pipelined and state.active - state.pipelined < pod_set.min_available:
+            return True
+    return False
 
 
 def _incomplete(job: JobState) -> NotReady:
     """The pods there are don't make the gang, wherever they are placed."""
-    short = next(each for each in job.job.root.pod_sets() if not job.satisfied(each))
+    short = next(each for each in job.job.pod_sets if not job.satisfied(each))
     return NotReady(short.min_available, short.alive, short.gated, short.name if job.job.group.spec.subGroups else "")
 
 
-def _shortage(session: Session, job: JobState, task: Task, pod_set: PodSet, placed: int) -> GangShort:
+def _shortage(job: JobState, tasks: list[Task], failed: int, because: NodesRefused | PodUnfit) -> GangShort:
+    task = tasks[failed]
+    pod_set = job.pod_set(task)
     return GangShort(
         first_failed=task.key,
-        placed=placed,
+        placed=sum(job.pod_set(each) is pod_set for each in tasks[:failed]),
         required=pod_set.min_available,
         subgroup=pod_set.name if job.job.group.spec.subGroups else "",
-        because=session.view(task.pod_class).explain(),
+        because=because,
     )

@@ -6,8 +6,9 @@ the order in the configuration; sums of floats are made in that order, because e
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from bosket.scheduler.framework.job_state import JobState
     from bosket.scheduler.model.job import PodSet, SubGroupSet
+    from bosket.scheduler.model.resource import Shares
     from bosket.scheduler.model.task import PodClass, Task
     from bosket.scheduler.reason import JobReason
 
@@ -25,23 +27,63 @@ ReasonCodes = NDArray[np.int32]  #: (node,), 0 where the node is fine, otherwise
 Scores = NDArray[np.float64]  #: (node,)
 
 
-class NodeFilter(Protocol):
+class NodeFilter(ABC):
     """Says which nodes may take pods of a class."""
 
     #: True when the answer rests on labels, taints and conditions alone: it is then asked for once, not per placement.
-    fixed: bool
+    fixed = False
 
-    def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes: ...
+    def concerns(self, pod_class: PodClass) -> bool:
+        """Whether it can object to pods of this class at all; asked once per class and cycle."""
+        del pod_class
+        return True
+
+    def basis(self, pod_class: PodClass) -> Hashable:
+        """What answers about *all* nodes rest on. While it stays, only rows where a placement changed are asked for."""
+        del pod_class
+        return None
+
+    @abstractmethod
+    def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
+        """0 for a node that will do, otherwise the number of an objection in the session's `ReasonBook`."""
 
 
-class NodeScorer(Protocol):
+class NodeScorer(ABC):
     """Says how good nodes are for pods of a class; higher is better."""
+
+    #: True when nothing that is decided in the cycle changes the scores: they are then asked for once per class.
+    fixed = False
 
     def basis(self, pod_class: PodClass) -> Hashable:
         """What scores of *all* nodes rest on, such as a minimum. While it stays, only changed rows are asked for."""
+        del pod_class
+        return None
+
+    @abstractmethod
+    def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
+        """Scores of these rows."""
+
+    def score(self, pod_class: PodClass, row: int) -> float:
+        """The same for one row, to the bit. Worth writing out where it is asked for after every placement."""
+        return float(self.scores(pod_class, np.array([row]))[0])
+
+
+class PlacementListener(Protocol):
+    """Is told of every change to what is on the nodes, undone ones included, as it happens."""
+
+    def arrived(self, task: Task, row: int) -> None:
+        """The task was placed there, on free resources or on such as are being released."""
         ...
 
-    def scores(self, pod_class: PodClass, rows: Rows) -> Scores: ...
+    def left(self, task: Task, row: int) -> None:
+        """The task was evicted from there, or its placement was undone."""
+        ...
+
+
+class TaskCheck(Protocol):
+    """Whether a task can be placed at all, whatever node it is; a reason when it can't."""
+
+    def __call__(self, task: Task) -> str | None: ...
 
 
 class JobKey(Protocol):
@@ -62,10 +104,18 @@ class SubGroupKey(Protocol):
     def __call__(self, job: JobState, subgroup: PodSet | SubGroupSet) -> tuple[float, ...] | float: ...
 
 
-class QueueComparator(Protocol):
-    """Which of two siblings goes first: negative for the left one, 0 for no opinion. The jobs are next in line."""
+class QueueOrder(Protocol):
+    """Which of two sibling queues goes first.
 
-    def __call__(self, left: int, right: int, left_job: JobState, right_job: JobState) -> float: ...
+    A queue's rank follows from its account, from what the job that is next in it wants, or, where victims are looked
+    for, from what would be taken from it. It is kept until one of these changes.
+    """
+
+    def rank(self, row: int, wanted: Shares, leaving: Shares) -> Any: ...
+
+    def compare(self, left: Any, right: Any) -> float:
+        """Of two ranks: negative when the left one goes first, 0 for no opinion."""
+        ...
 
 
 class CapacityCheck(Protocol):
@@ -84,6 +134,9 @@ class _Point(Generic[F]):
     def __iter__(self) -> Iterator[F]:
         return iter(self._entries)
 
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
 
 class AllOf(_Point[F]):
     """Everybody must agree; the first to refuse gives the reason."""
@@ -101,6 +154,10 @@ class FirstOpinion(_Point[F]):
     """The first answer that is an opinion (non-zero, not None) decides."""
 
 
+class EachOf(_Point[F]):
+    """Everybody is told."""
+
+
 class ReasonBook:
     """Numbers for reasons, so that verdicts about thousands of nodes are arrays."""
 
@@ -114,6 +171,9 @@ class ReasonBook:
             found = self._numbers[text] = len(self._texts)
             self._texts.append(text)
         return found
+
+    def numbers(self, texts: Sequence[str]) -> ReasonCodes:
+        return np.array([self.number(text) for text in texts], dtype=np.int32)
 
     def text(self, number: int) -> str:
         return self._texts[number]

@@ -2,66 +2,121 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.ledger import requested_by
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
-from bosket.scheduler.model.resource import Vector
+from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
 
 if TYPE_CHECKING:
     from bosket.scheduler.framework.session import Session
 
+PENDING, PIPELINED = TaskStatus.PENDING, TaskStatus.PIPELINED
+#: The row of a task that has no node.
+NOWHERE = -1
+
+
+class Standing(NamedTuple):
+    """A task's status, and the row of the node where it is or will be."""
+
+    status: TaskStatus
+    row: int
+
+
+class PodSetState:
+    """How many tasks of a pod set are active, and which wait."""
+
+    __slots__ = ("_first", "_in_order", "active", "evicted", "pipelined", "waiting")
+
+    def __init__(self, pod_set: PodSet) -> None:
+        self.active = pod_set.active
+        self.pipelined = 0
+        self.waiting: list[Task] = list(pod_set.pending)
+        self.evicted: list[Task] = []  #: in this cycle, to be placed again if there is room
+        self._in_order = len(self.waiting) < 2
+        self._first = 0  # all before it have a place
+
 
 class JobState:
-    """Statuses of a job's tasks, and what follows from them: which tasks come next."""
+    """Where a job's tasks stand, and what follows from it: which tasks come next."""
+
+    __slots__ = (
+        "_next", "_next_request", "_session", "_sets", "_stands", "had_active", "job", "only_set", "queue_row",
+    )  # fmt: skip
 
     def __init__(self, job: Job, session: Session, queue_row: int) -> None:
         self.job = job
         self.queue_row = queue_row
         self._session = session
-        self._decided: dict[ObjectKey, TaskStatus] = {}
-        self.active: dict[str, int] = {
-            pod_set.name: sum(task.status in ACTIVE_ALLOCATED for task in pod_set.tasks)
-            for pod_set in job.root.pod_sets()
-        }  #: pod set → tasks that count towards its minimum
-        self.had_active = any(self.active.values())
-        self._pod_set_of = {task.key: pod_set for pod_set in job.root.pod_sets() for task in pod_set.tasks}
-        self._waiting = {
-            pod_set.name: self._in_order([t for t in pod_set.tasks if t.status == TaskStatus.PENDING])
-            for pod_set in job.root.pod_sets()
-        }
+        self._stands: dict[Task, Standing] = {}
+        self._sets = {pod_set.name: PodSetState(pod_set) for pod_set in job.pod_sets}
+        self.only_set = next(iter(self._sets.values())) if len(self._sets) == 1 else None
+        self.had_active = any(pod_set.active for pod_set in job.pod_sets)
         self._next: list[Task] | None = None
-        self._next_request: Vector | None = None
+        self._next_request: Shares | None = None
+
+    # Where tasks stand
+
+    def standing(self, task: Task) -> Standing:
+        found = self._stands.get(task)
+        if found is None:
+            found = Standing(task.status, self._session.snapshot.nodes.rows.get(task.node, NOWHERE))
+        return found
 
     def status(self, task: Task) -> TaskStatus:
-        return self._decided.get(task.key, task.status)
+        found = self._stands.get(task)
+        return task.status if found is None else found.status
+
+    def decide(self, task: Task, status: TaskStatus, row: int) -> Standing:
+        """Notes what was decided; returns how the task stood, for `restore`."""
+        before = self.standing(task)
+        self._stand(task, before, Standing(status, row))
+        return before
+
+    def restore(self, task: Task, stood: Standing) -> None:
+        self._stand(task, self.standing(task), stood)
+
+    def _stand(self, task: Task, before: Standing, after: Standing) -> None:
+        self._next = self._next_request = None
+        if after.status == task.status:
+            self._stands.pop(task, None)
+        else:
+            self._stands[task] = after
+        state = self.state_of(task)
+        state.active += (after.status in ACTIVE_ALLOCATED) - (before.status in ACTIVE_ALLOCATED)
+        state.pipelined += (after.status == PIPELINED) - (before.status == PIPELINED)
+        if before.status == TaskStatus.RELEASING:
+            state.evicted.remove(task)
+        if after.status == TaskStatus.RELEASING:
+            state.evicted.append(task)
+        elif after.status == PENDING:
+            state._first = 0
+
+    def state_of(self, task: Task) -> PodSetState:
+        return self.only_set if self.only_set is not None else self._sets[task.subgroup]
 
     def pod_set(self, task: Task) -> PodSet:
-        return self._pod_set_of[task.key]
+        pod_sets = self.job.pod_sets
+        return pod_sets[0] if len(pod_sets) == 1 else next(each for each in pod_sets if each.name == task.subgroup)
 
-    def decide(self, task: Task, status: TaskStatus) -> None:
-        """Notes a placement, or with PENDING that it was undone."""
-        self._next = self._next_request = None
-        before = self.status(task)
-        if status == task.status:
-            self._decided.pop(task.key, None)
-        else:
-            self._decided[task.key] = status
-        self.active[self._pod_set_of[task.key].name] += (status in ACTIVE_ALLOCATED) - (before in ACTIVE_ALLOCATED)
+    def in_set(self, pod_set: PodSet) -> PodSetState:
+        return self._sets[pod_set.name]
 
     def left_over(self) -> list[Task]:
         """Tasks that still wait."""
-        return [t for tasks in self._waiting.values() for t in tasks if self.status(t) == TaskStatus.PENDING]
+        return [task for state in self._sets.values() for task in state.waiting if task not in self._stands]
 
-    def pipelined(self, pod_set: PodSet) -> int:
-        return sum(self.status(task) == TaskStatus.PIPELINED for task in pod_set.tasks) if self._decided else 0
+    @property
+    def has_active(self) -> bool:
+        return any(state.active for state in self._sets.values())
 
     def satisfied(self, subgroup: PodSet | SubGroupSet) -> bool:
         if isinstance(subgroup, PodSet):
-            return self.active[subgroup.name] >= subgroup.min_available
+            return self._sets[subgroup.name].active >= subgroup.min_available
         return sum(map(self.satisfied, subgroup.children)) >= subgroup.min_children
+
+    # What comes next
 
     def next_tasks(self) -> list[Task]:
         """The gang's missing tasks; when the minimum is there, one extra (or one sub-group) at a time."""
@@ -69,24 +124,45 @@ class JobState:
             self._next = self._next_of(self.job.root)
         return self._next
 
-    def next_request(self) -> Vector:
-        """What the next tasks ask for together: (GPUs, millicores, bytes)."""
+    def next_request(self) -> Shares:
+        """What the next tasks ask for together."""
         if self._next_request is None:
             self._next_request = requested_by(self.next_tasks())
         return self._next_request
 
     def _next_of(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
         if isinstance(subgroup, PodSet):
-            waiting = [t for t in self._waiting[subgroup.name] if self.status(t) == TaskStatus.PENDING]
-            return waiting[: max(1, subgroup.min_available - self.active[subgroup.name])]
-        children = sorted(subgroup.children, key=self._session.subgroup_key(self))
+            state = self._sets[subgroup.name]
+            return self._first_waiting(state, max(1, subgroup.min_available - state.active))
+        children = subgroup.children
+        if len(children) == 1:
+            return self._next_of(children[0])
+        ordered = sorted(children, key=self._session.subgroup_key(self))
         if self.satisfied(subgroup):
-            return next((tasks for child in children if (tasks := self._next_of(child))), [])
-        if subgroup.min_children < len(children):
+            return next((tasks for child in ordered if (tasks := self._next_of(child))), [])
+        if subgroup.min_children < len(ordered):
             # KAI takes the first by order, and fails if their pods aren't there; those that can be satisfied go first.
-            children.sort(key=lambda child: not (child.ready or self.satisfied(child)))
-        first = children[: subgroup.min_children]
+            ordered.sort(key=lambda child: not (child.ready or self.satisfied(child)))
+        first = ordered[: subgroup.min_children]
         return [task for child in first if not self.satisfied(child) for task in self._next_of(child)]
 
-    def _in_order(self, tasks: list[Task]) -> list[Task]:
-        return sorted(tasks, key=self._session.task_key)
+    def _first_waiting(self, state: PodSetState, count: int) -> list[Task]:
+        if state.evicted:
+            everything = [*(task for task in state.waiting if task not in self._stands), *state.evicted]
+            return sorted(everything, key=self._session.task_key)[:count]
+        if not state._in_order:
+            state.waiting.sort(key=self._session.task_key)
+            state._in_order = True
+        stands, waiting, first = self._stands, state.waiting, state._first
+        while first < len(waiting) and waiting[first] in stands:
+            first += 1
+        state._first = first
+        if not stands:
+            return waiting[first : first + count]
+        result = []
+        for task in waiting[first:] if count > 1 else waiting[first : first + 1]:
+            if task not in stands:
+                result.append(task)
+                if len(result) == count:
+                    break
+        return result

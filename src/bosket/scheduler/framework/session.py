@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-import numpy as np
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.decisions import Bind, Decisions, Pipeline, Waiting
+from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
 from bosket.scheduler.framework.extension import (
     AllOf,
     CapacityCheck,
+    EachOf,
     FirstOpinion,
     JobKey,
     KeyOf,
     NodeFilter,
     NodeScorer,
-    QueueComparator,
+    PlacementListener,
+    QueueOrder,
     ReasonBook,
     SubGroupKey,
     SumOf,
+    TaskCheck,
     TaskKey,
 )
 from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.ledger import SHARED_PLACES, NodeLedger, QueueLedger
+from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
 from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.queue import QueueTree
+from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
 from bosket.scheduler.reason import (
     NO_CODE,
@@ -50,22 +53,25 @@ class Session:
         self.queues = QueueLedger(snapshot)
         self.reason_book = ReasonBook()
         self.action = ""  #: the one that is under way, by its configured name
-        #: (queue, resource): what each queue may count on; set by the plugin that knows about shares
-        self.fair_share = np.full((len(snapshot.queues.queues), len(SHARED_PLACES)), np.inf)
+        #: by queue: what each may count on; set by the plugin that knows about shares
+        self.fair_share: Sequence[Shares] = [(math.inf, math.inf, math.inf)] * len(snapshot.queues.queues)
 
         self.job_order: KeyOf[JobKey] = KeyOf()
         self.task_order: KeyOf[TaskKey] = KeyOf()
         self.subgroup_order: KeyOf[SubGroupKey] = KeyOf()
-        self.queue_order: FirstOpinion[QueueComparator] = FirstOpinion()
+        self.queue_order: FirstOpinion[QueueOrder] = FirstOpinion()
+        self.task_checks: FirstOpinion[TaskCheck] = FirstOpinion()
         self.node_filters: AllOf[NodeFilter] = AllOf()
         self.node_scores: SumOf[NodeScorer] = SumOf()
         self.capacity_checks: FirstOpinion[CapacityCheck] = FirstOpinion()
+        self.placement_listeners: EachOf[PlacementListener] = EachOf()
 
         self._states: dict[ObjectKey, JobState] = {}
         self._views: dict[int, ClassView] = {}
         self._reasons: dict[ObjectKey, JobReason] = {}
         self._binds: list[Bind] = []
         self._pipelined: list[Pipeline] = []
+        self._evictions: list[Eviction] = []
         self._started: list[Job] = []
 
     # What actions ask
@@ -74,7 +80,7 @@ class Session:
         """Jobs with pending tasks that may be scheduled at all. The others are told why."""
         result = []
         for job in self.snapshot.unsettled:
-            if job.problem is None and (not job.has_waiting() or job.key in self.snapshot.held):
+            if job.problem is None and (not job.has_waiting or job.key in self.snapshot.held):
                 continue
             reason = self._reason_against(job)
             if reason is not None:
@@ -101,6 +107,14 @@ class Session:
             view = self._views[pod_class.index] = ClassView(self, pod_class)
         return view
 
+    def unfit(self, task: Task) -> str | None:
+        """Why the task can't be placed, whatever the node."""
+        for check in self.task_checks:
+            objection = check(task)
+            if objection is not None:
+                return objection
+        return None
+
     def over_capacity(self, job: JobState, tasks: list[Task]) -> JobReason | None:
         for check in self.capacity_checks:
             reason = check(job, tasks)
@@ -119,24 +133,20 @@ class Session:
     def subgroup_key(self, job: JobState) -> Callable[[PodSet | SubGroupSet], tuple[object, ...]]:
         return lambda subgroup: (*(key(job, subgroup) for key in self.subgroup_order), subgroup.name)
 
-    def compare_queues(self, left: int, right: int, left_job: JobState, right_job: JobState) -> float:
-        for comparator in self.queue_order:
-            opinion = comparator(left, right, left_job, right_job)
-            if opinion:
-                return opinion
-        queues = self.snapshot.queues.queues
-        older = queues[left].created - queues[right].created
-        return older or (-1 if queues[left].name < queues[right].name else 1)
-
     # Outcomes
 
-    def placed(self, job: JobState, binds: list[Bind], pipelined: list[Pipeline]) -> None:
-        """Records what a committed statement holds."""
+    def placed(self, job: JobState, outcomes: Iterable[Bind | Pipeline]) -> None:
+        """Records where a job's tasks go."""
+        binds = [each for each in outcomes if isinstance(each, Bind)]
+        pipelined = [each for each in outcomes if isinstance(each, Pipeline)]
         self._binds += binds
         self._pipelined += pipelined
         if binds and not pipelined and not job.had_active:
             job.had_active = True
             self._started.append(job.job)
+
+    def evicted(self, evictions: Iterable[Eviction]) -> None:
+        self._evictions += evictions
 
     def not_placed(self, job: JobState, reason: JobReason) -> None:
         self._reasons[job.job.key] = reason
@@ -146,12 +156,12 @@ class Session:
         for job in self.snapshot.unsettled:
             state = self._states.get(job.key)
             reason = self._reasons.get(job.key)
-            statuses = [state.status(task) if state else task.status for task in job.tasks]
-            if reason is not None or job.strangers or any(status in WAITING for status in statuses):
+            statuses = {state.status(task) for task in job.tasks} if state else {task.status for task in job.tasks}
+            if reason is not None or job.strangers or not statuses.isdisjoint(WAITING):
                 left = state.left_over() if state else []
-                active = any(status in ACTIVE_ALLOCATED for status in statuses)
+                active = not statuses.isdisjoint(ACTIVE_ALLOCATED)
                 waiting.append(Waiting(job, tuple(left), reason, active=active))
-            elif any(status in UNBOUND for status in statuses):
+            elif not statuses.isdisjoint(UNBOUND):
                 placed.append(job)
             else:
                 settled.append(job)
@@ -159,6 +169,7 @@ class Session:
         return Decisions(
             binds=tuple(self._binds),
             pipelined=tuple(self._pipelined),
+            evictions=tuple(self._evictions),
             waiting=tuple(waiting),
             placed=tuple(placed),
             settled=tuple(settled),
@@ -171,7 +182,7 @@ class Session:
         if job.problem is not None:
             return SpecUnusable(job.key, job.problem)
         if not job.root.ready:
-            short = next((pod_set for pod_set in job.root.pod_sets() if not pod_set.ready), None)
+            short = next((pod_set for pod_set in job.pod_sets if not pod_set.ready), None)
             if short is None:
                 problem = f"spec.minSubGroup is {job.root.min_children}, there are {len(job.root.children)} sub-groups"
                 return SpecUnusable(job.key, problem)
@@ -181,8 +192,8 @@ class Session:
         unusable = queues.reason_against(job.queue)
         if unusable is not None:
             return QueueUnusable(unusable, NO_CODE if job.queue in queues.rows else QUEUE_DOES_NOT_EXIST)
-        return None if job.has_pending() else GatesClosed(sum(pod_set.gated for pod_set in job.root.pod_sets()))
+        return None if job.has_pending else GatesClosed(sum(pod_set.gated for pod_set in job.pod_sets))
 
 
-def _by_queue(tree: QueueTree, amounts: np.ndarray) -> dict[str, tuple[float, ...]]:
-    return {queue.name: tuple(amounts[row].tolist()) for row, queue in enumerate(tree.queues)}
+def _by_queue(tree: QueueTree, amounts: Sequence[Shares]) -> dict[str, Shares]:
+    return {queue.name: amounts[row] for row, queue in enumerate(tree.queues)}

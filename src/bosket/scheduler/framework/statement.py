@@ -1,7 +1,7 @@
-"""A statement: placements that take effect on the session at once and can be undone exactly.
+"""A statement: placements and evictions that take effect on the session at once and can be undone exactly.
 
 with statement.checkpoint() as trial:
-    ...                      # allocate, pipeline
+    ...                      # allocate, pipeline, evict
     trial.keep()             # otherwise everything since the checkpoint is undone
 statement.commit()
 """
@@ -10,25 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from bosket.scheduler.decisions import Bind, Pipeline
-from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.ledger import NodeChange, QueueChange
+from bosket.scheduler.decisions import Bind, Eviction, Pipeline
+from bosket.scheduler.framework.job_state import JobState, Standing
+from bosket.scheduler.framework.ledger import Column, QueueAccounts
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import Task, TaskStatus
 
+ALLOCATED, PIPELINED, RELEASING = TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.RELEASING
 
-@dataclass(slots=True, eq=False)
-class Operation:
-    """One placement, with what is needed to undo it."""
+
+class Operation(NamedTuple):
+    """What was done with a task, and what is needed to undo it."""
 
     job: JobState
     task: Task
-    row: int
-    status: TaskStatus  #: ALLOCATED or PIPELINED
-    node_change: NodeChange
-    queue_change: QueueChange
+    row: int  #: of the node that it was placed on or taken from
+    #: ALLOCATED, PIPELINED, RELEASING for an eviction; for an eviction that is taken back the task's own status
+    status: TaskStatus
+    stood: Standing  #: how and where the task stood before
+    column: Column
+    accounts: QueueAccounts
 
 
 class Trial:
@@ -41,19 +45,33 @@ class Trial:
 
 
 class Statement:
-    """The placements of one job, to be committed together or not at all."""
+    """Operations that are committed together or not at all."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, preemptor: Job | None = None) -> None:
+        """`preemptor`: for whom tasks are evicted."""
         self._session = session
+        self._preemptor = preemptor
         self._operations: list[Operation] = []
 
     def allocate(self, job: JobState, task: Task, row: int) -> None:
         """Places a task on resources that are free."""
-        self._place(job, task, row, TaskStatus.ALLOCATED)
+        nodes = self._session.nodes
+        self._record(job, task, row, ALLOCATED, nodes.take(nodes.idle_at, task.pod_class, row))
 
     def pipeline(self, job: JobState, task: Task, row: int) -> None:
-        """Places a task on resources that are being released."""
-        self._place(job, task, row, TaskStatus.PIPELINED)
+        """Places a task on resources that are being released. One that was evicted from there stays there instead."""
+        nodes = self._session.nodes
+        status, stood_on = job.standing(task)
+        if status == RELEASING and stood_on == row:
+            self._record(job, task, row, task.status, nodes.take(nodes.releasing_at, task.pod_class, row))
+        else:
+            self._record(job, task, row, PIPELINED, nodes.take(nodes.releasing_at, task.pod_class, row))
+
+    def evict(self, job: JobState, task: Task) -> None:
+        """Has a task that holds resources give them back."""
+        nodes = self._session.nodes
+        _, row = job.standing(task)
+        self._record(job, task, row, RELEASING, nodes.give(nodes.releasing_at, task.pod_class, row))
 
     @contextmanager
     def checkpoint(self) -> Iterator[Trial]:
@@ -68,39 +86,59 @@ class Statement:
     def discard(self) -> None:
         self._rollback(0)
 
-    def convert_to_pipelined(self) -> None:
-        """Makes every placement wait, so that a gang that depends on releasing resources starts as a whole."""
+    def convert_to_pipelined(self, job: JobState) -> None:
+        """Makes every placement of the job wait, so that a gang that depends on releasing resources starts as a whole.
+
+        All operations are done again in their order, because each keeps what it found.
+        """
         operations = list(self._operations)
         self._rollback(0)
         for operation in operations:
-            self.pipeline(operation.job, operation.task, operation.row)
-
-    def commit(self) -> bool:
-        """Hands the placements over to the session; True when at least one task will be bound."""
-        names = self._session.snapshot.nodes.nodes
-        binds, pipelined = [], []
-        for op in self._operations:
-            node = names[op.row].metadata.name
-            if op.status == TaskStatus.ALLOCATED:
-                binds.append(Bind(op.task, op.job.job, node))
+            if operation.status == RELEASING:
+                self.evict(operation.job, operation.task)
+            elif operation.status == ALLOCATED and operation.job is not job:
+                self.allocate(operation.job, operation.task, operation.row)
             else:
-                pipelined.append(Pipeline(op.task, op.job.job, node, self._session.action))
-        if self._operations:
-            self._session.placed(self._operations[0].job, binds, pipelined)
-        self._operations.clear()
-        return bool(binds)
+                self.pipeline(operation.job, operation.task, operation.row)
 
-    def _place(self, job: JobState, task: Task, row: int, status: TaskStatus) -> None:
+    def commit(self) -> None:
+        """Hands what was decided over to the session."""
         session = self._session
-        take = session.nodes.take_idle if status == TaskStatus.ALLOCATED else session.nodes.take_releasing
-        node_change = take(task.pod_class, row)
-        queue_change = session.queues.charge(job.queue_row, task.pod_class, preemptible=job.job.preemptible)
-        job.decide(task, status)
-        self._operations.append(Operation(job, task, row, status, node_change, queue_change))
+        nodes, action = session.snapshot.nodes.nodes, session.action
+        evicted: dict[Task, Eviction] = {}
+        placed: dict[JobState, list[Bind | Pipeline]] = {}
+        for operation in self._operations:
+            job, task, status = operation.job, operation.task, operation.status
+            node = nodes[operation.row].metadata.name
+            if status == ALLOCATED:
+                placed.setdefault(job, []).append(Bind(task, job.job, node))
+            elif status == PIPELINED:
+                placed.setdefault(job, []).append(Pipeline(task, job.job, node, action))
+            elif status == RELEASING:
+                evicted[task] = Eviction(task, job.job, node, action, self._preemptor)
+            else:
+                del evicted[task]
+        session.evicted(evicted.values())
+        for job, outcomes in placed.items():
+            session.placed(job, outcomes)
+        self._operations.clear()
+
+    def _record(self, job: JobState, task: Task, row: int, status: TaskStatus, column: Column) -> None:
+        session = self._session
+        change = session.queues.credit if status == RELEASING else session.queues.charge
+        accounts = change(job.queue_row, task.pod_class.shared, preemptible=job.job.preemptible)
+        stood = job.decide(task, status, row)
+        self._operations.append(Operation(job, task, row, status, stood, column, accounts))
+        for listener in session.placement_listeners:
+            (listener.left if status == RELEASING else listener.arrived)(task, row)
 
     def _rollback(self, start: int) -> None:
+        session, nodes = self._session, self._session.nodes
         while len(self._operations) > start:
-            operation = self._operations.pop()
-            operation.job.decide(operation.task, TaskStatus.PENDING)
-            self._session.queues.restore(operation.queue_change)
-            self._session.nodes.restore(operation.node_change)
+            job, task, row, status, stood, column, accounts = self._operations.pop()
+            job.restore(task, stood)
+            session.queues.restore(job.queue_row, accounts)
+            at = nodes.idle_at if status == ALLOCATED else nodes.releasing_at
+            nodes.restore(at, task.pod_class, row, column)
+            for listener in session.placement_listeners:
+                (listener.arrived if status == RELEASING else listener.left)(task, row)

@@ -6,13 +6,15 @@ then looks at that column alone, unless what all scores rest on (a minimum over 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bosket.scheduler.framework.extension import ReasonCodes, Rows
+from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonCodes, Rows, Scores
+from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.resource import PODS
 from bosket.scheduler.model.task import PodClass
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from bosket.scheduler.framework.session import Session
 
 #: From this many changed columns on, computing all of them at once is cheaper.
-FEW_ROWS = 32
+FEW_ROWS = 8
+EVERYWHERE = slice(None)
 
 SHORT_OF = {"cpu": "CPU cores", "memory": "memory", "gpu": "GPUs"}
 
@@ -35,12 +38,19 @@ class ClassView:
         self._ledger = session.nodes
         self._class = pod_class
         self._wanted = pod_class.request[pod_class.needed][:, None]
-        self._moving = [f for f in session.node_filters if not f.fixed]
-        self._fixed_codes = self._ask_fixed()
+        filters = [each for each in session.node_filters if each.concerns(pod_class)]
+        self._moving = [each for each in filters if not each.fixed]
+        self._fixed_codes = self._ask_fixed([each for each in filters if each.fixed])
         self._allowed: Mask = self._fixed_codes == 0
+        #: in their order, because sums of floats depend on it; with the scores where they stay the same
+        self._scorers: list[tuple[NodeScorer, Scores | None]] = [
+            (each, each.scores(pod_class, EVERYWHERE) if each.fixed else None) for each in session.node_scores
+        ]
+        self._based = [each for each in (*self._moving, *session.node_scores) if not each.fixed and _has_basis(each)]
         self._explained: tuple[int, NodesRefused] | None = None
         self._bases: list[Hashable] = []
         self._total = np.empty(len(session.snapshot.nodes))
+        self._total_at: Cells[int] = cells(self._total)
         self._seen = -1
 
     def best(self) -> int | None:
@@ -49,7 +59,7 @@ class ClassView:
             return None
         self._catch_up()
         row = int(self._total.argmax())
-        return row if self._total[row] > -np.inf else None
+        return row if self._total_at[row] > -math.inf else None
 
     def explain(self) -> NodesRefused:
         """Why no node takes the pod: the first objection of each node, counted. Remembered until something changes."""
@@ -60,59 +70,73 @@ class ClassView:
     def _count_objections(self) -> NodesRefused:
         codes = self._fixed_codes
         for node_filter in self._moving:
-            codes = np.where(codes == 0, node_filter.codes(self._class, slice(None)), codes)
+            codes = np.where(codes == 0, node_filter.codes(self._class, EVERYWHERE), codes)
         book = self._session.reason_book
         numbers, counts = np.unique(codes[codes != 0], return_counts=True)
         objections = Counter({book.text(int(n)): int(count) for n, count in zip(numbers, counts, strict=True)})
         fine = codes == 0
         names = self._session.snapshot.resource_names
         free = self._ledger.idle + self._ledger.releasing
-        for place in self._class.needed:
+        for place, amount in self._class.needs:
             resource = SHORT_OF.get(names[place], names[place])
-            short = int((fine & (free[place] < self._class.request[place])).sum())
+            short = int((fine & (free[place] < amount)).sum())
             objections[f"node(s) didn't have enough resources: {resource}"] += short
         objections["node(s) pod number exceeded"] += int((fine & (free[PODS] < 1)).sum())
         return NodesRefused.of(objections)
 
-    def _ask_fixed(self) -> ReasonCodes:
+    def _ask_fixed(self, filters: list[NodeFilter]) -> ReasonCodes:
         """The first objection of each node among those that nothing in this cycle changes."""
         codes = np.zeros(len(self._session.snapshot.nodes), dtype=np.int32)
-        for node_filter in self._session.node_filters:
-            if node_filter.fixed:
-                codes = np.where(codes == 0, node_filter.codes(self._class, slice(None)), codes)
+        for node_filter in filters:
+            codes = np.where(codes == 0, node_filter.codes(self._class, EVERYWHERE), codes)
         return codes
 
     def _catch_up(self) -> None:
         log = self._ledger.log
-        if self._seen == len(log):
+        seen, now = self._seen, len(log)
+        if seen == now:
             return
-        bases = [scorer.basis(self._class) for scorer in self._session.node_scores]
-        changed = len(log) - self._seen
-        if self._seen < 0 or changed > FEW_ROWS or bases != self._bases:
-            self._score(slice(None))
+        bases = [each.basis(self._class) for each in self._based]
+        if seen < 0 or now - seen > FEW_ROWS or bases != self._bases:
+            self._score(EVERYWHERE)
+        elif now - seen == 1:
+            self._total_at[log[seen]] = self._score_one(log[seen])
         else:
-            self._score(np.unique(np.array(log[self._seen :], dtype=np.intp)))
+            for row in set(log[seen:]):
+                self._total_at[row] = self._score_one(row)
         self._bases = bases
-        self._seen = len(log)
+        self._seen = now
 
     def _score(self, rows: Rows) -> None:
-        fits = self._allowed[rows] & self._fits(rows)
+        fits = self._allowed[rows] & self._fits()
         for node_filter in self._moving:
             codes: ReasonCodes = node_filter.codes(self._class, rows)
             fits &= codes == 0
         total = np.zeros(len(fits))
-        for scorer in self._session.node_scores:
-            total += scorer.scores(self._class, rows)
-        total[~fits] = -np.inf
+        for scorer, scores in self._scorers:
+            total += scorer.scores(self._class, rows) if scores is None else scores[rows]
+        total[~fits] = -math.inf
         self._total[rows] = total
 
-    def _fits(self, rows: Rows) -> Mask:
+    def _fits(self) -> Mask:
         """Whether the request fits into what is free or being released."""
         idle, releasing = self._ledger.idle, self._ledger.releasing
         needed = self._class.needed
-        if isinstance(rows, slice):
-            free = idle[needed] + releasing[needed]
-        else:
-            free = idle[np.ix_(needed, rows)] + releasing[np.ix_(needed, rows)]
-        pods = idle[PODS, rows] + releasing[PODS, rows]
-        return np.asarray((free >= self._wanted).all(axis=0) & (pods >= 1))
+        free = idle[needed] + releasing[needed]
+        return np.asarray((free >= self._wanted).all(axis=0) & (idle[PODS] + releasing[PODS] >= 1))
+
+    def _score_one(self, row: int) -> float:
+        """The same as `_score` for one row, without the cost of small arrays."""
+        if not self._allowed[row] or not self._ledger.fits(self._class, row):
+            return -math.inf
+        for node_filter in self._moving:
+            if node_filter.codes(self._class, np.array([row]))[0]:
+                return -math.inf
+        total = 0.0
+        for scorer, scores in self._scorers:
+            total += scorer.score(self._class, row) if scores is None else float(scores[row])
+        return total
+
+
+def _has_basis(each: NodeFilter | NodeScorer) -> bool:
+    return type(each).basis not in (NodeFilter.basis, NodeScorer.basis)

@@ -7,11 +7,11 @@ without sub-groups has one pod set, `default`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bosket.api.kai import PodGroup, SubGroup
 from bosket.api.object import ObjectKey
-from bosket.scheduler.model.task import ALIVE, WAITING, Task, TaskStatus
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
 
 DEFAULT_POD_SET = "default"
 NON_PREEMPTIBLE_PRIORITY = 100
@@ -26,6 +26,20 @@ class PodSet:
     name: str
     min_available: int
     tasks: tuple[Task, ...]
+    pending: tuple[Task, ...] = field(init=False)
+    alive: int = field(init=False)
+    gated: int = field(init=False)
+    active: int = field(init=False)  #: tasks that count towards the minimum
+
+    def __post_init__(self) -> None:
+        statuses = [task.status for task in self.tasks]
+        gated = statuses.count(TaskStatus.GATED)
+        active = sum(status in ACTIVE_ALLOCATED for status in statuses)
+        pending = tuple(task for task in self.tasks if task.status == TaskStatus.PENDING)
+        object.__setattr__(self, "pending", pending)
+        object.__setattr__(self, "gated", gated)
+        object.__setattr__(self, "active", active)
+        object.__setattr__(self, "alive", active + gated + len(pending))
 
     def pod_sets(self) -> Iterator[PodSet]:
         yield self
@@ -34,14 +48,6 @@ class PodSet:
     def ready(self) -> bool:
         """Whether enough pods exist for the minimum; gated ones don't count."""
         return self.alive - self.gated >= self.min_available
-
-    @property
-    def alive(self) -> int:
-        return sum(task.status in ALIVE for task in self.tasks)
-
-    @property
-    def gated(self) -> int:
-        return sum(task.status == TaskStatus.GATED for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +79,16 @@ class Job:
     root: SubGroupSet
     strangers: tuple[Task, ...]  #: tasks of a sub-group that the pod group doesn't have
     problem: str | None  #: why the pod group's own spec can't be followed
+    pod_sets: tuple[PodSet, ...] = field(init=False)
+    has_pending: bool = field(init=False)
+    has_waiting: bool = field(init=False)  #: whether some task isn't placed yet, gated or not
+
+    def __post_init__(self) -> None:
+        pod_sets = tuple(self.root.pod_sets())
+        has_pending = any(pod_set.pending for pod_set in pod_sets)
+        object.__setattr__(self, "pod_sets", pod_sets)
+        object.__setattr__(self, "has_pending", has_pending)
+        object.__setattr__(self, "has_waiting", has_pending or any(pod_set.gated for pod_set in pod_sets))
 
     @property
     def key(self) -> ObjectKey:
@@ -84,15 +100,8 @@ class Job:
 
     @property
     def tasks(self) -> Iterator[Task]:
-        for pod_set in self.root.pod_sets():
+        for pod_set in self.pod_sets:
             yield from pod_set.tasks
-
-    def has_pending(self) -> bool:
-        return any(task.status == TaskStatus.PENDING for task in self.tasks)
-
-    def has_waiting(self) -> bool:
-        """Whether some task isn't placed yet, gated or not."""
-        return any(task.status in WAITING for task in self.tasks)
 
 
 def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created: float) -> Job:

@@ -10,22 +10,16 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.kai import QueueResource
 from bosket.api.time import parse_time
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY, Vector
+from bosket.scheduler.model.resource import Shares
 
 UNLIMITED = -1.0
 DEFAULT_PRIORITY = 100
 MEGABYTE = 10**6
 #: The parent of all queues where the hierarchy doesn't count.
 FLAT_PARENT = "default"
-
-#: The resources that queues account for, as places on the resource axis and in KAI's words.
-SHARED = (GPU, CPU, MEMORY)
-SHARED_NAMES = ("GPUs", "CPU cores", "GB memory")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,9 +31,9 @@ class Queue:
     display_name: str
     priority: int
     created: float
-    quota: Vector
-    limit: Vector
-    weight: Vector
+    quota: Shares
+    limit: Shares
+    weight: Shares
 
 
 class QueueError(ValueError):
@@ -51,11 +45,13 @@ def queue_from(obj: QueueObject) -> Queue:
     resources = obj.spec.resources
     shares = (resources.gpu, resources.cpu, resources.memory) if resources else (None, None, None)
 
-    def amounts(part: str) -> Vector:
-        values = [_amount(obj, name, part, share) for name, share in zip(("gpu", "cpu", "memory"), shares, strict=True)]
+    def amounts(part: str) -> Shares:
+        gpus, millicores, memory = (
+            _amount(obj, name, part, share) for name, share in zip(("gpu", "cpu", "memory"), shares, strict=True)
+        )
         if part != "overQuotaWeight":
-            values[2] = max(UNLIMITED, values[2] * MEGABYTE)
-        return np.array(values)
+            memory = max(UNLIMITED, memory * MEGABYTE)
+        return gpus, millicores, memory
 
     return Queue(
         name=obj.metadata.name,
@@ -87,7 +83,7 @@ class QueueTree:
     parents: tuple[int, ...]  #: row of the parent, -1 for a root
     children: tuple[tuple[int, ...], ...]
     roots: tuple[int, ...]
-    paths: tuple[np.ndarray, ...]
+    paths: tuple[tuple[int, ...], ...]
     refused: Mapping[str, str] = field(default_factory=dict)  #: queue name → why it can't be used
 
     def leaf(self, name: str) -> int | None:
@@ -109,8 +105,8 @@ class QueueTree:
 
 def without_hierarchy(queues: Iterable[Queue]) -> list[Queue]:
     """All queues that have a parent as children of one without bounds: their parents' quotas and limits don't count."""
-    free = np.full(len(SHARED), UNLIMITED)
-    top = Queue(FLAT_PARENT, "", FLAT_PARENT, DEFAULT_PRIORITY, 0.0, free, free, np.ones(len(SHARED)))
+    free = (UNLIMITED, UNLIMITED, UNLIMITED)
+    top = Queue(FLAT_PARENT, "", FLAT_PARENT, DEFAULT_PRIORITY, 0.0, free, free, (1.0, 1.0, 1.0))
     return [top, *(replace(queue, parent=FLAT_PARENT) for queue in queues if queue.parent)]
 
 
@@ -156,9 +152,9 @@ def _reason_to_drop(name: str, by_name: Mapping[str, Queue], unusable: Mapping[s
     return None
 
 
-def _path(row: int, parents: tuple[int, ...]) -> np.ndarray:
+def _path(row: int, parents: tuple[int, ...]) -> tuple[int, ...]:
     path = []
     while row >= 0:
         path.append(row)
         row = parents[row]
-    return np.array(path, dtype=np.intp)
+    return tuple(path)

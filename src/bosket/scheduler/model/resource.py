@@ -20,6 +20,21 @@ Amounts = dict[str, int]  #: resource name → amount, in the axis' units
 CPU, MEMORY, GPU, PODS = range(4)
 FIXED_NAMES = ("cpu", "memory", "gpu", "pods")
 GPU_NAMES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
+#: The resources that queues account for, as places on the resource axis, and in KAI's words.
+SHARED = (GPU, CPU, MEMORY)
+SHARED_NAMES = ("GPUs", "CPU cores", "GB memory")
+Shares = tuple[float, float, float]  #: GPUs, millicores, bytes
+NOTHING: Shares = (0.0, 0.0, 0.0)
+
+
+def plus(left: Shares, right: Shares) -> Shares:
+    """The sum, resource by resource."""
+    return left[0] + right[0], left[1] + right[1], left[2] + right[2]
+
+
+def minus(left: Shares, right: Shares) -> Shares:
+    """The difference, resource by resource."""
+    return left[0] - right[0], left[1] - right[1], left[2] - right[2]
 
 
 class ResourceAxis:

@@ -10,7 +10,7 @@ import numpy as np
 
 from bosket.api.core import Affinity, Pod, Toleration
 from bosket.api.object import ObjectKey
-from bosket.scheduler.model.resource import GPU, PODS, Vector
+from bosket.scheduler.model.resource import GPU, PODS, SHARED, Shares, Vector
 
 
 class TaskStatus(IntEnum):
@@ -73,15 +73,24 @@ class PodClass:
     affinity: Affinity | None
     tolerations: tuple[Toleration, ...]
     host_ports: tuple[HostPort, ...]
+    #: the same number for all classes that differ in nothing that nodes' fixed properties are judged by
+    fixed_index: int
     #: places of the resources that are asked for, `pods` apart
     needed: np.ndarray = field(init=False)
+    #: (place, amount) of the same
+    needs: tuple[tuple[int, float], ...] = field(init=False)
     #: the same, with `pods`
-    held: np.ndarray = field(init=False)
+    holds: tuple[tuple[int, float], ...] = field(init=False)
+    #: what is asked for of the resources that queues account for
+    shared: Shares = field(init=False)
 
     def __post_init__(self) -> None:
         held = np.flatnonzero(self.request)
-        object.__setattr__(self, "held", held)
+        holds = tuple((int(place), float(self.request[place])) for place in held)
         object.__setattr__(self, "needed", held[held != PODS])
+        object.__setattr__(self, "needs", tuple(each for each in holds if each[0] != PODS))
+        object.__setattr__(self, "holds", holds)
+        object.__setattr__(self, "shared", tuple(float(self.request[place]) for place in SHARED))
 
     @property
     def wants_gpu(self) -> bool:

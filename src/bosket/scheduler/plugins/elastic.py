@@ -19,7 +19,7 @@ class Elastic:
 
 
 def _rank(job: JobState) -> float:
-    surplus = [job.active[pod_set.name] - pod_set.min_available for pod_set in job.job.root.pod_sets()]
+    surplus = [job.in_set(pod_set).active - pod_set.min_available for pod_set in job.job.pod_sets]
     if any(value < 0 for value in surplus):
         return 0
     return 2 if any(value > 0 for value in surplus) else 1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from bosket.scheduler.framework.extension import Rows, Scores
+from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.resource import PODS
@@ -24,16 +24,15 @@ class NodeAvailability:
         session.node_scores.add(_FitsNow(session.nodes))
 
 
-class _FitsNow:
+class _FitsNow(NodeScorer):
     def __init__(self, ledger: NodeLedger) -> None:
         self._ledger = ledger
-
-    def basis(self, pod_class: PodClass) -> Hashable:
-        del pod_class
-        return None
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         needed = pod_class.needed
         idle = self._ledger.idle[:, rows]
         fits = (idle[needed] >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] >= 1)
         return np.where(fits, AVAILABILITY, 0.0)
+
+    def score(self, pod_class: PodClass, row: int) -> float:
+        return AVAILABILITY if self._ledger.fits_idle(pod_class, row) else 0.0

@@ -9,7 +9,7 @@ import numpy as np
 from bosket.api.core import Node, NodeSelectorTerm
 from bosket.kube.selector import InvalidSelector, requirement
 from bosket.kube.taint import tolerates
-from bosket.scheduler.framework.extension import ReasonCodes, Rows
+from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import refuses_pods
 from bosket.scheduler.model.task import PodClass
@@ -32,7 +32,7 @@ class Predicates:
         session.node_filters.add(_ByNode(session, "affinity", _affinity))
 
 
-class _ByNode:
+class _ByNode(NodeFilter):
     """A check of one class against one node at a time; its verdicts are remembered while nodes stay what they are."""
 
     fixed = True
@@ -42,15 +42,19 @@ class _ByNode:
 
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
         snapshot = self._session.snapshot
-        objections = snapshot.memory.recall(
-            snapshot.nodes.static_version,
-            self._name,
-            pod_class.index,
-            lambda: list(map(self._check(pod_class), snapshot.nodes.nodes)),
+        texts, numbers = snapshot.memory.recall(
+            snapshot.nodes.static_version, self._name, pod_class.fixed_index, lambda: self._ask(pod_class)
         )
-        book = self._session.reason_book
-        codes = np.fromiter((book.number(text) if text else 0 for text in objections), np.int32, len(objections))
-        return codes[rows]
+        codes: ReasonCodes = self._session.reason_book.numbers(texts)[numbers[rows]]
+        return codes
+
+    def _ask(self, pod_class: PodClass) -> tuple[tuple[str, ...], np.ndarray]:
+        """All objections there are, the first being none, and which of them each node has."""
+        places: dict[str, int] = {"": 0}
+        nodes = self._session.snapshot.nodes.nodes
+        found = (places.setdefault(text or "", len(places)) for text in map(self._check(pod_class), nodes))
+        numbers = np.fromiter(found, np.intp, len(nodes))
+        return tuple(places), numbers
 
 
 def _taints(pod_class: PodClass) -> Objection:

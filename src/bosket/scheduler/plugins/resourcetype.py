@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from bosket.scheduler.framework.extension import Rows, Scores
+from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass
@@ -23,14 +23,12 @@ class ResourceType:
         session.node_scores.add(_CpuOnly(session.snapshot.nodes.allocatable[GPU] <= 0))
 
 
-class _CpuOnly:
+class _CpuOnly(NodeScorer):
+    fixed = True
+
     def __init__(self, cpu_only_nodes: np.ndarray) -> None:
         self._bonus = np.where(cpu_only_nodes, RESOURCE_TYPE, 0.0)
         self._nothing = np.zeros(len(cpu_only_nodes))
-
-    def basis(self, pod_class: PodClass) -> Hashable:
-        del pod_class
-        return None
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         return (self._nothing if pod_class.wants_gpu else self._bonus)[rows]

@@ -21,7 +21,7 @@ class SubGroupOrder:
 
 def _rank(job: JobState, subgroup: PodSet | SubGroupSet) -> tuple[float, ...]:
     if isinstance(subgroup, PodSet):
-        have, threshold = job.active[subgroup.name], subgroup.min_available
+        have, threshold = job.in_set(subgroup).active, subgroup.min_available
     else:
         have, threshold = sum(map(job.satisfied, subgroup.children)), subgroup.min_children
     if have < threshold:

@@ -20,6 +20,7 @@ class PodClasses:
         self._axis = axis
         self._classes: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
         self._numbers = count()
+        self._fixed_numbers: dict[Hashable, int] = {}
 
     def of(self, pod: Pod, before: Task | None) -> PodClass:
         """The pod's class; that of the task it had `before`, if what makes a class didn't change.
@@ -32,18 +33,20 @@ class PodClasses:
         amounts = pod_request(spec)
         ports = tuple(sorted({port for container in spec.containers for port in _host_ports(container)}))
         tolerations = tuple(msgspec.structs.replace(each, tolerationSeconds=None) for each in spec.tolerations)
-        signature = (
-            tuple(sorted(amounts.items())),
+        fixed = (
             tuple(sorted(spec.nodeSelector.items())),
             msgspec.json.encode(spec.affinity) if spec.affinity else b"",
             msgspec.json.encode(tolerations) if tolerations else b"",
-            ports,
         )
+        signature = (tuple(sorted(amounts.items())), fixed, ports)
         known = self._classes.get(signature)
         if known is None:
             self._axis.learn(amounts)
             vector = self._axis.vector(amounts)
-            known = PodClass(next(self._numbers), vector, dict(spec.nodeSelector), spec.affinity, tolerations, ports)
+            known = PodClass(
+                next(self._numbers), vector, dict(spec.nodeSelector), spec.affinity, tolerations, ports,
+                fixed_index=self._fixed_numbers.setdefault(fixed, len(self._fixed_numbers)),
+            )  # fmt: skip
             self._classes[signature] = known
         return known
 

@@ -10,17 +10,18 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.queue import QueueTree
-from bosket.scheduler.model.resource import Vector
+from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.task import Task
 from bosket.scheduler.snapshot.verdict import VerdictMemory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueueUse:
-    """What the jobs of one queue hold and want: (GPUs, millicores, bytes)."""
+    """What the jobs of one queue hold and want."""
 
-    allocated: Vector
-    non_preemptible: Vector
-    requested: Vector  #: allocated, and what pending tasks ask for
+    allocated: Shares
+    non_preemptible: Shares
+    requested: Shares  #: allocated, and what pending tasks ask for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +31,8 @@ class Snapshot:
     now: float
     resource_names: tuple[str, ...]
     nodes: NodeTable
+    #: by node name: all pods that hold resources there, of whichever scheduler, in order of their keys
+    residents: Mapping[str, tuple[Task, ...]]
     queues: QueueTree
     jobs: Mapping[ObjectKey, Job]
     #: jobs with a task that isn't placed, or with one that needs a word said about it

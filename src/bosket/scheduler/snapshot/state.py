@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
@@ -30,8 +31,17 @@ from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import InvalidTime, parse_time
 from bosket.scheduler.model.job import Job, build_job
 from bosket.scheduler.model.node import NodeTable
-from bosket.scheduler.model.queue import SHARED, Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
-from bosket.scheduler.model.resource import Amounts, ResourceAxis, UncountableAmount, Vector, amounts_of
+from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
+from bosket.scheduler.model.resource import (
+    NOTHING,
+    Amounts,
+    ResourceAxis,
+    Shares,
+    UncountableAmount,
+    Vector,
+    amounts_of,
+    plus,
+)
 from bosket.scheduler.model.task import ACTIVE_USED, ALLOCATED, PodClass, Task, TaskStatus
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
 from bosket.scheduler.snapshot.hold import Holds
@@ -75,6 +85,7 @@ class ClusterState:
         self._tasks: dict[ObjectKey, Task] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, Task]] = {}  # pod group → its tasks
         self._on_node: dict[str, dict[ObjectKey, Task]] = {}
+        self._residents: dict[str, tuple[Task, ...]] = {}  # the same, as snapshots have it
         self._jobs: dict[ObjectKey, Job] = {}
         self._jobs_by_queue: dict[str, set[ObjectKey]] = {}
         self._unsettled: set[ObjectKey] = set()
@@ -209,6 +220,7 @@ class ClusterState:
             now=now,
             resource_names=tuple(self._axis.names),
             nodes=self._renew_table(),
+            residents=self._residents,
             queues=self._tree,
             jobs=self._jobs,
             unsettled=tuple(self._jobs[key] for key in sorted(self._unsettled)),
@@ -319,7 +331,7 @@ class ClusterState:
             self._jobs[key] = job
             self._jobs_by_queue.setdefault(job.queue, set()).add(key)
             self._dirty_queue_use.add(job.queue)
-            if job.strangers or job.has_waiting() or group.status.schedulingConditions:
+            if job.strangers or job.has_waiting or group.status.schedulingConditions:
                 self._unsettled.add(key)
         self._dirty_jobs.clear()
 
@@ -347,7 +359,8 @@ class ClusterState:
                     if not job.preemptible:
                         non_preemptible[task.pod_class] += 1
         held = _shared_request(allocated)
-        self._use[name] = QueueUse(held, _shared_request(non_preemptible), held + _shared_request(pending))
+        requested = plus(held, _shared_request(pending))
+        self._use[name] = QueueUse(held, _shared_request(non_preemptible), requested)
 
     # Nodes
 
@@ -368,7 +381,9 @@ class ClusterState:
                 return table
             nodes, rows, allocatable = table.nodes, table.rows, table.allocatable
             idle, releasing, foreign = table.idle.copy(), table.releasing.copy(), table.foreign.copy()
+        self._residents = dict(self._residents)  # the snapshot before keeps its own
         for name in self._dirty_nodes:
+            self._renew_residents(name)
             if name in rows:
                 held, going, others = self._count_node(name)
                 idle[:, rows[name]] = allocatable[:, rows[name]] - held
@@ -379,13 +394,20 @@ class ClusterState:
         self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, self._static_version)
         return self._table
 
+    def _renew_residents(self, name: str) -> None:
+        on_node = self._on_node.get(name)
+        if on_node:
+            self._residents[name] = tuple(task for _, task in sorted(on_node.items(), key=itemgetter(0)))
+        else:
+            self._residents.pop(name, None)
+
     def _count_node(self, name: str) -> tuple[Vector, Vector, Vector]:
         """What pods hold on a node, what of it is being released, and what belongs to other schedulers.
 
         Counted anew each time, pod by pod in order of names, so that sums never drift.
         """
         held, going, foreign = (np.zeros(len(self._axis)) for _ in range(3))
-        for _, task in sorted(self._on_node.get(name, {}).items()):
+        for task in self._residents.get(name, ()):
             request = task.pod_class.request
             held[: len(request)] += request
             if task.status == TaskStatus.RELEASING:
@@ -395,13 +417,13 @@ class ClusterState:
         return held, going, foreign
 
 
-def _shared_request(pods: Counter[PodClass]) -> Vector:
+def _shared_request(pods: Counter[PodClass]) -> Shares:
     """What so many pods of each class ask for of the resources that queues account for."""
-    total = np.zeros(len(SHARED))
-    requests = [(tuple(pod_class.request[list(SHARED)]), count) for pod_class, count in pods.items()]
-    for request, count in sorted(requests):  # sums of floats in one order, whatever was seen first
-        total += np.multiply(request, count)
-    return total
+    gpus, millicores, memory = NOTHING
+    requests = sorted((pod_class.shared, count) for pod_class, count in pods.items())
+    for (gpu, cpu, size), count in requests:  # sums of floats in one order, whatever was seen first
+        gpus, millicores, memory = gpus + gpu * count, millicores + cpu * count, memory + size * count
+    return gpus, millicores, memory
 
 
 def _status_of(pod: Pod, *, requested: bool) -> TaskStatus:

@@ -6,7 +6,7 @@ optimisation only: forgetting everything changes no decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -17,14 +17,14 @@ class VerdictMemory:
 
     def __init__(self) -> None:
         self._version = -1
-        self._verdicts: dict[tuple[str, int], Any] = {}
+        self._verdicts: dict[tuple[str, Hashable], Any] = {}
 
-    def recall(self, static_version: int, question: str, pod_class: int, answer: Callable[[], T]) -> T:
+    def recall(self, static_version: int, question: str, of: Hashable, answer: Callable[[], T]) -> T:
         """The remembered answer, or a new one from `answer()`."""
         if static_version != self._version:
             self._verdicts.clear()
             self._version = static_version
-        key = (question, pod_class)
+        key = (question, of)
         try:
             found: T = self._verdicts[key]
         except KeyError:

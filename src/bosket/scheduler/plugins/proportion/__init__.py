@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.plugins.proportion.capacity import Capacity
-from bosket.scheduler.plugins.proportion.order import QueueOrder
+from bosket.scheduler.plugins.proportion.order import QueueRanks
 from bosket.scheduler.plugins.proportion.share import fair_shares
 
 
@@ -26,4 +26,4 @@ class Proportion:
     def open(self, session: Session) -> None:
         session.fair_share = fair_shares(session.snapshot, self._k)
         session.capacity_checks.add(Capacity(session).check)
-        session.queue_order.add(QueueOrder(session).compare)
+        session.queue_order.add(QueueRanks(session))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.ledger import requested_by
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.queue import SHARED_NAMES, UNLIMITED
-from bosket.scheduler.model.resource import Vector
+from bosket.scheduler.model.queue import UNLIMITED
+from bosket.scheduler.model.resource import SHARED_NAMES, Shares
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.reason import NON_PREEMPTIBLE_OVER_QUOTA, OVER_LIMIT, OverCapacity
 
 #: From the accounts' units to those of messages: GPUs, cores, gigabytes.
-SHOWN = np.array([1.0, 1 / 1000, 1 / 1e9])
+SHOWN = (1.0, 1 / 1000, 1 / 1e9)
 
 
 class Capacity:
@@ -22,9 +22,8 @@ class Capacity:
     def __init__(self, session: Session) -> None:
         self._ledger = session.queues
         self._queues = session.snapshot.queues.queues
-        count = len(self._queues)
-        self._limits = np.array([queue.limit for queue in self._queues]).reshape(count, len(SHARED_NAMES))
-        self._quotas = np.array([queue.quota for queue in self._queues]).reshape(count, len(SHARED_NAMES))
+        self._limits = [queue.limit for queue in self._queues]
+        self._quotas = [queue.quota for queue in self._queues]
 
     def check(self, job: JobState, tasks: list[Task]) -> OverCapacity | None:
         """The first queue on the way up that has no room, and of what."""
@@ -37,19 +36,12 @@ class Capacity:
         return over
 
     def _first_over(
-        self, code: str, path: np.ndarray, allowed: np.ndarray, held: np.ndarray, requested: Vector
+        self, code: str, path: tuple[int, ...], allowed: Sequence[Shares], held: Sequence[Shares], requested: Shares
     ) -> OverCapacity | None:
-        over = (allowed[path] != UNLIMITED) & (requested > 0) & (allowed[path] < held[path] + requested)
-        if not over.any():
-            return None
-        level, resource = (int(index[0]) for index in np.nonzero(over))
-        row = path[level]
-        shown = SHOWN[resource]
-        return OverCapacity(
-            code,
-            self._queues[row].display_name,
-            SHARED_NAMES[resource],
-            float(allowed[row, resource] * shown),
-            float(held[row, resource] * shown),
-            float(requested[resource] * shown),
-        )
+        for row in path:
+            for resource, (most, has, more) in enumerate(zip(allowed[row], held[row], requested, strict=True)):
+                if most != UNLIMITED and more > 0 and most < has + more:
+                    shown = SHOWN[resource]
+                    name, unit = self._queues[row].display_name, SHARED_NAMES[resource]
+                    return OverCapacity(code, name, unit, most * shown, has * shown, more * shown)
+        return None

@@ -1,88 +1,81 @@
 """Whose turn it is among sibling queues. The first difference decides:
 
-1. a queue that holds more than its fair share of everything goes last;
-2. one that stays inside its quota with its next job goes first;
-3. higher queue priority;
-4. one that would hold something of which it may have nothing goes last;
-5. the smaller dominant share, with the next job counted in; 6. without it;
+1. queues that hold more than their fair share of everything come last;
+2. queues that stay inside their quota with the next job come first;
+3. the higher queue priority;
+4. queues that would use something of which they may have nothing come last;
+5. the smaller dominant share, with the next job counted in and victims left out; 6. without them;
 7. the one that may have less.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from typing import NamedTuple
 
-from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED
-from bosket.scheduler.model.resource import Vector
-from bosket.scheduler.plugins.proportion.share import cluster_total
+from bosket.scheduler.model.resource import Shares, minus, plus
+from bosket.scheduler.plugins.proportion.share import allocatable_shares, cluster_total
 
 #: What a resource weighs of which the queue may have nothing.
 NO_SHARE = 1000.0
 
 
-class QueueOrder:
+class Rank(NamedTuple):
+    """What a queue is judged by."""
+
+    order: tuple[bool, bool, int, bool, float, float]  #: rules 1 to 6; smaller goes first
+    bound: Shares  #: what it may have
+
+
+class QueueRanks:
     """Compares queues by what they hold and what they may have."""
 
     def __init__(self, session: Session) -> None:
         queues = session.snapshot.queues.queues
-        count = len(queues)
         self._ledger = session.queues
         self._fair_share = session.fair_share
-        self._total = cluster_total(session.snapshot)
         self._priority = [queue.priority for queue in queues]
-        quota = np.array([queue.quota for queue in queues]).reshape(count, -1)
-        limit = np.array([queue.limit for queue in queues]).reshape(count, -1)
-        self._quota = np.where(quota == UNLIMITED, np.inf, quota)
-        entitled = np.maximum(quota, self._fair_share) if count else quota
-        capped = np.where(limit == UNLIMITED, entitled, np.minimum(limit, entitled))
-        #: what a queue may have without being in anybody's way; -1 for as much as there is
-        self._allocatable = np.where(quota == UNLIMITED, limit, capped)
+        self._quota = [_unlimited_as_infinite(queue.quota) for queue in queues]
+        self._allocatable = allocatable_shares(session.snapshot.queues, session.fair_share)
+        self._bound = [_unlimited_as_infinite(shares) for shares in self._allocatable]
+        #: what a queue's holdings are divided by: what it may have, or all there is
+        total = cluster_total(session.snapshot)
+        self._against = [
+            tuple(whole if share == UNLIMITED else share for share, whole in zip(shares, total, strict=True))
+            for shares in self._allocatable
+        ]
 
-    def compare(self, left: int, right: int, left_job: JobState, right_job: JobState) -> float:
-        over = int(self._over_utilised(left)) - int(self._over_utilised(right))
-        if over:
-            return over
-        left_after = self._ledger.allocated[left] + left_job.next_request()
-        right_after = self._ledger.allocated[right] + right_job.next_request()
-        starved = int(self._inside_quota(right, right_after)) - int(self._inside_quota(left, left_after))
-        if starved:
-            return starved
-        if self._priority[left] != self._priority[right]:
-            return self._priority[right] - self._priority[left]
-        violation = int(self._violates(left, left_after)) - int(self._violates(right, right_after))
-        if violation:
-            return violation
-        return (
-            self._dominant(left, left_after) - self._dominant(right, right_after)
-            or self._dominant(left, self._ledger.allocated[left]) - self._dominant(right, self._ledger.allocated[right])
-            or self._weaker(left, right)
+    def rank(self, row: int, wanted: Shares, leaving: Shares) -> Rank:
+        held = self._ledger.allocated[row]
+        after = plus(held, wanted)
+        order = (
+            all(fair < has for fair, has in zip(self._fair_share[row], held, strict=True)),
+            not all(has <= quota for quota, has in zip(self._quota[row], after, strict=True)),
+            -self._priority[row],
+            any(not share and has > 0 for share, has in zip(self._allocatable[row], after, strict=True)),
+            self._dominant(row, minus(after, leaving)),
+            self._dominant(row, held),
+        )
+        return Rank(order, self._bound[row])
+
+    def compare(self, left: Rank, right: Rank) -> float:
+        if left.order != right.order:
+            return -1.0 if left.order < right.order else 1.0
+        if left.bound == right.bound:
+            return 0.0
+        pairs = list(zip(left.bound, right.bound, strict=True))
+        if all(mine <= other for mine, other in pairs):
+            return -1.0
+        return 1.0 if all(other <= mine for mine, other in pairs) else 0.0
+
+    def _dominant(self, row: int, held: Shares) -> float:
+        return max(
+            has / against if against else has * NO_SHARE for has, against in zip(held, self._against[row], strict=True)
         )
 
-    def _over_utilised(self, row: int) -> bool:
-        return bool((self._fair_share[row] < self._ledger.allocated[row]).all())
 
-    def _inside_quota(self, row: int, held: Vector) -> bool:
-        return bool((held <= self._quota[row]).all())
-
-    def _violates(self, row: int, held: Vector) -> bool:
-        return bool(((self._allocatable[row] == 0) & (held > 0)).any())
-
-    def _dominant(self, row: int, held: Vector) -> float:
-        may_have = self._allocatable[row]
-        against = np.where(may_have == UNLIMITED, self._total, may_have)
-        nothing = against == 0
-        shares = np.where(nothing, held * NO_SHARE, held / np.where(nothing, 1.0, against))
-        return float(shares.max())
-
-    def _weaker(self, left: int, right: int) -> float:
-        mine, other = self._bound(left), self._bound(right)
-        if (mine <= other).all() and (mine < other).any():
-            return -1.0
-        if (other <= mine).all() and (other < mine).any():
-            return 1.0
-        return 0.0
-
-    def _bound(self, row: int) -> Vector:
-        return np.where(self._allocatable[row] == UNLIMITED, np.inf, self._allocatable[row])
+def _unlimited_as_infinite(shares: Shares) -> Shares:
+    gpus, millicores, memory = (math.inf if share == UNLIMITED else share for share in shares)
+    return gpus, millicores, memory

@@ -2,60 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from bosket.scheduler.framework.ledger import SHARED_PLACES
 from bosket.scheduler.kernel.fair_share import Claims, divide_tree
-from bosket.scheduler.model.node import refuses_pods
-from bosket.scheduler.model.queue import QueueTree
-from bosket.scheduler.model.resource import Vector
+from bosket.scheduler.model.node import Mask, NodeTable, refuses_pods
+from bosket.scheduler.model.queue import UNLIMITED, QueueTree
+from bosket.scheduler.model.resource import NOTHING, SHARED, Shares, plus
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
-Shares = NDArray[np.float64]  #: (queue, resource): GPUs, millicores, bytes
+RESOURCES = range(len(SHARED))
+PLACES = list(SHARED)
 
 
-def cluster_total(snapshot: Snapshot) -> Vector:
+def cluster_total(snapshot: Snapshot) -> Shares:
     """What nodes that take pods have, less what pods of other schedulers hold there."""
     nodes = snapshot.nodes
-    taking = np.array([refuses_pods(node) is None for node in nodes.nodes], dtype=bool)
-    ours = nodes.allocatable[SHARED_PLACES] - nodes.foreign[SHARED_PLACES]
-    return np.asarray(ours[:, taking].sum(axis=1))
+    taking: Mask = snapshot.memory.recall(nodes.static_version, "taking", None, lambda: _taking(nodes))
+    ours = nodes.allocatable[PLACES] - nodes.foreign[PLACES]
+    gpus, millicores, memory = ours[:, taking].sum(axis=1).tolist()
+    return gpus, millicores, memory
 
 
-def fair_shares(snapshot: Snapshot, k: float) -> Shares:
+def _taking(nodes: NodeTable) -> Mask:
+    return np.array([refuses_pods(node) is None for node in nodes.nodes], dtype=bool)
+
+
+def fair_shares(snapshot: Snapshot, k: float) -> list[Shares]:
     """The fair share of every queue, resource by resource."""
     tree = snapshot.queues
-    count = len(tree.queues)
+    if not tree.queues:
+        return []
     total = cluster_total(snapshot)
-    shares = np.zeros((count, len(SHARED_PLACES)))
-    if not count:
-        return shares
-    requested = _requested(snapshot)
+    quota, limit, weight = (
+        np.array([getattr(queue, part) for queue in tree.queues]) for part in ("quota", "limit", "weight")
+    )
+    requested = np.array(_requested(snapshot))
     priority = np.array([queue.priority for queue in tree.queues])
     rank = _rank(tree)
-    for resource in range(len(SHARED_PLACES)):
+    shares = np.zeros((len(tree.queues), len(RESOURCES)))
+    for resource in RESOURCES:
         claims = Claims(
-            quota=np.array([queue.quota[resource] for queue in tree.queues]),
-            limit=np.array([queue.limit[resource] for queue in tree.queues]),
-            weight=np.array([queue.weight[resource] for queue in tree.queues]),
+            quota=quota[:, resource],
+            limit=limit[:, resource],
+            weight=weight[:, resource],
             request=requested[:, resource],
-            usage=np.zeros(count),
+            usage=np.zeros(len(tree.queues)),
             priority=priority,
             rank=rank,
         )
-        shares[:, resource] = divide_tree(float(total[resource]), claims, tree.roots, tree.children, k)
-    return shares
+        shares[:, resource] = divide_tree(total[resource], claims, tree.roots, tree.children, k)
+    return [(gpus, millicores, memory) for gpus, millicores, memory in shares.tolist()]
 
 
-def _requested(snapshot: Snapshot) -> Shares:
+def allocatable_shares(tree: QueueTree, fair_share: Sequence[Shares]) -> list[Shares]:
+    """What each queue may have without being in anybody's way; -1 for as much as there is."""
+    result = []
+    for queue, fair in zip(tree.queues, fair_share, strict=True):
+        gpus, millicores, memory = map(_allocatable, queue.quota, queue.limit, fair)
+        result.append((gpus, millicores, memory))
+    return result
+
+
+def _allocatable(quota: float, limit: float, fair: float) -> float:
+    if quota == UNLIMITED:
+        return limit
+    entitled = max(quota, fair)
+    return entitled if limit == UNLIMITED else min(limit, entitled)
+
+
+def _requested(snapshot: Snapshot) -> list[Shares]:
     """What jobs hold and wait for, in their queue and all above it."""
     tree = snapshot.queues
-    requested = np.zeros((len(tree.queues), len(SHARED_PLACES)))
+    requested = [NOTHING] * len(tree.queues)
     for name, use in sorted(snapshot.use.items()):
         row = tree.rows.get(name)
-        if row is not None:
-            requested[tree.paths[row]] += use.requested
+        for step in tree.paths[row] if row is not None else ():
+            requested[step] = plus(requested[step], use.requested)
     return requested
 
 

@@ -1,0 +1,27 @@
+"""Single values of an array, read and written in place.
+
+Indexing a numpy array by numbers makes a numpy scalar each time; a view of the same memory gives plain floats, several
+times faster. Whole rows and columns stay the array's business.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Place_contra = TypeVar("Place_contra", contravariant=True)
+
+
+class Cells(Protocol[Place_contra]):
+    """Values by place: a number, or one number per dimension."""
+
+    def __getitem__(self, place: Place_contra, /) -> float: ...
+
+    def __setitem__(self, place: Place_contra, value: float, /) -> None: ...
+
+
+def cells(array: NDArray[np.float64]) -> Cells[Any]:
+    """A view of a contiguous array's own memory."""
+    return cast("Cells[Any]", memoryview(array))  # type: ignore[arg-type]
