@@ -42,6 +42,7 @@ def replay(
     now
         Pretend that it is this time, such as 2026-01-02T03:04:05Z; by default the time is that of the clock.
     """
+    from bosket.kube.codec import gc_paused
     from bosket.scheduler.decide import known_part
     from bosket.scheduler.framework.configuration import ConfigurationError
     from bosket.scheduler.snapshot.recorded import RecordedError, load
@@ -57,7 +58,8 @@ def replay(
     if missing:
         complain(f"{file}: its configuration names what isn't there and is left out: {', '.join(missing)}")
     try:
-        cycles = [_cycle(recorded, configuration, at) for _ in range(repeat)]
+        with gc_paused():  # as in `decide`
+            cycles = [_cycle(recorded, configuration, at) for _ in range(repeat)]
     except ConfigurationError as error:
         raise CommandError(f"{file}: {error}") from error
     best = min(cycles, key=lambda cycle: cycle.total_seconds)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.reason import JobReason
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Bind:
+class Bind(msgspec.Struct, frozen=True, eq=False):
     """Bind a task to a node whose resources are free now."""
 
     task: Task
@@ -19,8 +20,7 @@ class Bind:
     node: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pipeline:
+class Pipeline(msgspec.Struct, frozen=True, eq=False):
     """Keep a node for a task until what is being released there is free."""
 
     task: Task

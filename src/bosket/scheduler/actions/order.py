@@ -25,7 +25,9 @@ class JobsByQueue:
 
     def __init__(self, session: Session, jobs: Iterable[JobState]) -> None:
         self._session = session
-        self._tree = session.snapshot.queues
+        self.tree = session.snapshot.queues
+        self.orders = list(session.queue_order)
+        self.accounts = session.queues.allocated
         #: (sort key, job), a heap each
         self._jobs: dict[int, list[tuple[tuple[object, ...], JobState]]] = {}
         self._turns: dict[int, list[_Turn]] = {}  # parent → its children that have jobs, a heap each
@@ -73,10 +75,13 @@ class JobsByQueue:
         return self._jobs[row][0][1].next_request()
 
     def _first_of(self, turns: list[_Turn]) -> int:
-        while turns[0].outdated:
-            turns[0].outdated = False
-            heapq.heapreplace(turns, turns[0])
-        return turns[0].row
+        first = turns[0]
+        while first.outdated:
+            first.outdated = False
+            first.renew()
+            heapq.heapreplace(turns, first)
+            first = turns[0]
+        return first.row
 
     def _cut(self, waiting: list[tuple[tuple[object, ...], JobState]]) -> None:
         """Leaves those that the action may try. KAI drops whichever stands last in its heap, we the last in order."""
@@ -89,11 +94,11 @@ class JobsByQueue:
 
     def _missing_turns(self, row: int) -> Iterator[tuple[int, _Turn]]:
         """New turns for a queue that has jobs, and for those above it that had none before, each with its parent."""
-        for child in self._tree.paths[row]:
+        for child in self.tree.paths[row]:
             if child in self._turn_of:
                 break
             self._turn_of[child] = _Turn(child, self)
-            yield self._tree.parents[child], self._turn_of[child]
+            yield self.tree.parents[child], self._turn_of[child]
 
     def _drop_turns(self, row: int) -> int:
         """Takes out a queue that has no jobs left, and those above it that have none either; the first that stays.
@@ -102,45 +107,45 @@ class JobsByQueue:
         """
         while row != ROOT and row not in self._jobs and not self._turns.get(row):
             del self._turn_of[row]
-            row = self._tree.parents[row]
+            row = self.tree.parents[row]
             heapq.heappop(self._turns[row])
         return row
 
     def _outdate(self, row: int) -> None:
         while row != ROOT:
             self._turn_of[row].outdated = True
-            row = self._tree.parents[row]
+            row = self.tree.parents[row]
 
     def _depth(self, parent: int) -> int:
-        return 0 if parent == ROOT else len(self._tree.paths[parent])
+        return 0 if parent == ROOT else len(self.tree.paths[parent])
 
 
 class _Turn:
     """A queue among its siblings. Its rank is found again when its account or the job that is next in it changed."""
 
-    __slots__ = ("_account", "_jobs", "_ranks", "_wanted", "outdated", "row")
+    __slots__ = ("_account", "_jobs", "_ranks", "outdated", "row")
 
     def __init__(self, row: int, jobs: JobsByQueue) -> None:
         self.row = row
-        self.outdated = False
+        self.outdated = False  #: whether jobs came or went, so that another one may be next
         self._jobs = jobs
         self._account: Shares | None = None
-        self._wanted: Shares | None = None
         self._ranks: list[Any] = []
 
+    def renew(self) -> None:
+        self._account = self._jobs.accounts[self.row]
+        wanted = self._jobs.next_request(self.row)
+        self._ranks = [order.rank(self.row, wanted, NOTHING) for order in self._jobs.orders]
+
     def __lt__(self, other: _Turn) -> bool:
-        session = self._jobs._session
-        for order, mine, others in zip(session.queue_order, self.ranks(), other.ranks(), strict=True):
+        jobs = self._jobs
+        if jobs.accounts[self.row] is not self._account:
+            self.renew()
+        if jobs.accounts[other.row] is not other._account:
+            other.renew()
+        for order, mine, others in zip(jobs.orders, self._ranks, other._ranks, strict=True):
             opinion = order.compare(mine, others)
             if opinion:
-                return bool(opinion < 0)
-        left, right = (session.snapshot.queues.queues[turn.row] for turn in (self, other))
+                return opinion < 0
+        left, right = jobs.tree.queues[self.row], jobs.tree.queues[other.row]
         return (left.created, left.name) < (right.created, right.name)
-
-    def ranks(self) -> list[Any]:
-        session = self._jobs._session
-        account, wanted = session.queues.allocated[self.row], self._jobs.next_request(self.row)
-        if account is not self._account or wanted is not self._wanted:
-            self._account, self._wanted = account, wanted
-            self._ranks = [order.rank(self.row, wanted, NOTHING) for order in session.queue_order]
-        return self._ranks

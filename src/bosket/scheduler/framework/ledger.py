@@ -7,7 +7,7 @@ account exactly, to the bit, as long as changes are undone in the opposite order
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.node import NodeTable
@@ -20,8 +20,10 @@ NodeCells = Cells[tuple[int, int]]  #: by resource and node
 Column = list[float]  #: what a node had of each resource that a pod class holds
 
 
-def requested_by(tasks: Iterable[Task]) -> Shares:
+def requested_by(tasks: Sequence[Task]) -> Shares:
     """What tasks ask for together."""
+    if len(tasks) == 1:
+        return tasks[0].pod_class.shared
     gpus, millicores, memory = NOTHING
     for pod_class, count in Counter(task.pod_class for task in tasks).items():
         gpu, cpu, size = pod_class.shared

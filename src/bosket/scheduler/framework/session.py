@@ -135,10 +135,8 @@ class Session:
 
     # Outcomes
 
-    def placed(self, job: JobState, outcomes: Iterable[Bind | Pipeline]) -> None:
+    def placed(self, job: JobState, binds: list[Bind], pipelined: list[Pipeline]) -> None:
         """Records where a job's tasks go."""
-        binds = [each for each in outcomes if isinstance(each, Bind)]
-        pipelined = [each for each in outcomes if isinstance(each, Pipeline)]
         self._binds += binds
         self._pipelined += pipelined
         if binds and not pipelined and not job.had_active:

@@ -8,9 +8,7 @@ statement.commit()
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from bosket.scheduler.decisions import Bind, Eviction, Pipeline
 from bosket.scheduler.framework.job_state import JobState, Standing
@@ -38,10 +36,21 @@ class Operation(NamedTuple):
 class Trial:
     """What happens inside a checkpoint; undone at its end unless kept."""
 
-    kept = False
+    __slots__ = ("_kept", "_start", "_statement")
+
+    def __init__(self, statement: Statement, start: int) -> None:
+        self._statement, self._start = statement, start
+        self._kept = False
 
     def keep(self) -> None:
-        self.kept = True
+        self._kept = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._kept:
+            self._statement.rollback(self._start)
 
 
 class Statement:
@@ -73,18 +82,11 @@ class Statement:
         _, row = job.standing(task)
         self._record(job, task, row, RELEASING, nodes.give(nodes.releasing_at, task.pod_class, row))
 
-    @contextmanager
-    def checkpoint(self) -> Iterator[Trial]:
-        start = len(self._operations)
-        trial = Trial()
-        try:
-            yield trial
-        finally:
-            if not trial.kept:
-                self._rollback(start)
+    def checkpoint(self) -> Trial:
+        return Trial(self, len(self._operations))
 
     def discard(self) -> None:
-        self._rollback(0)
+        self.rollback(0)
 
     def convert_to_pipelined(self, job: JobState) -> None:
         """Makes every placement of the job wait, so that a gang that depends on releasing resources starts as a whole.
@@ -92,7 +94,7 @@ class Statement:
         All operations are done again in their order, because each keeps what it found.
         """
         operations = list(self._operations)
-        self._rollback(0)
+        self.rollback(0)
         for operation in operations:
             if operation.status == RELEASING:
                 self.evict(operation.job, operation.task)
@@ -106,21 +108,24 @@ class Statement:
         session = self._session
         nodes, action = session.snapshot.nodes.nodes, session.action
         evicted: dict[Task, Eviction] = {}
-        placed: dict[JobState, list[Bind | Pipeline]] = {}
+        placed: dict[JobState, tuple[list[Bind], list[Pipeline]]] = {}
         for operation in self._operations:
-            job, task, status = operation.job, operation.task, operation.status
-            node = nodes[operation.row].metadata.name
-            if status == ALLOCATED:
-                placed.setdefault(job, []).append(Bind(task, job.job, node))
-            elif status == PIPELINED:
-                placed.setdefault(job, []).append(Pipeline(task, job.job, node, action))
-            elif status == RELEASING:
+            job, task, row, status, *_ = operation
+            node = nodes[row].metadata.name
+            if status == RELEASING:
                 evicted[task] = Eviction(task, job.job, node, action, self._preemptor)
+                continue
+            binds, pipelined = placed.setdefault(job, ([], []))
+            if status == ALLOCATED:
+                binds.append(Bind(task, job.job, node))
+            elif status == PIPELINED:
+                pipelined.append(Pipeline(task, job.job, node, action))
             else:
                 del evicted[task]
-        session.evicted(evicted.values())
-        for job, outcomes in placed.items():
-            session.placed(job, outcomes)
+        if evicted:
+            session.evicted(evicted.values())
+        for job, outcome in placed.items():
+            session.placed(job, *outcome)
         self._operations.clear()
 
     def _record(self, job: JobState, task: Task, row: int, status: TaskStatus, column: Column) -> None:
@@ -132,7 +137,8 @@ class Statement:
         for listener in session.placement_listeners:
             (listener.left if status == RELEASING else listener.arrived)(task, row)
 
-    def _rollback(self, start: int) -> None:
+    def rollback(self, start: int) -> None:
+        """Undoes everything but the first `start` operations, the newest first."""
         session, nodes = self._session, self._session.nodes
         while len(self._operations) > start:
             job, task, row, status, stood, column, accounts = self._operations.pop()

@@ -7,7 +7,9 @@ without sub-groups has one pod set, `default`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from bosket.api.kai import PodGroup, SubGroup
 from bosket.api.object import ObjectKey
@@ -19,35 +21,27 @@ NON_PREEMPTIBLE_PRIORITY = 100
 DEEPEST = 64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodSet:
+class PodSet(msgspec.Struct, frozen=True, eq=False):
     """A leaf: equal-ranking tasks, at least `min_available` of which run together, those not counted that succeeded."""
 
     name: str
     min_available: int
     tasks: tuple[Task, ...]
-    pending: tuple[Task, ...] = field(init=False)
-    alive: int = field(init=False)
-    gated: int = field(init=False)
-    active: int = field(init=False)  #: tasks that count towards the minimum
+    pending: tuple[Task, ...]
+    gated: int
+    active: int  #: tasks that count towards the minimum
 
-    def __post_init__(self) -> None:
-        statuses = [task.status for task in self.tasks]
-        gated = statuses.count(TaskStatus.GATED)
-        active = sum(status in ACTIVE_ALLOCATED for status in statuses)
-        pending = tuple(task for task in self.tasks if task.status == TaskStatus.PENDING)
-        object.__setattr__(self, "pending", pending)
-        object.__setattr__(self, "gated", gated)
-        object.__setattr__(self, "active", active)
-        object.__setattr__(self, "alive", active + gated + len(pending))
-
-    def pod_sets(self) -> Iterator[PodSet]:
-        yield self
+    @property
+    def alive(self) -> int:
+        return self.active + self.gated + len(self.pending)
 
     @property
     def ready(self) -> bool:
         """Whether enough pods exist for the minimum; gated ones don't count."""
-        return self.alive - self.gated >= self.min_available
+        return self.active + len(self.pending) >= self.min_available
+
+    def pod_sets(self) -> Iterator[PodSet]:
+        yield self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,36 +61,25 @@ class SubGroupSet:
         return sum(child.ready for child in self.children) >= self.min_children
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Job:
+class Job(msgspec.Struct, frozen=True, eq=False):
     """A pod group in one cycle. Replaced as a whole when the group or one of its pods changes."""
 
+    key: ObjectKey
     group: PodGroup
     queue: str
     priority: int
     preemptible: bool
     created: float
     root: SubGroupSet
+    pod_sets: tuple[PodSet, ...]
     strangers: tuple[Task, ...]  #: tasks of a sub-group that the pod group doesn't have
     problem: str | None  #: why the pod group's own spec can't be followed
-    pod_sets: tuple[PodSet, ...] = field(init=False)
-    has_pending: bool = field(init=False)
-    has_waiting: bool = field(init=False)  #: whether some task isn't placed yet, gated or not
-
-    def __post_init__(self) -> None:
-        pod_sets = tuple(self.root.pod_sets())
-        has_pending = any(pod_set.pending for pod_set in pod_sets)
-        object.__setattr__(self, "pod_sets", pod_sets)
-        object.__setattr__(self, "has_pending", has_pending)
-        object.__setattr__(self, "has_waiting", has_pending or any(pod_set.gated for pod_set in pod_sets))
-
-    @property
-    def key(self) -> ObjectKey:
-        return self.group.key
+    has_pending: bool
+    has_waiting: bool  #: whether some task isn't placed yet, gated or not
 
     @property
     def uid(self) -> str:
-        return self.group.metadata.uid or str(self.group.key)
+        return self.group.metadata.uid or str(self.key)
 
     @property
     def tasks(self) -> Iterator[Task]:
@@ -106,7 +89,7 @@ class Job:
 
 def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created: float) -> Job:
     """Arranges tasks in the group's tree. A tree that can't be built leaves one pod set, and says why in `problem`."""
-    ordered = sorted(tasks, key=lambda task: task.key.name)
+    ordered = sorted(tasks, key=lambda task: task.key)
     spec = group.spec
     preemptible = spec.preemptibility == "preemptible" if spec.preemptibility else priority < NON_PREEMPTIBLE_PRIORITY
     problem = _problem_of(spec.subGroups) if spec.subGroups else None
@@ -123,7 +106,22 @@ def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created:
         strangers = tuple(task for task in ordered if task.subgroup not in ("", DEFAULT_POD_SET))
         minimum = 1 if spec.minMember is None else spec.minMember
         root = SubGroupSet("", 1, (_pod_set(DEFAULT_POD_SET, minimum, mine),))
-    return Job(group, spec.queue or "", priority, preemptible, created, root, strangers, problem)
+    pod_sets = tuple(root.pod_sets())
+    has_pending = any(pod_set.pending for pod_set in pod_sets)
+    return Job(
+        key=group.key,
+        group=group,
+        queue=spec.queue or "",
+        priority=priority,
+        preemptible=preemptible,
+        created=created,
+        root=root,
+        pod_sets=pod_sets,
+        strangers=strangers,
+        problem=problem,
+        has_pending=has_pending,
+        has_waiting=has_pending or any(pod_set.gated for pod_set in pod_sets),
+    )
 
 
 def _problem_of(subgroups: tuple[SubGroup, ...]) -> str | None:
@@ -166,8 +164,15 @@ def _pod_set(name: str, minimum: int, tasks: tuple[Task, ...]) -> PodSet:
 
     KAI counts living pods alone: the last members of a Job, or of a gang bound in two halves, then wait for ever.
     """
-    succeeded = sum(task.status == TaskStatus.SUCCEEDED for task in tasks)
-    return PodSet(name, max(0, minimum - succeeded), tasks)
+    statuses = [task.status for task in tasks]
+    return PodSet(
+        name,
+        max(0, minimum - statuses.count(TaskStatus.SUCCEEDED)),
+        tasks,
+        pending=tuple(task for task in tasks if task.status == TaskStatus.PENDING),
+        gated=statuses.count(TaskStatus.GATED),
+        active=sum(status in ACTIVE_ALLOCATED for status in statuses),
+    )
 
 
 def _set(name: str, minimum: int | None, children: tuple[SubGroupSet | PodSet, ...]) -> SubGroupSet:

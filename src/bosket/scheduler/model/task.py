@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from bosket.api.core import Affinity, Pod, Toleration
@@ -97,10 +98,10 @@ class PodClass:
         return bool(self.request[GPU] > 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class Task(msgspec.Struct, frozen=True, eq=False):
     """A pod in one cycle. Replaced as a whole when its pod changes."""
 
+    key: ObjectKey
     pod: Pod
     pod_class: PodClass
     status: TaskStatus
@@ -111,9 +112,5 @@ class Task:
     task_priority: int | None
 
     @property
-    def key(self) -> ObjectKey:
-        return self.pod.key
-
-    @property
     def uid(self) -> str:
-        return self.pod.metadata.uid or str(self.pod.key)
+        return self.pod.metadata.uid or str(self.key)

@@ -117,14 +117,16 @@ class Recorded:
         """A state that has seen all objects of the shard."""
         state = ClusterState(self.parameters.state_options(), report)
         shard = self.parameters.partition_params or Partition()
-        for name, kind in _LISTS.items():
-            for obj in self.objects.get(name, ()):
-                if not kind.sharded or shard.has(obj):
-                    kind.put(state, obj)
+        with gc_paused():
+            for name, kind in _LISTS.items():
+                for obj in self.objects.get(name, ()):
+                    if not kind.sharded or shard.has(obj):
+                        kind.put(state, obj)
         return state
 
     def snapshot(self, now: float) -> Snapshot:
-        return self.state().snapshot(now)
+        with gc_paused():
+            return self.state().snapshot(now)
 
 
 class _Envelope(msgspec.Struct, frozen=True, rename="camel"):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 
+import msgspec
 import numpy as np
 
 from bosket.api.core import Node, Pod
@@ -104,10 +105,11 @@ class ClusterState:
     # Objects in
 
     def put_pod(self, pod: Pod) -> None:
-        self._pods[pod.key] = pod
-        self._holds.forget_unless(pod.key, None if pod.spec.nodeName else pod.metadata.uid)
-        self._requests.judge_for_pod(pod.key)
-        self._renew_task(pod.key)
+        key = pod.key
+        self._pods[key] = pod
+        self._holds.forget_unless(key, None if pod.spec.nodeName else pod.metadata.uid)
+        self._requests.judge_for_pod(key)
+        self._renew_task(key)
 
     def drop_pod(self, key: ObjectKey) -> None:
         if self._pods.pop(key, None) is not None:
@@ -239,7 +241,7 @@ class ClusterState:
 
     def _renew_task(self, key: ObjectKey) -> None:
         pod = self._pods.get(key)
-        self._set_task(key, self._task_of(pod) if pod else None)
+        self._set_task(key, self._task_of(key, pod) if pod else None)
 
     def _set_task(self, key: ObjectKey, task: Task | None) -> None:
         before = self._tasks.pop(key, None)
@@ -271,17 +273,18 @@ class ClusterState:
             if not on_node:
                 del self._on_node[task.node]
 
-    def _task_of(self, pod: Pod) -> Task | None:
+    def _task_of(self, key: ObjectKey, pod: Pod) -> Task | None:
         try:
-            pod_class = self._classes.of(pod, self._tasks.get(pod.key))
+            pod_class = self._classes.of(pod, self._tasks.get(key))
         except (InvalidQuantity, UncountableAmount) as error:
-            self._report(f"Pod {pod.key}: resources: {error}; the pod is left out")
+            self._report(f"Pod {key}: resources: {error}; the pod is left out")
             return None
-        requested = self._requests.node_of(pod.key)
+        requested = self._requests.node_of(key)
         ours = pod.spec.schedulerName == self._options.scheduler_name
         group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION) if ours else None
         labels = pod.metadata.labels
         return Task(
+            key=key,
             pod=pod,
             pod_class=pod_class,
             status=_status_of(pod, requested=requested is not None),
@@ -298,11 +301,7 @@ class ClusterState:
             task = self._tasks[key]
             gone_by = _time_or_zero(task.pod.metadata.deletionTimestamp)
             if now - gone_by > self._options.stuck_in_releasing_seconds:
-                stuck = Task(
-                    task.pod, task.pod_class, TaskStatus.STUCK_IN_RELEASING, task.node, task.group, task.subgroup,
-                    task.created, task.task_priority,
-                )  # fmt: skip
-                self._set_task(key, stuck)
+                self._set_task(key, msgspec.structs.replace(task, status=TaskStatus.STUCK_IN_RELEASING))
 
     def _node_came_or_went(self, node: str) -> None:
         for pod in self._requests.judge_for_node(node):

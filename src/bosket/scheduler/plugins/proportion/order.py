@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED
-from bosket.scheduler.model.resource import Shares, minus, plus
+from bosket.scheduler.model.resource import NOTHING, Shares, minus, plus
 from bosket.scheduler.plugins.proportion.share import allocatable_shares, cluster_total
 
 #: What a resource weighs of which the queue may have nothing.
@@ -48,16 +48,19 @@ class QueueRanks:
         ]
 
     def rank(self, row: int, wanted: Shares, leaving: Shares) -> Rank:
+        # Asked for twice or more a turn: written out, resource by resource.
         held = self._ledger.allocated[row]
         after = plus(held, wanted)
-        order = (
-            all(fair < has for fair, has in zip(self._fair_share[row], held, strict=True)),
-            not all(has <= quota for quota, has in zip(self._quota[row], after, strict=True)),
-            -self._priority[row],
-            any(not share and has > 0 for share, has in zip(self._allocatable[row], after, strict=True)),
-            self._dominant(row, minus(after, leaving)),
-            self._dominant(row, held),
+        fair, quota, allocatable = self._fair_share[row], self._quota[row], self._allocatable[row]
+        over_utilised = fair[0] < held[0] and fair[1] < held[1] and fair[2] < held[2]
+        inside_quota = after[0] <= quota[0] and after[1] <= quota[1] and after[2] <= quota[2]
+        violates = (
+            (not allocatable[0] and after[0] > 0)
+            or (not allocatable[1] and after[1] > 0)
+            or (not allocatable[2] and after[2] > 0)
         )
+        dominant = self._dominant(row, minus(after, leaving) if leaving is not NOTHING else after)
+        order = (over_utilised, not inside_quota, -self._priority[row], violates, dominant, self._dominant(row, held))
         return Rank(order, self._bound[row])
 
     def compare(self, left: Rank, right: Rank) -> float:
@@ -71,8 +74,11 @@ class QueueRanks:
         return 1.0 if all(other <= mine for mine, other in pairs) else 0.0
 
     def _dominant(self, row: int, held: Shares) -> float:
+        gpus, millicores, memory = self._against[row]
         return max(
-            has / against if against else has * NO_SHARE for has, against in zip(held, self._against[row], strict=True)
+            held[0] / gpus if gpus else held[0] * NO_SHARE,
+            held[1] / millicores if millicores else held[1] * NO_SHARE,
+            held[2] / memory if memory else held[2] * NO_SHARE,
         )
 
 
