@@ -1,0 +1,151 @@
+"""Turns of queues: at every level of the tree, which child goes next.
+
+The leaves hold whatever is waiting (jobs to place, victims to take); this module only knows what the first of them
+would change in its queue's account. What was just placed changes the shares of the queues on its path, so these are
+ranked anew for the next turn, from the root down. Below a queue that isn't chosen nothing is compared again, so a queue
+is judged by the child that was chosen last in it, which is KAI's rule too.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.resource import Shares
+
+#: Stands for the parent of the root queues.
+ROOT = -1
+
+
+class Leaf(Protocol):
+    """What waits in one queue."""
+
+    def __bool__(self) -> bool: ...
+
+    def change(self) -> tuple[Shares, Shares]:
+        """What the queue's account would gain, and lose, by the first that waits."""
+        ...
+
+
+L = TypeVar("L", bound=Leaf)
+
+
+class Turns(Generic[L]):
+    """Leaves by queue, and which of them is next."""
+
+    def __init__(self, session: Session, leaves: dict[int, L], *, worst_first: bool = False) -> None:
+        """`leaves`: by queue row; empty ones are left out."""
+        self.tree = session.snapshot.queues
+        self.orders = list(session.queue_order)
+        self.accounts = session.queues.allocated
+        self.worst_first = worst_first
+        self.leaves = {row: leaf for row, leaf in leaves.items() if leaf}
+        self._turns: dict[int, list[_Turn]] = {}  # parent → its children that have something, a heap each
+        self._turn_of: dict[int, _Turn] = {}
+        for row in sorted(self.leaves):
+            for parent, turn in self._missing_turns(row):
+                self._turns.setdefault(parent, []).append(turn)
+        for parent in sorted(self._turns, key=self._depth, reverse=True):  # a queue's rank rests on those below it
+            heapq.heapify(self._turns[parent])
+
+    def next(self) -> int | None:
+        """The queue whose turn it is; `took` or `gave` must follow when what waits in it changed."""
+        row = ROOT
+        while row not in self.leaves:
+            turns = self._turns.get(row)
+            if not turns:
+                return None
+            row = self._first_of(turns)
+        return row
+
+    def took(self, row: int) -> None:
+        """The first that waited in this queue, whose turn it was, is gone."""
+        if not self.leaves[row]:
+            del self.leaves[row]
+        self._outdate(self._drop_turns(row))
+
+    def gave(self, row: int, leaf: L) -> None:
+        """Something more waits in this queue."""
+        if row not in self.leaves:
+            self.leaves[row] = leaf
+            for parent, turn in self._missing_turns(row):
+                heapq.heappush(self._turns.setdefault(parent, []), turn)
+        self._outdate(row)
+
+    def change(self, row: int) -> tuple[Shares, Shares]:
+        """What the first that waits in a queue, or below it, would change."""
+        while row not in self.leaves:
+            row = self._turns[row][0].row
+        return self.leaves[row].change()
+
+    def _first_of(self, turns: list[_Turn]) -> int:
+        first = turns[0]
+        while first.outdated:
+            first.outdated = False
+            first.renew()
+            heapq.heapreplace(turns, first)
+            first = turns[0]
+        return first.row
+
+    def _missing_turns(self, row: int) -> Iterator[tuple[int, _Turn]]:
+        """New turns for a queue that has something, and for those above it that had none before, with their parents."""
+        for child in self.tree.paths[row]:
+            if child in self._turn_of:
+                break
+            self._turn_of[child] = _Turn(child, self)
+            yield self.tree.parents[child], self._turn_of[child]
+
+    def _drop_turns(self, row: int) -> int:
+        """Takes out a queue that has nothing left, and those above it that have nothing either; the first that stays.
+
+        Each of them is the first of its siblings, because it was chosen.
+        """
+        while row != ROOT and row not in self.leaves and not self._turns.get(row):
+            del self._turn_of[row]
+            row = self.tree.parents[row]
+            heapq.heappop(self._turns[row])
+        return row
+
+    def _outdate(self, row: int) -> None:
+        while row != ROOT:
+            self._turn_of[row].outdated = True
+            row = self.tree.parents[row]
+
+    def _depth(self, parent: int) -> int:
+        return 0 if parent == ROOT else len(self.tree.paths[parent])
+
+
+class _Turn:
+    """A queue among its siblings. Its rank is found again when its account or what is first in it changed."""
+
+    __slots__ = ("_account", "_ranks", "_turns", "outdated", "row")
+
+    def __init__(self, row: int, turns: Turns[Any]) -> None:
+        self.row = row
+        self.outdated = False  #: whether something came or went, so that something else may be first
+        self._turns = turns
+        self._account: Shares | None = None
+        self._ranks: list[Any] = []
+
+    def renew(self) -> None:
+        self._account = self._turns.accounts[self.row]
+        wanted, leaving = self._turns.change(self.row)
+        self._ranks = [order.rank(self.row, wanted, leaving) for order in self._turns.orders]
+
+    def __lt__(self, other: _Turn) -> bool:
+        return other._goes_before(self) if self._turns.worst_first else self._goes_before(other)
+
+    def _goes_before(self, other: _Turn) -> bool:
+        turns = self._turns
+        if turns.accounts[self.row] is not self._account:
+            self.renew()
+        if turns.accounts[other.row] is not other._account:
+            other.renew()
+        for order, mine, others in zip(turns.orders, self._ranks, other._ranks, strict=True):
+            opinion = order.compare(mine, others)
+            if opinion:
+                return opinion < 0
+        left, right = turns.tree.queues[self.row], turns.tree.queues[other.row]
+        return (left.created, left.name) < (right.created, right.name)
