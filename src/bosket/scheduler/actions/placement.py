@@ -5,39 +5,48 @@ from __future__ import annotations
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.reason import GangShort, JobReason, NodesRefused, NotReady, PodUnfit
 
 
-def place_job(session: Session, statement: Statement, job: JobState) -> JobReason | None:
-    """Places the job's next tasks; on failure nothing is left of the attempt, and the reason is returned."""
+def place_job(
+    session: Session, statement: Statement, job: JobState, *, on: Mask | None = None, real: bool = True
+) -> JobReason | None:
+    """Places the job's next tasks; on failure nothing is left of the attempt, and the reason is returned.
+
+    `on`: the nodes that may be used, all of them by default. In a simulation (`real=False`) everything waits for what
+    is being released, because that is how it will come: what was evicted must be gone first.
+    """
     tasks = job.next_tasks()
     over = session.over_capacity(job, tasks)
     if over is not None:
         return over
     with statement.checkpoint() as trial:
-        failed = _place_tasks(session, statement, job, tasks)
+        failed = _place_tasks(session, statement, job, tasks, on, real=real)
         if failed is not None:
             return failed
         if not job.satisfied(job.job.root):
             return _incomplete(job)
         trial.keep()
-    if _must_wait(job):
+    if real and _must_wait(job):
         statement.convert_to_pipelined(job)
     return None
 
 
-def _place_tasks(session: Session, statement: Statement, job: JobState, tasks: list[Task]) -> JobReason | None:
+def _place_tasks(
+    session: Session, statement: Statement, job: JobState, tasks: list[Task], on: Mask | None, *, real: bool
+) -> JobReason | None:
     nodes = session.nodes
     for number, task in enumerate(tasks):
         unfit = session.unfit(task)
         if unfit is not None:
             return _shortage(job, tasks, number, PodUnfit(unfit))
         view = session.view(task.pod_class)
-        row = view.best()
+        row = view.best(on)
         if row is None:
-            return _shortage(job, tasks, number, view.explain())
-        if nodes.fits_idle(task.pod_class, row):
+            return _shortage(job, tasks, number, view.explain() if real else NodesRefused({}))
+        if real and nodes.fits_idle(task.pod_class, row):
             statement.allocate(job, task, row)
         else:
             statement.pipeline(job, task, row)
@@ -48,7 +57,7 @@ def _must_wait(job: JobState) -> bool:
     """Whether some pod set reaches its minimum only with resources that are still being released."""
     for pod_set in job.job.pod_sets:
         state = job.in_set(pod_set)
-        if state.pipelined and state.active - state.pipelined < pod_set.min_available:
+        if state.pipelined and state.active - state.pipelined < state.minimum:
             return True
     return False
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from bosket.scheduler.framework.ledger import requested_by
@@ -27,9 +29,10 @@ class Standing(NamedTuple):
 class PodSetState:
     """How many tasks of a pod set are active, and which wait."""
 
-    __slots__ = ("_first", "_in_order", "active", "evicted", "pipelined", "waiting")
+    __slots__ = ("_first", "_in_order", "active", "evicted", "minimum", "pipelined", "waiting")
 
     def __init__(self, pod_set: PodSet) -> None:
+        self.minimum = pod_set.min_available
         self.active = pod_set.active
         self.pipelined = 0
         self.waiting: list[Task] = list(pod_set.pending)
@@ -42,7 +45,8 @@ class JobState:
     """Where a job's tasks stand, and what follows from it: which tasks come next."""
 
     __slots__ = (
-        "_next", "_next_request", "_session", "_sets", "_stands", "had_active", "job", "only_set", "queue_row",
+        "_min_children", "_next", "_next_request", "_session", "_sets", "_stands", "had_active", "job", "only_set",
+        "queue_row",
     )  # fmt: skip
 
     def __init__(self, job: Job, session: Session, queue_row: int) -> None:
@@ -52,6 +56,7 @@ class JobState:
         self._stands: dict[Task, Standing] = {}
         self._sets = {pod_set.name: PodSetState(pod_set) for pod_set in job.pod_sets}
         self.only_set = next(iter(self._sets.values())) if len(self._sets) == 1 else None
+        self._min_children: dict[str, int] = {}  # of sets that were narrowed
         self.had_active = any(pod_set.active for pod_set in job.pod_sets)
         self._next: list[Task] | None = None
         self._next_request: Shares | None = None
@@ -111,10 +116,65 @@ class JobState:
     def has_active(self) -> bool:
         return any(state.active for state in self._sets.values())
 
+    def active_tasks(self) -> list[Task]:
+        """Tasks that count towards the gang and could be taken from it."""
+        return [task for task in self.job.tasks if self.status(task) in ACTIVE_ALLOCATED]
+
+    def min_children(self, subgroup: SubGroupSet) -> int:
+        return self._min_children.get(subgroup.name, subgroup.min_children)
+
     def satisfied(self, subgroup: PodSet | SubGroupSet) -> bool:
         if isinstance(subgroup, PodSet):
-            return self._sets[subgroup.name].active >= subgroup.min_available
-        return sum(map(self.satisfied, subgroup.children)) >= subgroup.min_children
+            state = self._sets[subgroup.name]
+            return state.active >= state.minimum
+        return sum(map(self.satisfied, subgroup.children)) >= self.min_children(subgroup)
+
+    def evictions_are_final(self) -> None:
+        """What was evicted is on its way out: it isn't placed again."""
+        self._next = self._next_request = None
+        for state in self._sets.values():
+            state.evicted.clear()
+
+    # Parts of a job
+
+    @contextmanager
+    def narrowed_to(self, tasks: Sequence[Task]) -> Iterator[None]:
+        """As if these were all the tasks that wait, and the gang's minimum were no more than that."""
+        whole = {name: (state.waiting, state.minimum) for name, state in self._sets.items()}
+        for state in self._sets.values():
+            state.waiting, state._first = [], 0
+        for task in tasks:
+            self.state_of(task).waiting.append(task)
+        for state in self._sets.values():
+            state.minimum = min(state.minimum, state.active + len(state.waiting))
+        self._narrow(self.job.root)
+        self._next = self._next_request = None
+        try:
+            yield
+        finally:
+            for name, (waiting, minimum) in whole.items():
+                state = self._sets[name]
+                state.waiting, state.minimum, state._first = waiting, minimum, 0
+            self._min_children.clear()
+            self._next = self._next_request = None
+
+    def _narrow(self, subgroup: PodSet | SubGroupSet) -> bool:
+        """Asks no more of a set than it has children with tasks; whether it has any."""
+        if isinstance(subgroup, PodSet):
+            state = self._sets[subgroup.name]
+            return bool(state.active or state.waiting)
+        populated = sum(map(self._narrow, subgroup.children))
+        self._min_children[subgroup.name] = min(subgroup.min_children, populated)
+        return populated > 0
+
+    def reduced_to(self, tasks: Sequence[Task]) -> JobState:
+        """The job as it would be if of its active tasks only these were left."""
+        left = JobState(self.job, self._session, self.queue_row)
+        for state in left._sets.values():
+            state.active = 0
+        for task in tasks:
+            left.state_of(task).active += 1
+        return left
 
     # What comes next
 
@@ -133,17 +193,18 @@ class JobState:
     def _next_of(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
         if isinstance(subgroup, PodSet):
             state = self._sets[subgroup.name]
-            return self._first_waiting(state, max(1, subgroup.min_available - state.active))
+            return self._first_waiting(state, max(1, state.minimum - state.active))
         children = subgroup.children
         if len(children) == 1:
             return self._next_of(children[0])
         ordered = sorted(children, key=self._session.subgroup_key(self))
         if self.satisfied(subgroup):
             return next((tasks for child in ordered if (tasks := self._next_of(child))), [])
-        if subgroup.min_children < len(ordered):
+        wanted = self.min_children(subgroup)
+        if wanted < len(ordered):
             # KAI takes the first by order, and fails if their pods aren't there; those that can be satisfied go first.
             ordered.sort(key=lambda child: not (child.ready or self.satisfied(child)))
-        first = ordered[: subgroup.min_children]
+        first = ordered[:wanted]
         return [task for child in first if not self.satisfied(child) for task in self._next_of(child)]
 
     def _first_waiting(self, state: PodSetState, count: int) -> list[Task]:

@@ -124,6 +124,8 @@ class Statement:
                 del evicted[task]
         if evicted:
             session.evicted(evicted.values())
+            for job in {operation.job for operation in self._operations if operation.status == RELEASING}:
+                job.evictions_are_final()
         for job, outcome in placed.items():
             session.placed(job, *outcome)
         self._operations.clear()

@@ -53,13 +53,17 @@ class ClassView:
         self._total_at: Cells[int] = cells(self._total)
         self._seen = -1
 
-    def best(self) -> int | None:
-        """The row with the highest score among nodes that can take the pod; the smallest name on a tie."""
+    def best(self, on: Mask | None = None) -> int | None:
+        """The row with the highest score among nodes that can take the pod; the smallest name on a tie.
+
+        `on`: the nodes that may be used, all of them by default.
+        """
         if not len(self._total):
             return None
         self._catch_up()
-        row = int(self._total.argmax())
-        return row if self._total_at[row] > -math.inf else None
+        total = self._total if on is None else np.where(on, self._total, -math.inf)
+        row = int(total.argmax())
+        return row if total[row] > -math.inf else None
 
     def explain(self) -> NodesRefused:
         """Why no node takes the pod: the first objection of each node, counted. Remembered until something changes."""

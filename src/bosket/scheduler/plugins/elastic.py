@@ -19,7 +19,8 @@ class Elastic:
 
 
 def _rank(job: JobState) -> float:
-    surplus = [job.in_set(pod_set).active - pod_set.min_available for pod_set in job.job.pod_sets]
+    states = map(job.in_set, job.job.pod_sets)
+    surplus = [state.active - state.minimum for state in states]
     if any(value < 0 for value in surplus):
         return 0
     return 2 if any(value > 0 for value in surplus) else 1
