@@ -251,5 +251,5 @@ def _domains(group: Json, subgroup: str, label: str, session: Session) -> list[s
 
 def _fit_error(group: str, session: Session) -> str | None:
     waiting = session.waiting.get(group)
-    reason = waiting.reason if waiting else None
-    return f"\n{reason.code}.\n{reason}." if reason else None
+    reasons = waiting.reasons if waiting else ()
+    return f"\n{reasons[0].code}.\n{reasons[0]}." if reasons else None

@@ -149,7 +149,7 @@ def test_the_order_in_which_objects_are_seen_changes_nothing(objects, random):
     def outcome(ordered):
         decisions = decide(snapshot_of(ordered), Configuration())
         binds = [(bind.task.key, bind.node) for bind in decisions.binds]
-        return binds, [(p.task.key, p.node) for p in decisions.pipelined], [str(w.reason) for w in decisions.waiting]
+        return binds, [(p.task.key, p.node) for p in decisions.pipelined], [w.text for w in decisions.waiting]
 
     shuffled = list(objects)
     random.shuffle(shuffled)

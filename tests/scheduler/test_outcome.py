@@ -59,7 +59,7 @@ def test_a_job_of_which_something_runs_is_not_called_unschedulable():
     ]
     (waiting,) = decided(objects).waiting
     assert waiting.active
-    assert waiting.reason is not None
+    assert waiting.reasons
     assert answer_to(objects)["podGroups"]["default/g"] == {"pods": {"Pending": 1, "Running": 1}}
 
 
@@ -91,5 +91,5 @@ def test_what_kai_has_no_code_for_has_a_sentence_and_no_code():
         gang("inner", 1),
         pod("gated-0").of_group("gated").gated_by("somebody").build(),
     )
-    assert {each.job.key.name: each.reason.code for each in got.waiting} == {"inner": "", "gated": ""}
+    assert {each.job.key.name: each.reasons[0].code for each in got.waiting} == {"inner": "", "gated": ""}
     assert reasons(got)["gated"] == "1 pods wait for their scheduling gates to be lifted"

@@ -140,9 +140,9 @@ def _print(cycle: _Cycle, cpu_ms: dict[str, float]) -> None:
         "Waiting",
         ("pod group", "pods", "why"),
         (
-            (str(each.job.key), str(len(each.tasks)), " ".join(str(each.reason).split()))
+            (str(each.job.key), str(len(each.tasks)), " ".join(each.text.split()))
             for each in cycle.decisions.waiting
-            if each.reason is not None
+            if each.reasons
         ),
     )
     _print_table(

@@ -25,7 +25,7 @@ def decide(snapshot: Snapshot, configuration: Configuration) -> Decisions:
 
 def open_session(snapshot: Snapshot, configuration: Configuration) -> Session:
     """A session with its plugins; the first step of `decide`, for those who measure the steps."""
-    session = Session(snapshot, configuration.queue_depth)
+    session = Session(snapshot, configuration)
     for plugin in make_plugins(configuration):
         plugin.open(session)
     return session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -46,8 +47,21 @@ class Waiting:
 
     job: Job
     tasks: tuple[Task, ...]  #: not placed in this cycle
-    reason: JobReason | None  #: None: some of its tasks were placed, or wait for resources that are being released
+    reasons: tuple[JobReason, ...]  #: none: some of its tasks were placed, or wait for what is being released
     active: bool  #: whether others of its tasks run or have a place: then the job as a whole isn't called unschedulable
+
+    @property
+    def text(self) -> str:
+        """All reasons, for people."""
+        return "\n".join(map(str, self.reasons))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StaleMark:
+    """A gang that runs below its minimum."""
+
+    job: Job
+    since: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +75,9 @@ class Decisions:
     placed: tuple[Job, ...] = ()  #: jobs with nothing left to say about, if binding succeeds: conditions stay till then
     settled: tuple[Job, ...] = ()  #: jobs with nothing left to say about: old conditions are cleared
     started: tuple[Job, ...] = ()  #: jobs whose first tasks were bound in this cycle
+    stale: tuple[StaleMark, ...] = ()
+    recovered: tuple[Job, ...] = ()  #: jobs that are marked as stale and no longer are
+    look_again_at: float = math.inf  #: from then on the outcome may differ though nothing but the time has changed
     #: (GPUs, millicores, bytes) by queue, with all ancestors, after the cycle
     queue_allocated: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     #: (GPUs, millicores, bytes) by queue: what each may count on, as divided when the cycle began

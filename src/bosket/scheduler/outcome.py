@@ -10,14 +10,13 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from bosket.api.kai import SchedulingCondition
-from bosket.api.keys import STALE_SINCE_ANNOTATION
 from bosket.api.object import ObjectKey
 from bosket.scheduler.cache.apply import CONDITION_TYPE
 from bosket.scheduler.cache.bind_writer import bind_request_for
 from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import TaskStatus
-from bosket.scheduler.reason import NO_CODE, NotReady
+from bosket.scheduler.reason import NotReady
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
 Json = dict[str, Any]
@@ -97,14 +96,16 @@ def _pod_groups(snapshot: Snapshot, decisions: Decisions) -> Json:
     waiting = {each.job.key: each for each in decisions.waiting}
     settled = {job.key for job in decisions.settled}
     started = {job.key for job in decisions.started}
+    stale = {mark.job.key for mark in decisions.stale}
+    recovered = {job.key for job in decisions.recovered}
     result: Json = {}
     for key, job in sorted(snapshot.jobs.items()):
         counts = Counter(ends[task.key].status for task in job.tasks)
         entry: Json = {"pods": {status_name(status): count for status, count in sorted(counts.items())}}
-        if key in waiting and isinstance(waiting[key].reason, NotReady):
+        if key in waiting and _is_not_ready(waiting[key]):
             entry["notReady"] = True
         entry |= _condition(job, waiting.get(key), settled=key in settled)
-        if job.group.metadata.annotations.get(STALE_SINCE_ANNOTATION):
+        if key in stale or (key not in recovered and job.history.stale_since is not None):
             entry["staleMark"] = True
         if key in started:
             entry["started"] = True
@@ -117,11 +118,15 @@ def _condition(job: Job, waiting: Waiting | None, *, settled: bool) -> Json:
     if settled:
         return {}
     tried = waiting is not None and not waiting.active and job.has_waiting
-    if waiting is None or not tried or isinstance(waiting.reason, NotReady):
+    if waiting is None or not tried or _is_not_ready(waiting):
         before = job.group.status.schedulingConditions
         return _written(before[-1]) if before else {}
-    code = waiting.reason.code if waiting.reason else NO_CODE
-    return {"condition": CONDITION_TYPE, **({"reasons": [code]} if code else {})}
+    codes = sorted({reason.code for reason in waiting.reasons if reason.code})
+    return {"condition": CONDITION_TYPE, **({"reasons": codes} if codes else {})}
+
+
+def _is_not_ready(waiting: Waiting) -> bool:
+    return any(isinstance(reason, NotReady) for reason in waiting.reasons)
 
 
 def _written(condition: SchedulingCondition) -> Json:

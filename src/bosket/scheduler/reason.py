@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bosket.api.object import ObjectKey
+from bosket.api.time import format_time
 
 #: Reason codes that stand in PodGroup.status.schedulingConditions[].reasons[].reason.
 OVER_LIMIT = "OverLimit"
@@ -19,6 +20,7 @@ QUEUE_DOES_NOT_EXIST = "QueueDoesNotExist"
 POD_SCHEDULING_ERRORS = "PodSchedulingErrors"
 INVALID_SPEC = "InvalidSpec"
 NOT_READY = "NotReady"
+PREEMPTION_DELAY = "PreemptionDelayNotElapsed"
 #: For what KAI has no code for: the condition then has a message, and no list of reasons.
 NO_CODE = ""
 
@@ -163,7 +165,24 @@ class NotTried:
         )
 
 
-JobReason = GangShort | OverCapacity | QueueUnusable | SpecUnusable | NotReady | GatesClosed | NotTried
+@dataclass(frozen=True, slots=True)
+class DelayNotElapsed:
+    """The job asked not to have others evicted for it so soon."""
+
+    delay: str
+    ends: float  #: epoch seconds
+    code: str = PREEMPTION_DELAY
+
+    def __str__(self) -> str:
+        return (
+            f"Workload is within its preemption delay window ({self.delay}) and may not trigger evictions before "
+            f"{format_time(self.ends)}"
+        )
+
+
+JobReason = (
+    DelayNotElapsed | GangShort | OverCapacity | QueueUnusable | SpecUnusable | NotReady | GatesClosed | NotTried
+)
 
 
 def unknown_subgroup(subgroup: str, group: ObjectKey) -> str:

@@ -66,4 +66,4 @@ def placements(decisions: Decisions) -> dict[str, str]:
 
 def reasons(decisions: Decisions) -> dict[str, str]:
     """Pod group name → why it waits."""
-    return {waiting.job.key.name: str(waiting.reason) for waiting in decisions.waiting if waiting.reason}
+    return {waiting.job.key.name: waiting.text for waiting in decisions.waiting if waiting.reasons}

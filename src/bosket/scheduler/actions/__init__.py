@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bosket.scheduler.actions.allocate import allocate
+from bosket.scheduler.actions.consolidation import consolidate
+from bosket.scheduler.actions.preempt import preempt
+from bosket.scheduler.actions.reclaim import reclaim
+from bosket.scheduler.actions.stale_gang import evict_stale_gangs
 from bosket.scheduler.framework.session import Session
 
-ACTIONS: Mapping[str, Callable[[Session], None]] = {"allocate": allocate}
+ACTIONS: Mapping[str, Callable[[Session], None]] = {
+    "allocate": allocate,
+    "consolidation": consolidate,
+    "reclaim": reclaim,
+    "preempt": preempt,
+    "stalegangeviction": evict_stale_gangs,
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bosket.scheduler.actions.order import JobsByQueue
-from bosket.scheduler.actions.placement import place_job
+from bosket.scheduler.framework.placement import place_job
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 

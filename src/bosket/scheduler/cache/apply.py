@@ -16,7 +16,7 @@ from bosket.scheduler.cache.status_writer import StatusWriter, Wish
 from bosket.scheduler.decisions import Decisions, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import Task, TaskStatus
-from bosket.scheduler.reason import NOT_READY, NotReady, unknown_subgroup
+from bosket.scheduler.reason import NOT_READY, JobReason, NotReady, unknown_subgroup
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
 
@@ -66,12 +66,11 @@ class Applier:
     def _tell(self, waiting: Waiting) -> None:
         job = waiting.job
         for task in job.strangers:
-            self._tell_pod(task, str(waiting.reason) if job.problem else unknown_subgroup(task.subgroup, job.key))
-        reason = waiting.reason
-        if reason is None:
+            self._tell_pod(task, waiting.text if job.problem else unknown_subgroup(task.subgroup, job.key))
+        if not waiting.reasons:
             return
-        text = str(reason)
-        if isinstance(reason, NotReady):
+        text = waiting.text
+        if any(isinstance(reason, NotReady) for reason in waiting.reasons):
             self._tell_group_event(job, NOT_READY, text)
             return
         if job.group.spec.markUnschedulable is not False:
@@ -81,7 +80,7 @@ class Applier:
         if waiting.active:
             self._tell_group_event(job, UNSCHEDULABLE, text)
         else:
-            self._tell_group(job, reason.code, text)
+            self._tell_group(job, waiting.reasons, text)
 
     def _tell_pod(self, task: Task, text: str) -> None:
         pod = task.pod
@@ -112,7 +111,7 @@ class Applier:
 
         self._status.wish(("PodGroup", job.key), Wish((text,), write))
 
-    def _tell_group(self, job: Job, code: str, text: str) -> None:
+    def _tell_group(self, job: Job, reasons: tuple[JobReason, ...], text: str) -> None:
         conditions = job.group.status.schedulingConditions
         if conditions and conditions[-1].message == text:
             self._status.forget(("PodGroup", job.key))
@@ -125,14 +124,16 @@ class Applier:
                 status="True",
                 reason=UNSCHEDULABLE,
                 message=text,
-                reasons=(UnschedulableExplanation(reason=code, message=text),) if code else (),
+                reasons=tuple(
+                    UnschedulableExplanation(reason=each.code, message=str(each)) for each in reasons if each.code
+                ),
                 lastTransitionTime=format_time(self._clock.now()),
                 transitionID=str(_last_transition(conditions) + 1),
             )
             await self._write_conditions(job, (*(c for c in conditions if c.nodePool != DEFAULT_NODE_POOL), condition))
             self._events.event(job.group, "Normal", UNSCHEDULABLE, text)
 
-        self._status.wish(("PodGroup", job.key), Wish((code, text), write))
+        self._status.wish(("PodGroup", job.key), Wish((*(each.code for each in reasons), text), write))
 
     def _settle(self, job: Job) -> None:
         subject = ("PodGroup", job.key)

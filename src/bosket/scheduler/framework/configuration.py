@@ -19,6 +19,8 @@ from typing import Any
 
 import yaml
 
+from bosket.scheduler.framework.settings import Settings
+
 #: A queue depth that is none.
 UNBOUNDED = -1
 
@@ -56,6 +58,7 @@ class Configuration:
     plugins: tuple[PluginChoice, ...] = DEFAULT_PLUGINS
     #: action → how many jobs of a queue it tries at most; no bound for actions that aren't named
     queue_depth: Mapping[str, int] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
 
 
 def parse_configuration(text: str, *, known_actions: Iterable[str]) -> Configuration:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from bosket.scheduler.model.resource import Shares
     from bosket.scheduler.model.task import PodClass, Task
     from bosket.scheduler.reason import JobReason
+    from bosket.scheduler.solver.accumulation import Accumulation
+    from bosket.scheduler.solver.scenario import Scenario
 
 F = TypeVar("F")
 
@@ -118,6 +120,36 @@ class QueueOrder(Protocol):
         ...
 
 
+class ReclaimRight(Protocol):
+    """Whether a job may take back resources from other queues at all."""
+
+    def __call__(self, reclaimer: JobState) -> bool: ...
+
+
+class VictimFilter(Protocol):
+    """Which jobs may be evicted for another one; cheap, asked before any search."""
+
+    def takes_from(self, preemptor: JobState, queue_row: int) -> bool:
+        """Whether jobs of a queue come into question; asked once per queue."""
+        ...
+
+    def takes(self, preemptor: JobState, victim: JobState) -> bool: ...
+
+
+class ScenarioValidator(Protocol):
+    """Whether the outcome of a search is just. Asked while it is in effect."""
+
+    def __call__(self, scenario: Scenario) -> bool: ...
+
+
+class ScenarioGenerator(Protocol):
+    """Which sets of victims to try, one after the other, as victims are added in their order."""
+
+    name: str
+
+    def __call__(self, search: Accumulation) -> Iterator[Scenario]: ...
+
+
 class CapacityCheck(Protocol):
     """Whether a job's queue has room for these tasks; a reason when it has not."""
 
@@ -156,6 +188,10 @@ class FirstOpinion(_Point[F]):
 
 class EachOf(_Point[F]):
     """Everybody is told."""
+
+
+class InTurn(_Point[F]):
+    """One after the other, until one of them succeeds."""
 
 
 class ReasonBook:

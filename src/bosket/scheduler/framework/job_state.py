@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bosket.scheduler.framework.ledger import requested_by
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.resource import Shares
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, Task, TaskStatus
 
 if TYPE_CHECKING:
     from bosket.scheduler.framework.session import Session
@@ -113,8 +113,27 @@ class JobState:
         return [task for state in self._sets.values() for task in state.waiting if task not in self._stands]
 
     @property
+    def has_left_over(self) -> bool:
+        return any(task not in self._stands for state in self._sets.values() for task in state.waiting)
+
+    @property
     def has_active(self) -> bool:
         return any(state.active for state in self._sets.values())
+
+    @property
+    def was_evicted(self) -> bool:
+        """Whether some of its tasks were, in this cycle."""
+        return any(stand.status == TaskStatus.RELEASING for stand in self._stands.values())
+
+    def is_stale(self) -> bool:
+        """Whether the gang is below its minimum even with what was placed in this cycle."""
+        return self.job.is_stale and not self._holds_together(self.job.root)
+
+    def _holds_together(self, subgroup: PodSet | SubGroupSet) -> bool:
+        if isinstance(subgroup, PodSet):
+            used = sum(self.status(task) in ACTIVE_USED for task in subgroup.tasks)
+            return used >= subgroup.min_available
+        return sum(map(self._holds_together, subgroup.children)) >= subgroup.min_children
 
     def active_tasks(self) -> list[Task]:
         """Tasks that count towards the gang and could be taken from it."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
+from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, StaleMark, Waiting
+from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.extension import (
     AllOf,
     CapacityCheck,
     EachOf,
     FirstOpinion,
+    InTurn,
     JobKey,
     KeyOf,
     NodeFilter,
@@ -19,15 +21,20 @@ from bosket.scheduler.framework.extension import (
     PlacementListener,
     QueueOrder,
     ReasonBook,
+    ReclaimRight,
+    ScenarioGenerator,
+    ScenarioValidator,
     SubGroupKey,
     SumOf,
     TaskCheck,
     TaskKey,
+    VictimFilter,
 )
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
 from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
+from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
@@ -46,9 +53,10 @@ from bosket.scheduler.snapshot.snapshot import Snapshot
 class Session:
     """Accounts, extension points and outcomes of one cycle."""
 
-    def __init__(self, snapshot: Snapshot, queue_depth: Mapping[str, int] | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, configuration: Configuration) -> None:
         self.snapshot = snapshot
-        self._queue_depth = queue_depth or {}
+        self.settings = configuration.settings
+        self._queue_depth = configuration.queue_depth
         self.nodes = NodeLedger(snapshot.nodes)
         self.queues = QueueLedger(snapshot)
         self.reason_book = ReasonBook()
@@ -65,10 +73,19 @@ class Session:
         self.node_scores: SumOf[NodeScorer] = SumOf()
         self.capacity_checks: FirstOpinion[CapacityCheck] = FirstOpinion()
         self.placement_listeners: EachOf[PlacementListener] = EachOf()
+        self.reclaim_rights: AllOf[ReclaimRight] = AllOf()
+        self.reclaim_filters: AllOf[VictimFilter] = AllOf()
+        self.preempt_filters: AllOf[VictimFilter] = AllOf()
+        self.reclaim_validators: AllOf[ScenarioValidator] = AllOf()
+        self.preempt_validators: AllOf[ScenarioValidator] = AllOf()
+        self.scenario_generators: InTurn[ScenarioGenerator] = InTurn()
 
         self._states: dict[ObjectKey, JobState] = {}
         self._views: dict[int, ClassView] = {}
-        self._reasons: dict[ObjectKey, JobReason] = {}
+        self._reasons: dict[ObjectKey, list[JobReason]] = {}
+        self._stale: list[StaleMark] = []
+        self._recovered: list[Job] = []
+        self._look_again_at = math.inf
         self._binds: list[Bind] = []
         self._pipelined: list[Pipeline] = []
         self._evictions: list[Eviction] = []
@@ -84,10 +101,14 @@ class Session:
                 continue
             reason = self._reason_against(job)
             if reason is not None:
-                self._reasons[job.key] = reason
+                self._add_reason(job, reason)
             else:
                 result.append(self.state(job))
         return result
+
+    def pending(self) -> list[JobState]:
+        """Those of the candidates that still have tasks left over."""
+        return [state for state in self.candidates() if state.has_left_over]
 
     @property
     def queue_depth(self) -> int | None:
@@ -99,6 +120,18 @@ class Session:
         if state is None:
             state = self._states[job.key] = JobState(job, self, self.snapshot.queues.rows[job.queue])
         return state
+
+    def state_of(self, job: Job) -> JobState | None:
+        """The job's state; None when its queue can't hold jobs."""
+        found = self._states.get(job.key)
+        if found is None and self.snapshot.queues.leaf(job.queue) is not None:
+            found = self.state(job)
+        return found
+
+    def taking_nodes(self) -> Mask:
+        """Nodes that take pods at all, by their own account."""
+        snapshot = self.snapshot
+        return snapshot.memory.recall(snapshot.nodes.static_version, "taking", None, snapshot.nodes.taking)
 
     def view(self, pod_class: PodClass) -> ClassView:
         """Fit and scores of a pod class over all nodes, kept true while decisions are made."""
@@ -147,18 +180,34 @@ class Session:
         self._evictions += evictions
 
     def not_placed(self, job: JobState, reason: JobReason) -> None:
-        self._reasons[job.job.key] = reason
+        """One more reason why the job waits. Of two of the same kind the first is kept."""
+        self._add_reason(job.job, reason)
+
+    def _add_reason(self, job: Job, reason: JobReason) -> None:
+        known = self._reasons.setdefault(job.key, [])
+        if all(each.code != reason.code for each in known):
+            known.append(reason)
+
+    def stale(self, job: Job, since: float) -> None:
+        self._stale.append(StaleMark(job, since))
+
+    def recovered(self, job: Job) -> None:
+        self._recovered.append(job)
+
+    def look_again_at(self, when: float) -> None:
+        """From then on something may come out differently though nothing but the time has changed."""
+        self._look_again_at = min(self._look_again_at, when)
 
     def close(self) -> Decisions:
         waiting, placed, settled = [], [], []
         for job in self.snapshot.unsettled:
             state = self._states.get(job.key)
-            reason = self._reasons.get(job.key)
+            reasons = self._reasons.get(job.key, ())
             statuses = {state.status(task) for task in job.tasks} if state else {task.status for task in job.tasks}
-            if reason is not None or job.strangers or not statuses.isdisjoint(WAITING):
+            if reasons or job.strangers or not statuses.isdisjoint(WAITING):
                 left = state.left_over() if state else []
                 active = not statuses.isdisjoint(ACTIVE_ALLOCATED)
-                waiting.append(Waiting(job, tuple(left), reason, active=active))
+                waiting.append(Waiting(job, tuple(left), tuple(reasons), active=active))
             elif not statuses.isdisjoint(UNBOUND):
                 placed.append(job)
             else:
@@ -172,6 +221,9 @@ class Session:
             placed=tuple(placed),
             settled=tuple(settled),
             started=tuple(self._started),
+            stale=tuple(self._stale),
+            recovered=tuple(self._recovered),
+            look_again_at=self._look_again_at,
             queue_allocated=_by_queue(tree, self.queues.allocated),
             fair_share=_by_queue(tree, self.fair_share),
         )

@@ -103,6 +103,10 @@ class Statement:
             else:
                 self.pipeline(operation.job, operation.task, operation.row)
 
+    def jobs(self) -> set[JobState]:
+        """Those that something was decided about."""
+        return {operation.job for operation in self._operations}
+
     def commit(self) -> None:
         """Hands what was decided over to the session."""
         session = self._session

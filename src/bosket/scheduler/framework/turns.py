@@ -36,12 +36,13 @@ class Turns(Generic[L]):
     """Leaves by queue, and which of them is next."""
 
     def __init__(self, session: Session, leaves: dict[int, L], *, worst_first: bool = False) -> None:
-        """`leaves`: by queue row; empty ones are left out."""
+        """`leaves`: by queue row."""
         self.tree = session.snapshot.queues
         self.orders = list(session.queue_order)
         self.accounts = session.queues.allocated
         self.worst_first = worst_first
-        self.leaves = {row: leaf for row, leaf in leaves.items() if leaf}
+        self.all_leaves = leaves
+        self.leaves = {row: leaf for row, leaf in leaves.items() if leaf}  #: those that aren't empty
         self._turns: dict[int, list[_Turn]] = {}  # parent → its children that have something, a heap each
         self._turn_of: dict[int, _Turn] = {}
         for row in sorted(self.leaves):

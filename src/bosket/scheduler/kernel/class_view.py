@@ -41,7 +41,7 @@ class ClassView:
         filters = [each for each in session.node_filters if each.concerns(pod_class)]
         self._moving = [each for each in filters if not each.fixed]
         self._fixed_codes = self._ask_fixed([each for each in filters if each.fixed])
-        self._allowed: Mask = self._fixed_codes == 0
+        self.allowed: Mask = self._fixed_codes == 0  #: nodes to which nothing that stays the same objects
         #: in their order, because sums of floats depend on it; with the scores where they stay the same
         self._scorers: list[tuple[NodeScorer, Scores | None]] = [
             (each, each.scores(pod_class, EVERYWHERE) if each.fixed else None) for each in session.node_scores
@@ -112,7 +112,7 @@ class ClassView:
         self._seen = now
 
     def _score(self, rows: Rows) -> None:
-        fits = self._allowed[rows] & self._fits()
+        fits = self.allowed[rows] & self._fits()
         for node_filter in self._moving:
             codes: ReasonCodes = node_filter.codes(self._class, rows)
             fits &= codes == 0
@@ -131,7 +131,7 @@ class ClassView:
 
     def _score_one(self, row: int) -> float:
         """The same as `_score` for one row, without the cost of small arrays."""
-        if not self._allowed[row] or not self._ledger.fits(self._class, row):
+        if not self.allowed[row] or not self._ledger.fits(self._class, row):
             return -math.inf
         for node_filter in self._moving:
             if node_filter.codes(self._class, np.array([row]))[0]:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import msgspec
 
 from bosket.api.kai import PodGroup, SubGroup
+from bosket.api.keys import LAST_EVICTION_ANNOTATION, LAST_START_ANNOTATION, STALE_SINCE_ANNOTATION
 from bosket.api.object import ObjectKey
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
+from bosket.api.time import InvalidDuration, InvalidTime, parse_duration, parse_time
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, Task, TaskStatus
 
 DEFAULT_POD_SET = "default"
 NON_PREEMPTIBLE_PRIORITY = 100
@@ -30,6 +32,8 @@ class PodSet(msgspec.Struct, frozen=True, eq=False):
     pending: tuple[Task, ...]
     gated: int
     active: int  #: tasks that count towards the minimum
+    used: int  #: those, and tasks that are on their way out
+    succeeded: int
 
     @property
     def alive(self) -> int:
@@ -61,6 +65,14 @@ class SubGroupSet:
         return sum(child.ready for child in self.children) >= self.min_children
 
 
+class History(msgspec.Struct, frozen=True):
+    """When things happened to a job, as its pod group remembers them."""
+
+    last_started: float | None = None
+    last_evicted: float | None = None
+    stale_since: float | None = None
+
+
 class Job(msgspec.Struct, frozen=True, eq=False):
     """A pod group in one cycle. Replaced as a whole when the group or one of its pods changes."""
 
@@ -76,6 +88,10 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     problem: str | None  #: why the pod group's own spec can't be followed
     has_pending: bool
     has_waiting: bool  #: whether some task isn't placed yet, gated or not
+    history: History
+    #: how long it must wait before others are evicted for it
+    preemption_delay_seconds: float
+    staleness_grace_seconds: float | None  #: its own; negative for ever
 
     @property
     def uid(self) -> str:
@@ -86,6 +102,26 @@ class Job(msgspec.Struct, frozen=True, eq=False):
         for pod_set in self.pod_sets:
             yield from pod_set.tasks
 
+    @property
+    def is_active(self) -> bool:
+        return any(pod_set.active for pod_set in self.pod_sets)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a part of the gang runs, but not enough of it. One of which a member succeeded never is.
+
+        KAI asks every pod set for its minimum, whatever the sub-groups' own minimum says.
+        """
+        if any(pod_set.succeeded for pod_set in self.pod_sets) or not any(pod_set.used for pod_set in self.pod_sets):
+            return False
+        return not _holds_together(self.root)
+
+
+def _holds_together(subgroup: PodSet | SubGroupSet) -> bool:
+    if isinstance(subgroup, PodSet):
+        return subgroup.used >= subgroup.min_available
+    return sum(map(_holds_together, subgroup.children)) >= subgroup.min_children
+
 
 def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created: float) -> Job:
     """Arranges tasks in the group's tree. A tree that can't be built leaves one pod set, and says why in `problem`."""
@@ -93,6 +129,13 @@ def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created:
     spec = group.spec
     preemptible = spec.preemptibility == "preemptible" if spec.preemptibility else priority < NON_PREEMPTIBLE_PRIORITY
     problem = _problem_of(spec.subGroups) if spec.subGroups else None
+    delay, grace = spec.preemptionDelay, spec.stalenessGracePeriod
+    try:
+        delay_seconds = max(0.0, parse_duration(delay)) if delay else 0.0
+        grace_seconds = parse_duration(grace) if grace else None
+    except InvalidDuration as error:
+        delay_seconds, grace_seconds = 0.0, None
+        problem = problem or f"spec.preemptionDelay or spec.stalenessGracePeriod: {error}"
     strangers: tuple[Task, ...] = ()
     if spec.subGroups and problem is None:
         by_subgroup: dict[str, list[Task]] = {}
@@ -121,7 +164,28 @@ def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created:
         problem=problem,
         has_pending=has_pending,
         has_waiting=has_pending or any(pod_set.gated for pod_set in pod_sets),
+        history=_history(group.metadata.annotations),
+        preemption_delay_seconds=delay_seconds,
+        staleness_grace_seconds=grace_seconds,
     )
+
+
+def _history(annotations: Mapping[str, str]) -> History:
+    if not annotations:
+        return History()
+    return History(
+        last_started=_time(annotations.get(LAST_START_ANNOTATION)),
+        last_evicted=_time(annotations.get(LAST_EVICTION_ANNOTATION)),
+        stale_since=_time(annotations.get(STALE_SINCE_ANNOTATION)),
+    )
+
+
+def _time(text: str | None) -> float | None:
+    """What nobody can read is as if it had never been written."""
+    try:
+        return parse_time(text) if text else None
+    except InvalidTime:
+        return None
 
 
 def _problem_of(subgroups: tuple[SubGroup, ...]) -> str | None:
@@ -165,13 +229,16 @@ def _pod_set(name: str, minimum: int, tasks: tuple[Task, ...]) -> PodSet:
     KAI counts living pods alone: the last members of a Job, or of a gang bound in two halves, then wait for ever.
     """
     statuses = [task.status for task in tasks]
+    succeeded = statuses.count(TaskStatus.SUCCEEDED)
     return PodSet(
         name,
-        max(0, minimum - statuses.count(TaskStatus.SUCCEEDED)),
+        max(0, minimum - succeeded),
         tasks,
         pending=tuple(task for task in tasks if task.status == TaskStatus.PENDING),
         gated=statuses.count(TaskStatus.GATED),
         active=sum(status in ACTIVE_ALLOCATED for status in statuses),
+        used=sum(status in ACTIVE_USED for status in statuses),
+        succeeded=succeeded,
     )
 
 

@@ -37,6 +37,10 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self.nodes)
 
+    def taking(self) -> Mask:
+        """Which nodes take new pods at all."""
+        return np.array([refuses_pods(node) is None for node in self.nodes], dtype=bool)
+
     @property
     def names(self) -> list[str]:
         return [node.metadata.name for node in self.nodes]

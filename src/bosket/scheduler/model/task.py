@@ -94,6 +94,11 @@ class PodClass:
         object.__setattr__(self, "shared", tuple(float(self.request[place]) for place in SHARED))
 
     @property
+    def kind(self) -> tuple[object, ...]:
+        """What nodes and plugins treat its pods by, what they ask for apart."""
+        return (self.fixed_index, self.host_ports)
+
+    @property
     def wants_gpu(self) -> bool:
         return bool(self.request[GPU] > 0)
 

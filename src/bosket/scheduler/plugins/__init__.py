@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from bosket.scheduler.framework.plugin import PluginFactory
 from bosket.scheduler.plugins.elastic import Elastic
+from bosket.scheduler.plugins.multinodegang import MultiNodeGang
 from bosket.scheduler.plugins.nodeavailability import NodeAvailability
+from bosket.scheduler.plugins.nodelocalgreedy import NodeLocalGreedy
 from bosket.scheduler.plugins.nodeplacement import NodePlacement
 from bosket.scheduler.plugins.predicates import Predicates
 from bosket.scheduler.plugins.priority import Priority
@@ -24,5 +26,7 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "proportion": Proportion,
     "resourcetype": ResourceType,
     "subgrouporder": SubGroupOrder,
+    "sg-multinodegang": MultiNodeGang,
+    "sg-nodelocalgreedy": NodeLocalGreedy,
     "taskorder": TaskOrder,
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from bosket.api.object import KubeObject
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.codec import gc_paused, strip_nulls
 from bosket.scheduler.framework.configuration import Configuration, ConfigurationError, configuration_from
+from bosket.scheduler.framework.settings import Settings
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
 
@@ -72,6 +73,15 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
             or defaults.stuck_in_releasing_seconds,
             node_pool_label=(self.partition_params or Partition()).node_pool_label_key or defaults.node_pool_label,
             full_hierarchy_fairness=self.full_hierarchy_fairness,
+        )
+
+    def settings(self) -> Settings:
+        """What actions must know of them."""
+        return Settings(
+            max_consolidation_preemptees=self.max_number_consolidation_preemptees,
+            use_scheduling_signatures=self.use_scheduling_signatures,
+            allow_consolidating_reclaim=self.allow_consolidating_reclaim,
+            default_staleness_grace_seconds=self.global_default_staleness_grace_period * NANOSECOND,
         )
 
 
@@ -168,7 +178,8 @@ def read(data: bytes, source: str = FILE_NAME) -> Recorded:
             for name, kind in _LISTS.items()
             if name in envelope.raw_objects
         }
-    return Recorded(configuration, envelope.scheduler_params or FLAG_DEFAULTS, objects)
+    parameters = envelope.scheduler_params or FLAG_DEFAULTS
+    return Recorded(replace(configuration, settings=parameters.settings()), parameters, objects)
 
 
 def _unzip(path: Path, data: bytes) -> bytes:

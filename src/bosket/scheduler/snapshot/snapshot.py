@@ -37,6 +37,8 @@ class Snapshot:
     jobs: Mapping[ObjectKey, Job]
     #: jobs with a task that isn't placed, or with one that needs a word said about it
     unsettled: tuple[Job, ...]
+    #: jobs of which too little runs, and those that are marked so
+    stale: tuple[Job, ...]
     use: Mapping[str, QueueUse]  #: by queue name, of the queue's own jobs only
     held: frozenset[ObjectKey] = frozenset()  #: jobs that wait because the binding of one of their pods failed
     #: bind requests that nobody will carry out: failed for good, or for a node that is gone

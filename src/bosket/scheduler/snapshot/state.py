@@ -90,6 +90,7 @@ class ClusterState:
         self._jobs: dict[ObjectKey, Job] = {}
         self._jobs_by_queue: dict[str, set[ObjectKey]] = {}
         self._unsettled: set[ObjectKey] = set()
+        self._stale: set[ObjectKey] = set()
         self._use: dict[str, QueueUse] = {}
         self._releasing: set[ObjectKey] = set()  # tasks whose status depends on the time
 
@@ -226,6 +227,7 @@ class ClusterState:
             queues=self._tree,
             jobs=self._jobs,
             unsettled=tuple(self._jobs[key] for key in sorted(self._unsettled)),
+            stale=tuple(self._jobs[key] for key in sorted(self._stale)),
             use=dict(self._use),
             held=held,
             dead_bind_requests=self._requests.dead(),
@@ -321,6 +323,7 @@ class ClusterState:
                 self._jobs_by_queue[before.queue].discard(key)
                 self._dirty_queue_use.add(before.queue)
             self._unsettled.discard(key)
+            self._stale.discard(key)
             group = self._groups.get(key)
             if group is None or _gave_up(group, self._options.node_pool_label):
                 continue
@@ -332,6 +335,8 @@ class ClusterState:
             self._dirty_queue_use.add(job.queue)
             if job.strangers or job.has_waiting or group.status.schedulingConditions:
                 self._unsettled.add(key)
+            if job.is_stale or job.history.stale_since is not None:
+                self._stale.add(key)
         self._dirty_jobs.clear()
 
     def _priority_of(self, class_name: str) -> int:

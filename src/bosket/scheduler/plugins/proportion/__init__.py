@@ -1,16 +1,20 @@
 """Queues: how much a job may take, what each queue may count on, and whose turn it is.
 
-Argument `kValue`: how strongly use in the past lowers the share of today (default 1; at least 0).
+Arguments: `kValue`, how strongly use in the past lowers the share of today (default 1; at least 0), and
+`relcaimerSaturationMultiplier` (as KAI spells it), how much further below its share than the other side a reclaimer
+must stay (default 1; at least 1).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.plugins.proportion.capacity import Capacity
 from bosket.scheduler.plugins.proportion.order import QueueRanks
+from bosket.scheduler.plugins.proportion.reclaim import Reclaim
 from bosket.scheduler.plugins.proportion.share import fair_shares
 
 
@@ -18,12 +22,24 @@ class Proportion:
     """Capacity checks, fair shares and queue order."""
 
     def __init__(self, arguments: Mapping[str, str]) -> None:
-        try:
-            self._k = max(0.0, float(arguments.get("kValue", "1.0")))
-        except ValueError as error:
-            raise ConfigurationError(f"plugin proportion: kValue is not a number: {error}") from error
+        self._k = max(0.0, _number(arguments, "kValue"))
+        self._multiplier = max(1.0, _number(arguments, "relcaimerSaturationMultiplier"))
 
     def open(self, session: Session) -> None:
         session.fair_share = fair_shares(session.snapshot, self._k)
         session.capacity_checks.add(Capacity(session).check)
         session.queue_order.add(QueueRanks(session))
+        reclaim = Reclaim(session, self._multiplier)
+        session.reclaim_rights.add(reclaim.may_reclaim)
+        session.reclaim_filters.add(reclaim)
+        session.reclaim_validators.add(reclaim.is_just)
+
+
+def _number(arguments: Mapping[str, str], name: str) -> float:
+    try:
+        value = float(arguments.get(name, "1.0"))
+    except ValueError as error:
+        raise ConfigurationError(f"plugin proportion: {name} is not a number: {error}") from error
+    if not math.isfinite(value):
+        raise ConfigurationError(f"plugin proportion: {name} is {value}, it must be a finite number")
+    return value

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.kernel.fair_share import Claims, divide_tree
-from bosket.scheduler.model.node import Mask, NodeTable, refuses_pods
+from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.queue import UNLIMITED, QueueTree
 from bosket.scheduler.model.resource import NOTHING, SHARED, Shares, plus
 from bosket.scheduler.snapshot.snapshot import Snapshot
@@ -20,14 +20,10 @@ PLACES = list(SHARED)
 def cluster_total(snapshot: Snapshot) -> Shares:
     """What nodes that take pods have, less what pods of other schedulers hold there."""
     nodes = snapshot.nodes
-    taking: Mask = snapshot.memory.recall(nodes.static_version, "taking", None, lambda: _taking(nodes))
+    taking: Mask = snapshot.memory.recall(nodes.static_version, "taking", None, nodes.taking)
     ours = nodes.allocatable[PLACES] - nodes.foreign[PLACES]
     gpus, millicores, memory = ours[:, taking].sum(axis=1).tolist()
     return gpus, millicores, memory
-
-
-def _taking(nodes: NodeTable) -> Mask:
-    return np.array([refuses_pods(node) is None for node in nodes.nodes], dtype=bool)
 
 
 def fair_shares(snapshot: Snapshot, k: float) -> list[Shares]:

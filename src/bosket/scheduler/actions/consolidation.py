@@ -1,0 +1,59 @@
+"""Consolidation: running jobs move closer together so that a job fits, if everything that moves has a new place."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+
+from bosket.scheduler.actions.eviction import Policy, evict_for_pending
+from bosket.scheduler.framework.extension import ScenarioValidator
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.settings import NO_BOUND
+from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.task import TaskStatus
+from bosket.scheduler.solver.order import Entries, JobTable
+from bosket.scheduler.solver.scenario import Scenario
+
+
+def consolidate(session: Session) -> None:
+    """Moves preemptible jobs together for others that wait."""
+    if session.settings.max_consolidation_preemptees:
+        evict_for_pending(session, _Consolidation(session))
+
+
+class _Consolidation(Policy):
+    def may_ask(self, job: JobState) -> bool:
+        return job.job.preemptible
+
+    def is_entitled(self, job: JobState) -> bool:
+        """Moving others about makes no GPUs: there must be enough of them free already."""
+        nodes, taking = self.session.nodes, self.session.taking_nodes()
+        free = float(np.asarray(nodes.idle[GPU] + nodes.releasing[GPU])[taking].sum())
+        return free >= job.next_request()[0]
+
+    def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
+        bound = self.session.settings.max_consolidation_preemptees
+        result = {row: [entry for entry in entries if entry[1] is not job] for row, entries in running.by_queue.items()}
+        return result if bound == NO_BOUND else _first(result, bound + 1)
+
+    def validators(self) -> list[ScenarioValidator]:
+        return [_everybody_has_a_place]
+
+    def alike(self, job: JobState) -> Hashable:
+        del job
+        return None
+
+
+def _first(candidates: Mapping[int, Entries], count: int) -> Mapping[int, Entries]:
+    """So many of them, in order. KAI takes whichever come first out of a map, and one more than it says."""
+    ranked = sorted((entry[0], row, entry) for row, entries in candidates.items() for entry in entries)
+    result: dict[int, Entries] = {}
+    for _, row, entry in ranked[:count]:
+        result.setdefault(row, []).append(entry)
+    return result
+
+
+def _everybody_has_a_place(scenario: Scenario) -> bool:
+    return not any(job.status(task) == TaskStatus.RELEASING for job, task in scenario.victims())

@@ -1,0 +1,141 @@
+"""What reclaim, preempt and consolidation have in common: for each job that waits, a search for victims.
+
+They differ in who may ask, who may be a victim, and which outcome is just: that is their `Policy`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping
+
+from bosket.scheduler.actions.order import JobsByQueue
+from bosket.scheduler.framework.extension import AllOf, ScenarioValidator, VictimFilter
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.reason import DelayNotElapsed, GangShort, PodUnfit
+from bosket.scheduler.solver.failed import FailedJobs
+from bosket.scheduler.solver.order import Entries, JobTable
+from bosket.scheduler.solver.search import Search
+
+
+class Policy(ABC):
+    """One action's rules."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def may_ask(self, job: JobState) -> bool:
+        """Whether the action is for this job at all."""
+        del job
+        return True
+
+    def is_entitled(self, job: JobState) -> bool:
+        """Whether the job may have others evicted as things stand now."""
+        del job
+        return True
+
+    @abstractmethod
+    def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
+        """Who may be a victim, by queue."""
+
+    @abstractmethod
+    def validators(self) -> AllOf[ScenarioValidator] | list[ScenarioValidator]: ...
+
+    @abstractmethod
+    def alike(self, job: JobState) -> Hashable:
+        """Among which jobs one that failed speaks for the others."""
+
+
+def evict_for_pending(session: Session, policy: Policy) -> None:
+    """Tries every job that waits, in order, and commits what is found."""
+    waiting = session.pending()
+    asking = [job for job in waiting if policy.may_ask(job) and not _is_delayed(session, job)]
+    if not asking:
+        return
+    tables = _Tables(session)
+    failed: dict[Hashable, FailedJobs] = {}
+    turns = JobsByQueue(session, asking)
+    while (job := turns.pop()) is not None:
+        if not policy.is_entitled(job):
+            continue
+        failed_alike = failed.setdefault(policy.alike(job), FailedJobs())
+        if session.settings.use_scheduling_signatures and not failed_alike.is_worth_trying(job):
+            continue
+        if _is_hopeless(session, job):
+            continue
+        search = Search(
+            session,
+            job,
+            pending=tables.pending,
+            candidates=policy.candidates(job, tables.running),
+            validators=policy.validators(),
+        )
+        statement = search.solve()
+        if statement is None:
+            failed_alike.add(job)
+        else:
+            changed = statement.jobs()
+            statement.commit()
+            tables.renew(changed)
+
+
+class _Tables:
+    """Who waits and who runs, kept from one search to the next."""
+
+    def __init__(self, session: Session) -> None:
+        waiting = (session.state_of(job) for job in session.snapshot.unsettled if job.has_pending)
+        self.pending = JobTable(session, (state for state in waiting if state and state.has_left_over))
+        running = (session.state_of(job) for job in session.snapshot.jobs.values() if job.preemptible and job.is_active)
+        self.running = JobTable(session, (state for state in running if state and _may_be_victim(state)))
+
+    def renew(self, jobs: set[JobState]) -> None:
+        for job in jobs:
+            self.pending.renew(job, keep=job.has_left_over)
+            self.running.renew(job, keep=_may_be_victim(job))
+
+
+def _may_be_victim(job: JobState) -> bool:
+    return job.job.preemptible and job.has_active
+
+
+def admitted(
+    preemptor: JobState, running: JobTable, filters: AllOf[VictimFilter], rows: list[int]
+) -> Mapping[int, Entries]:
+    """Those running in these queues to whom no filter objects."""
+    result: dict[int, Entries] = {}
+    for row in rows:
+        entries = running.by_queue.get(row)
+        if not entries or not all(each.takes_from(preemptor, row) for each in filters):
+            continue
+        result[row] = [entry for entry in entries if all(each.takes(preemptor, entry[1]) for each in filters)]
+    return result
+
+
+def _is_delayed(session: Session, job: JobState) -> bool:
+    """Whether the job must still wait before others are evicted for it."""
+    ends = preemption_delay_end(job.job, evicted_at=session.snapshot.now if job.was_evicted else None)
+    if ends is None or session.snapshot.now >= ends:
+        return False
+    session.look_again_at(ends)
+    session.not_placed(job, DelayNotElapsed(job.job.group.spec.preemptionDelay or "", ends))
+    return True
+
+
+def preemption_delay_end(job: Job, *, evicted_at: float | None) -> float | None:
+    """When others may be evicted for it: its delay after it was made, or after it was itself evicted."""
+    if not job.preemption_delay_seconds:
+        return None
+    since = max(job.created, job.history.last_evicted or 0.0, evicted_at or 0.0)
+    return since + job.preemption_delay_seconds
+
+
+def _is_hopeless(session: Session, job: JobState) -> bool:
+    """Whether some task can't be placed whatever is evicted."""
+    for task in job.next_tasks():
+        unfit = session.unfit(task)
+        if unfit is not None:
+            pod_set = job.pod_set(task)
+            session.not_placed(job, GangShort(task.key, 0, pod_set.min_available, "", PodUnfit(unfit)))
+            return True
+    return False

@@ -1,0 +1,37 @@
+"""Preempt: inside a queue, a job takes the place of others of lower priority."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from bosket.scheduler.actions.eviction import Policy, admitted, evict_for_pending
+from bosket.scheduler.framework.extension import AllOf, ScenarioValidator
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.reason import NON_PREEMPTIBLE_OVER_QUOTA
+from bosket.scheduler.solver.order import Entries, JobTable
+
+
+def preempt(session: Session) -> None:
+    """Lets higher priorities go first inside each queue."""
+    evict_for_pending(session, _Preempt(session))
+
+
+class _Preempt(Policy):
+    def is_entitled(self, job: JobState) -> bool:
+        over = self.session.over_capacity(job, job.next_tasks())
+        return over is None or over.code != NON_PREEMPTIBLE_OVER_QUOTA
+
+    def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
+        found = admitted(job, running, self.session.preempt_filters, [job.queue_row])
+        priority = job.job.priority
+        return {
+            row: [entry for entry in entries if entry[1].job.priority < priority and entry[1] is not job]
+            for row, entries in found.items()
+        }
+
+    def validators(self) -> AllOf[ScenarioValidator]:
+        return self.session.preempt_validators
+
+    def alike(self, job: JobState) -> Hashable:
+        return job.queue_row

@@ -1,0 +1,57 @@
+"""Victims of one node: for every node of the victim that was added last, everybody gathered so far who is there.
+
+A job is never taken in part beyond what its eviction step says: all its tasks that were gathered go, wherever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.task import Task
+from bosket.scheduler.solver.accumulation import Accumulation
+from bosket.scheduler.solver.scenario import Batch, Scenario
+
+
+class NodeLocalGreedy:
+    """Registers the generator."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        session.scenario_generators.add(_NodeLocal())
+
+
+class _NodeLocal:
+    name = "NodeLocalGreedy"
+
+    def __call__(self, search: Accumulation) -> Iterator[Scenario]:
+        batches_of: dict[JobState, list[Batch]] = {}
+        for batch in search.start.batches:
+            batches_of.setdefault(batch.job, []).append(batch)
+        jobs_on: dict[int, dict[JobState, None]] = {}
+        known = 0
+        for _ in search.steps():
+            for batch in search.potential[known:]:
+                batches_of.setdefault(batch.job, []).append(batch)
+                for task in batch.tasks:
+                    jobs_on.setdefault(batch.job.standing(task).row, {})[batch.job] = None
+            known = len(search.potential)
+            if not known:
+                if search.start.batches:
+                    yield search.scenario(())
+                continue
+            seen: set[frozenset[Task]] = set()
+            for row in _rows_of(search.potential[-1].job):
+                chosen = [batch for job in jobs_on.get(row, ()) for batch in batches_of[job]]
+                tasks = frozenset(task for batch in chosen for task in batch.tasks)
+                if tasks and tasks not in seen:
+                    seen.add(tasks)
+                    yield search.scenario(chosen)
+
+
+def _rows_of(job: JobState) -> list[int]:
+    """The nodes of a job's tasks, in order of their names."""
+    return sorted({job.standing(task).row for task in job.job.tasks} - {NOWHERE})

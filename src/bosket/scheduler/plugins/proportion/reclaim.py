@@ -1,0 +1,172 @@
+"""When a queue may take resources back from others.
+
+A reclaimer must stay within its fair share. From a queue something may be taken while it holds more than it may have,
+or, for a reclaimer that stays within its quota, while it holds more than its own quota. Queues are compared where the
+paths to them part. Afterwards the reclaimer's side must not be further over its fair share than the side that lost.
+"""
+
+from __future__ import annotations
+
+import math
+
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.queue import UNLIMITED
+from bosket.scheduler.model.resource import Shares, minus, plus
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
+from bosket.scheduler.plugins.proportion.share import RESOURCES, allocatable_shares
+from bosket.scheduler.solver.scenario import Scenario
+
+
+class Reclaim:
+    """The rules, for one session."""
+
+    def __init__(self, session: Session, saturation_multiplier: float) -> None:
+        self._tree = session.snapshot.queues
+        self._queues = self._tree.queues
+        self._ledger = session.queues
+        self._fair_share = session.fair_share
+        self._allocatable = allocatable_shares(self._tree, session.fair_share)
+        self._multiplier = saturation_multiplier
+        self._consolidating = session.settings.allow_consolidating_reclaim
+
+    def may_reclaim(self, reclaimer: JobState) -> bool:
+        """Within the fair share with all that is asked for; non-preemptible work also within quota."""
+        row, request = reclaimer.queue_row, reclaimer.next_request()
+        if not _fits(plus(self._ledger.allocated[row], request), self._fair_share[row]):
+            return False
+        held = plus(self._ledger.non_preemptible[row], request)
+        return reclaimer.job.preemptible or _fits(held, self._queues[row].quota)
+
+    # A victim filter
+
+    def takes_from(self, preemptor: JobState, queue_row: int) -> bool:
+        mine, theirs = self._where_paths_part(preemptor.queue_row, queue_row)
+        request, held = preemptor.next_request(), self._ledger.allocated[theirs]
+        if not _fits(plus(self._ledger.allocated[mine], request), self._queues[mine].quota):
+            return not _fits(held, self._allocatable[theirs])
+        quota = self._queues[theirs].quota
+        compared = [r for r in RESOURCES if request[r] > 0 and quota[r] != UNLIMITED]
+        return any(held[r] > quota[r] for r in compared) or not any(held[r] < quota[r] for r in compared)
+
+    def takes(self, preemptor: JobState, victim: JobState) -> bool:
+        del preemptor, victim
+        return True
+
+    # A scenario validator
+
+    def is_just(self, scenario: Scenario) -> bool:
+        remaining: dict[int, Shares] = {}
+        involved: dict[int, set[int]] = {}
+        for row, steps in self._taken_by_queue(scenario).items():
+            if not self._takes_justly(scenario, row, steps, remaining, involved):
+                return False
+        return self._stays_below_those_who_lost(scenario, remaining, involved)
+
+    def _taken_by_queue(self, scenario: Scenario) -> dict[int, list[Shares]]:
+        """What is taken from each queue, step by step: extras one by one, what a gang needs as a whole."""
+        result: dict[int, list[Shares]] = {}
+        for job, tasks in scenario.by_job().items():
+            extras, core = _split(job, tasks)
+            steps = [self._held(job, [task]) for task in extras] + [self._held(job, core)]
+            result.setdefault(job.queue_row, []).extend(step for step in steps if step is not None)
+        return {row: steps for row, steps in result.items() if steps}
+
+    def _held(self, job: JobState, tasks: list[Task]) -> Shares | None:
+        """What tasks lose; None when nobody does, because all found another place."""
+        losing = [t for t in tasks if not (self._consolidating and job.status(t) in ACTIVE_ALLOCATED)]
+        if not losing:
+            return None
+        total = losing[0].pod_class.shared
+        for task in losing[1:]:
+            total = plus(total, task.pod_class.shared)
+        return total
+
+    def _takes_justly(
+        self,
+        scenario: Scenario,
+        row: int,
+        steps: list[Shares],
+        remaining: dict[int, Shares],
+        involved: dict[int, set[int]],
+    ) -> bool:
+        reclaimer = scenario.preemptor
+        mine, theirs = self._where_paths_part(reclaimer.queue_row, row)
+        within_quota = _fits(plus(scenario.allocated[mine], self._request(scenario)), self._queues[mine].quota)
+        resources = {r for step in steps for r in RESOURCES if step[r] > 0}
+        for step in steps:
+            left = remaining.get(theirs, scenario.allocated[theirs])
+            over_share = not _fits(left, self._allocatable[theirs])
+            if not over_share and not (within_quota and not _fits(left, self._queues[theirs].quota)):
+                return False
+            for above in self._tree.paths[row]:
+                remaining[above] = minus(remaining.get(above, scenario.allocated[above]), step)
+                involved.setdefault(above, set()).update(resources)
+        return True
+
+    def _stays_below_those_who_lost(
+        self, scenario: Scenario, remaining: dict[int, Shares], involved: dict[int, set[int]]
+    ) -> bool:
+        request = self._request(scenario)
+        wanted = {r for r in RESOURCES if request[r] > 0}
+        for row in self._tree.paths[scenario.preemptor.queue_row]:
+            mine = plus(remaining.get(row, scenario.allocated[row]), request)
+            for other, theirs in remaining.items():
+                if other == row or self._tree.parents[other] != self._tree.parents[row]:
+                    continue
+                if self._is_more_saturated(row, mine, other, theirs, involved[other] | wanted):
+                    return False
+            firm = plus(scenario.non_preemptible[row], request)
+            if not scenario.preemptor.job.preemptible and not _fits(firm, self._queues[row].quota):
+                return False
+        return True
+
+    def _is_more_saturated(self, row: int, mine: Shares, other: int, theirs: Shares, resources: set[int]) -> bool:
+        for resource in resources:
+            my_share, their_share = self._fair_share[row][resource], self._fair_share[other][resource]
+            if my_share == their_share == UNLIMITED:
+                continue
+            ours = _saturation(mine[resource], my_share)
+            if ours > 1 and their_share > 0 and ours * self._multiplier >= _saturation(theirs[resource], their_share):
+                return True
+        return False
+
+    def _request(self, scenario: Scenario) -> Shares:
+        total = scenario.pending[0].pod_class.shared
+        for task in scenario.pending[1:]:
+            total = plus(total, task.pod_class.shared)
+        return total
+
+    def _where_paths_part(self, left: int, right: int) -> tuple[int, int]:
+        """The first queues, from the root down, that differ; the last compared pair where one path ends."""
+        pairs = zip(reversed(self._tree.paths[left]), reversed(self._tree.paths[right]), strict=False)
+        mine, theirs = left, right
+        for mine, theirs in pairs:
+            if mine != theirs:
+                break
+        return mine, theirs
+
+
+def _split(job: JobState, tasks: list[Task]) -> tuple[list[Task], list[Task]]:
+    """Extras, and what a pod set needs for its minimum, by how many tasks go."""
+    by_set: dict[str, list[Task]] = {}
+    for task in tasks:
+        by_set.setdefault(job.pod_set(task).name, []).append(task)
+    extras: list[Task] = []
+    core: list[Task] = []
+    for pod_set in job.job.pod_sets:
+        going = by_set.get(pod_set.name, [])
+        core += going[: pod_set.min_available]
+        extras += going[pod_set.min_available :]
+    return extras, core
+
+
+def _fits(held: Shares, bound: Shares) -> bool:
+    """Whether amounts stay within a bound of which -1 is none."""
+    return all(most == UNLIMITED or has <= most for has, most in zip(held, bound, strict=True))
+
+
+def _saturation(held: float, fair_share: float) -> float:
+    if fair_share == 0:
+        return math.inf if held > 0 else 0.0
+    return 0.0 if fair_share == UNLIMITED else held / fair_share

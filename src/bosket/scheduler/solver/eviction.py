@@ -1,0 +1,80 @@
+"""Which tasks of a victim go next: extras one at a time, then surplus sub-groups, then all that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.job import PodSet, SubGroupSet
+from bosket.scheduler.model.resource import NOTHING, Shares, plus
+from bosket.scheduler.model.task import ALLOCATED, Task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Victim:
+    """A job of which these tasks are left to be taken."""
+
+    state: JobState  #: as it would be with these active tasks alone
+    original: JobState
+    tasks: tuple[Task, ...]
+
+    def held(self) -> Shares:
+        """What the tasks hold in their queue's account."""
+        total = NOTHING
+        for task in self.tasks:
+            if self.original.status(task) in ALLOCATED:
+                total = plus(total, task.pod_class.shared)
+        return total
+
+    def without(self, tasks: Iterable[Task]) -> Victim | None:
+        """What is left of it; None when nothing is."""
+        gone = set(tasks)
+        left = tuple(task for task in self.tasks if task not in gone)
+        return Victim(self.original.reduced_to(left), self.original, left) if left else None
+
+
+def victim_of(state: JobState) -> Victim:
+    """A job with all its active tasks."""
+    return Victim(state, state, tuple(state.active_tasks()))
+
+
+def next_to_evict(session: Session, victim: Victim) -> list[Task]:
+    """The tasks that go next."""
+    return _Step(session, victim).tasks()
+
+
+class _Step:
+    """One step of taking a job apart."""
+
+    def __init__(self, session: Session, victim: Victim) -> None:
+        self._session, self._state, self._victim = session, victim.state, victim
+        self._by_set: dict[str, list[Task]] = {}
+        for task in victim.tasks:
+            self._by_set.setdefault(victim.original.pod_set(task).name, []).append(task)
+
+    def tasks(self) -> list[Task]:
+        root = self._victim.state.job.root
+        return self._surplus(root) or self._all_of(root)
+
+    def _surplus(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
+        if isinstance(subgroup, PodSet):
+            tasks = self._last_first(subgroup)
+            return tasks[:1] if len(tasks) > subgroup.min_available else []
+        satisfied = sum(map(self._state.satisfied, subgroup.children))
+        if not satisfied:
+            return []
+        members = sorted(subgroup.children, key=self._session.subgroup_key(self._state), reverse=True)
+        for member in members:
+            if tasks := self._surplus(member):
+                return tasks
+        if subgroup.min_children < satisfied:
+            return next((tasks for member in members if (tasks := self._all_of(member))), [])
+        return []
+
+    def _all_of(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
+        return [task for pod_set in subgroup.pod_sets() for task in self._last_first(pod_set)]
+
+    def _last_first(self, pod_set: PodSet) -> list[Task]:
+        return sorted(self._by_set.get(pod_set.name, ()), key=self._session.task_key, reverse=True)

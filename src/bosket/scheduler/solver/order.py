@@ -1,0 +1,172 @@
+"""In which order victims are taken, and in which order everybody is placed again in a simulation."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Collection, Iterable, Mapping
+from operator import itemgetter
+
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.turns import Turns
+from bosket.scheduler.model.resource import NOTHING, Shares, plus
+from bosket.scheduler.solver.eviction import Victim, victim_of
+
+SortKey = tuple[object, ...]
+Entries = list[tuple[SortKey, JobState]]  #: in order of the keys
+
+_key = itemgetter(0)
+
+
+class JobTable:
+    """Jobs by queue, each queue's in their order; kept true as some of them change."""
+
+    def __init__(self, session: Session, jobs: Iterable[JobState]) -> None:
+        self._session = session
+        self._keys: dict[JobState, SortKey] = {}
+        self.by_queue: dict[int, Entries] = {}
+        for job in jobs:
+            key = self._keys[job] = session.job_key(job)
+            self.by_queue.setdefault(job.queue_row, []).append((key, job))
+        for entries in self.by_queue.values():
+            entries.sort(key=_key)
+
+    def renew(self, job: JobState, *, keep: bool) -> None:
+        """The job changed; unless it is kept it no longer belongs here."""
+        before = self._keys.pop(job, None)
+        entries = self.by_queue.setdefault(job.queue_row, [])
+        if before is not None:
+            entries.remove((before, job))
+        if keep:
+            key = self._keys[job] = self._session.job_key(job)
+            insort(entries, (key, job), key=_key)
+
+
+class VictimOrder:
+    """Victims, the last in order first: of the queue that has the most to give, its least important job."""
+
+    def __init__(self, session: Session, candidates: Mapping[int, Entries]) -> None:
+        self._session = session
+        leaves = {row: _Victims(list(entries)) for row, entries in candidates.items()}
+        self._turns = Turns(session, leaves, worst_first=True)
+
+    def pop(self) -> Victim | None:
+        row = self._turns.next()
+        if row is None:
+            return None
+        victim = self._turns.leaves[row].pop()
+        self._turns.took(row)
+        return victim
+
+    def push(self, victim: Victim) -> None:
+        """What is left of a victim after a part of it was taken."""
+        row = victim.original.queue_row
+        leaf = self._turns.leaves.get(row) or self._emptied(row)
+        leaf.push(self._session.job_key(victim.state), victim)
+        self._turns.gave(row, leaf)
+
+    def _emptied(self, row: int) -> _Victims:
+        return self._turns.all_leaves[row]
+
+
+class _Victims:
+    """Victims of one queue. It is judged by what it would have without those that were taken, and the next one."""
+
+    __slots__ = ("_entries", "_partly", "_taken")
+
+    def __init__(self, entries: Entries) -> None:
+        self._entries = entries
+        self._partly: dict[JobState, Victim] = {}
+        self._taken = NOTHING
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def change(self) -> tuple[Shares, Shares]:
+        return NOTHING, plus(self._taken, self._victim(self._entries[-1][1]).held())
+
+    def pop(self) -> Victim:
+        _, state = self._entries.pop()
+        victim = self._victim(state)
+        self._partly.pop(state, None)
+        self._taken = plus(self._taken, victim.held())
+        return victim
+
+    def push(self, key: SortKey, victim: Victim) -> None:
+        self._partly[victim.original] = victim
+        insort(self._entries, (key, victim.original), key=_key)
+
+    def _victim(self, state: JobState) -> Victim:
+        found = self._partly.get(state)
+        if found is None:
+            found = self._partly[state] = victim_of(state)
+        return found
+
+
+class SimulationOrder:
+    """Who is placed next in a simulation: victims and their preemptor, in the order in which jobs are placed.
+
+    Other jobs that wait have their turns as well, which changes when queues have theirs, but they aren't placed. A run
+    of them that ask for the same is passed over at once, because it leaves their queue's rank as it is.
+    """
+
+    def __init__(self, session: Session, pending: JobTable, taking_part: Collection[JobState]) -> None:
+        ours: dict[int, Entries] = {}
+        for job in taking_part:
+            ours.setdefault(job.queue_row, []).append((session.job_key(job), job))
+        leaves = {}
+        for row in {*ours, *pending.by_queue}:
+            mine = sorted(ours.get(row, ()), key=_key)
+            leaves[row] = _Waiting(pending.by_queue.get(row, []), mine, taking_part)
+        self._turns = Turns(session, leaves)
+        self._left = len(taking_part)
+
+    def pop(self) -> JobState | None:
+        while self._left:
+            row = self._turns.next()
+            if row is None:
+                return None
+            job = self._turns.leaves[row].pop()
+            self._turns.took(row)
+            if job is not None:
+                self._left -= 1
+                return job
+        return None
+
+
+class _Waiting:
+    """Jobs of one queue, those that take part among others that only wait."""
+
+    __slots__ = ("_at", "_excluded", "_ours", "_pending")
+
+    def __init__(self, pending: Entries, ours: Entries, excluded: Collection[JobState]) -> None:
+        self._pending, self._ours, self._excluded = pending, ours[::-1], excluded
+        self._at = 0
+        self._skip_excluded()
+
+    def __bool__(self) -> bool:
+        return bool(self._ours) or self._at < len(self._pending)
+
+    def change(self) -> tuple[Shares, Shares]:
+        job = self._ours[-1][1] if self._is_our_turn() else self._pending[self._at][1]
+        return job.next_request(), NOTHING
+
+    def pop(self) -> JobState | None:
+        """The first job, if it takes part; None for others."""
+        if self._is_our_turn():
+            return self._ours.pop()[1]
+        request = self._pending[self._at][1].next_request()
+        end = bisect_right(self._pending, self._ours[-1][0], key=_key) if self._ours else len(self._pending)
+        while self._at < end and self._pending[self._at][1].next_request() == request:
+            self._at += 1
+            self._skip_excluded()
+        return None
+
+    def _is_our_turn(self) -> bool:
+        if not self._ours:
+            return False
+        return self._at >= len(self._pending) or self._ours[-1][0] < self._pending[self._at][0]
+
+    def _skip_excluded(self) -> None:
+        while self._at < len(self._pending) and self._pending[self._at][1] in self._excluded:
+            self._at += 1

@@ -1,0 +1,45 @@
+"""A scenario: a pending job's tasks, and the tasks of others that would be evicted for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.task import Task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Tasks of one job that go together."""
+
+    job: JobState
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scenario:
+    """Who wants to be placed, and who would have to go."""
+
+    preemptor: JobState
+    pending: tuple[Task, ...]
+    batches: tuple[Batch, ...]  #: all that would go
+    #: what queues hold (all of it, and by non-preemptible jobs), as of before the search
+    allocated: Sequence[Shares]
+    non_preemptible: Sequence[Shares]
+
+    def victims(self) -> Iterator[tuple[JobState, Task]]:
+        """Every task that would go, once."""
+        seen: set[Task] = set()
+        for batch in self.batches:
+            for task in batch.tasks:
+                if task not in seen:
+                    seen.add(task)
+                    yield batch.job, task
+
+    def by_job(self) -> dict[JobState, list[Task]]:
+        result: dict[JobState, list[Task]] = {}
+        for job, task in self.victims():
+            result.setdefault(job, []).append(task)
+        return result

@@ -1,0 +1,158 @@
+"""Finds room for one job at the expense of others.
+
+For each generator of scenarios: how large a part of the job's tasks can be placed at all (1, 2, 4 … then by halving),
+each success remembering its victims for the next attempt; then the whole job. A scenario that has failed isn't tried
+again in the same search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from bosket.scheduler.framework.extension import AllOf, ScenarioGenerator, ScenarioValidator
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.placement import place_job
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.task import Task, TaskStatus
+from bosket.scheduler.solver.accumulation import Accumulation
+from bosket.scheduler.solver.order import Entries, JobTable, SimulationOrder, VictimOrder
+from bosket.scheduler.solver.scenario import Batch, Scenario
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """A scenario that works; its statement is in effect."""
+
+    statement: Statement
+    victims: tuple[Batch, ...]  #: those of which some task really goes, or moves
+
+
+class Search:
+    """The search for one job's victims."""
+
+    def __init__(
+        self,
+        session: Session,
+        job: JobState,
+        *,
+        pending: JobTable,
+        candidates: Mapping[int, Entries],
+        validators: AllOf[ScenarioValidator] | list[ScenarioValidator],
+    ) -> None:
+        """`pending`: all jobs that wait; `candidates`: who may be a victim, by queue, in order of jobs."""
+        self._session, self._job = session, job
+        self._pending, self._candidates, self._validators = pending, candidates, validators
+        self._allocated, self._non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
+        self._feasible = _feasible_nodes(session, job)
+        self._failed: set[Hashable] = set()
+
+    def solve(self) -> Statement | None:
+        """A statement that places the whole job, in effect and to be committed; None when there is no just way."""
+        tasks = tuple(self._job.next_tasks())
+        if not tasks:
+            return None
+        for generator in self._session.scenario_generators:
+            recorded = self._largest_part(tasks, generator)
+            if recorded is None:
+                continue
+            solution = self._attempt(tasks, recorded, generator)
+            if solution is None:
+                continue
+            if self._job.satisfied(self._job.job.root):
+                return solution.statement
+            solution.statement.discard()
+        return None
+
+    def _largest_part(self, tasks: tuple[Task, ...], generator: ScenarioGenerator) -> tuple[Batch, ...] | None:
+        """The victims for the largest part of the tasks that can be placed; None when not even one can."""
+        recorded: tuple[Batch, ...] = ()
+
+        def works(count: int) -> bool:
+            nonlocal recorded
+            solution = self._attempt(tasks[:count], recorded, generator)
+            if solution is None:
+                return False
+            recorded = solution.victims
+            solution.statement.discard()
+            return True
+
+        return recorded if largest(len(tasks), works) else None
+
+    def _attempt(
+        self, tasks: tuple[Task, ...], recorded: tuple[Batch, ...], generator: ScenarioGenerator
+    ) -> Solution | None:
+        session = self._session
+        with self._job.narrowed_to(tasks):
+            start = Scenario(self._job, tasks, recorded, self._allocated, self._non_preemptible)
+            feasible = self._feasible.copy()
+            for job, task in start.victims():
+                feasible[job.standing(task).row] = True
+            search = Accumulation(session, start, VictimOrder(session, self._candidates), feasible)
+            for scenario in generator(search):
+                fingerprint = (len(tasks), frozenset(task for _, task in scenario.victims()))
+                if fingerprint in self._failed:
+                    continue
+                solution = self._try(scenario, feasible)
+                if solution is not None:
+                    return solution
+                self._failed.add(fingerprint)
+        return None
+
+    def _try(self, scenario: Scenario, feasible: Mask) -> Solution | None:
+        """Evicts, places everybody again in order, asks whether the outcome is just."""
+        victims = list(scenario.victims())
+        if not victims:
+            return None
+        session, preemptor = self._session, self._job
+        on = feasible.copy()
+        statement = Statement(session, preemptor.job)
+        for job, task in victims:
+            on[job.standing(task).row] = True
+            statement.evict(job, task)
+        order = SimulationOrder(session, self._pending, {preemptor: None, **dict.fromkeys(job for job, _ in victims)})
+        while (next_job := order.pop()) is not None:
+            failed = place_job(session, statement, next_job, on=on, real=False)
+            if failed is not None and next_job is preemptor:
+                statement.discard()
+                return None
+        if not all(validator(scenario) for validator in self._validators):
+            statement.discard()
+            return None
+        gone = {TaskStatus.RELEASING, TaskStatus.PIPELINED}
+        return Solution(
+            statement,
+            tuple(batch for batch in scenario.batches if any(batch.job.status(task) in gone for task in batch.tasks)),
+        )
+
+
+def largest(count: int, works: Callable[[int], bool]) -> int:
+    """The largest number up to `count` that works, if smaller ones do when a larger one does; 0 when none does."""
+    good, bad, next_one = 0, count + 1, 1
+    while True:
+        if not works(next_one):
+            bad = next_one
+            break
+        good = next_one
+        if good == count:
+            return good
+        next_one = min(2 * next_one, count)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if works(middle):
+            good = middle
+        else:
+            bad = middle
+    return good
+
+
+def _feasible_nodes(session: Session, job: JobState) -> Mask:
+    """Nodes with a free GPU, for a job whose tasks all want one; otherwise all of them."""
+    if not all(task.pod_class.wants_gpu for task in job.job.tasks):
+        return np.ones(len(session.snapshot.nodes), dtype=bool)
+    return np.asarray((session.nodes.idle[GPU] > 0) | (session.nodes.releasing[GPU] > 0))
