@@ -275,7 +275,7 @@ def _pod_spec(pod: Json, now: PodNow, scheduler: str) -> Json:
     resources = {"requests": pod["requests"]}
     if pod.get("qosClass") == "Guaranteed":
         resources["limits"] = pod["requests"]
-    on_node = now.status in PLACED - {"Allocated", "Binding", "Pipelined"}
+    on_node = now.status not in {"Pending", "Gated", "Allocated", "Binding", "Pipelined"}
     return _present(
         {
             "schedulerName": scheduler,

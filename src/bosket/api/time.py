@@ -14,6 +14,7 @@ from typing import Final
 
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?P<fraction>\.\d+)?(?:Z|[+-]\d{2}:\d{2})", re.ASCII)
 _DURATION: Final = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+", re.ASCII)
+_LONG_DURATION: Final = re.compile(r"(?=.)(?:(?P<weeks>\d{1,6})w)?(?:(?P<days>\d{1,6})d)?(?P<rest>.*)", re.ASCII)
 _DURATION_PART: Final = re.compile(r"(\d*)\.?(\d*)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -91,6 +92,15 @@ def parse_duration(text: str) -> float:
     if nanos > _MAX_DURATION:
         raise InvalidDuration(text)
     return -nanos / _SECOND if text[0] == "-" else nanos / _SECOND
+
+
+def parse_long_duration(text: str) -> float:
+    """Seconds of a Go duration that may begin with weeks and days, such as 1w2d12h."""
+    match = _LONG_DURATION.fullmatch(text)
+    if match is None:
+        raise InvalidDuration(text)
+    days = 7 * int(match["weeks"] or 0) + int(match["days"] or 0)
+    return days * 86400.0 + (parse_duration(match["rest"]) if match["rest"] else 0.0)
 
 
 def format_duration(seconds: float) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.kai import QueueResource
-from bosket.api.time import parse_time
+from bosket.api.time import InvalidDuration, parse_duration, parse_time
 from bosket.scheduler.model.resource import Shares
 
 UNLIMITED = -1.0
@@ -34,6 +34,8 @@ class Queue:
     quota: Shares
     limit: Shares
     weight: Shares
+    preempt_min_runtime: float | None = None  #: seconds that a job runs before others of its queue may take its place
+    reclaim_min_runtime: float | None = None  #: the same for jobs of other queues
 
 
 class QueueError(ValueError):
@@ -62,7 +64,17 @@ def queue_from(obj: QueueObject) -> Queue:
         quota=amounts("quota"),
         limit=amounts("limit"),
         weight=amounts("overQuotaWeight"),
+        preempt_min_runtime=_seconds(obj, "preemptMinRuntime"),
+        reclaim_min_runtime=_seconds(obj, "reclaimMinRuntime"),
     )
+
+
+def _seconds(obj: QueueObject, field_name: str) -> float | None:
+    text = getattr(obj.spec, field_name)
+    try:
+        return parse_duration(text) if text is not None else None
+    except InvalidDuration as error:
+        raise QueueError(f"Queue {obj.metadata.name}: spec.{field_name}: {error}") from error
 
 
 def _amount(obj: QueueObject, name: str, part: str, share: QueueResource | None) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from bosket.scheduler.framework.plugin import PluginFactory
 from bosket.scheduler.plugins.elastic import Elastic
+from bosket.scheduler.plugins.minruntime import MinRuntime
 from bosket.scheduler.plugins.multinodegang import MultiNodeGang
 from bosket.scheduler.plugins.nodeavailability import NodeAvailability
 from bosket.scheduler.plugins.nodelocalgreedy import NodeLocalGreedy
@@ -19,6 +20,7 @@ from bosket.scheduler.plugins.taskorder import TaskOrder
 
 BUILT_IN: Mapping[str, PluginFactory] = {
     "elastic": Elastic,
+    "minruntime": MinRuntime,
     "nodeavailability": NodeAvailability,
     "nodeplacement": NodePlacement,
     "predicates": Predicates,

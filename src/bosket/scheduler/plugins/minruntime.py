@@ -1,0 +1,114 @@
+"""Jobs that started a short while ago are left alone: no eviction before a queue's minimum run time is over.
+
+Extras of an elastic job aren't protected, only its gang is. Arguments: `defaultReclaimMinRuntime` and
+`defaultPreemptMinRuntime` for queues that say nothing (durations such as `10m` or `1d`; none by default), and
+`reclaimResolveMethod`, whose word counts between queues: `lca` (the default) for the queue right below where the paths
+to both part, on the victim's side, or the nearest above; `queue` for the victim's own, or the nearest above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from bosket.api.time import InvalidDuration, parse_long_duration
+from bosket.scheduler.framework.configuration import ConfigurationError
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.task import ACTIVE_USED
+from bosket.scheduler.solver.scenario import Scenario
+
+METHODS = ("lca", "queue")
+
+
+class MinRuntime:
+    """Registers the protection, between queues and inside them."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        self._reclaim = _seconds(arguments, "defaultReclaimMinRuntime")
+        self._preempt = _seconds(arguments, "defaultPreemptMinRuntime")
+        self._method = arguments.get("reclaimResolveMethod") or METHODS[0]
+        if self._method not in METHODS:
+            raise ConfigurationError(
+                f"plugin minruntime: reclaimResolveMethod is {self._method!r}, it must be one of {', '.join(METHODS)}"
+            )
+
+    def open(self, session: Session) -> None:
+        queues = session.snapshot.queues.queues
+        if self._reclaim or any(queue.reclaim_min_runtime for queue in queues):
+            between = _Protection(session, self._between_queues(session))
+            session.reclaim_filters.add(between)
+            session.reclaim_validators.add(between.leaves_gangs_alone)
+        if self._preempt or any(queue.preempt_min_runtime for queue in queues):
+            inside = _Protection(session, self._inside_a_queue(session))
+            session.preempt_filters.add(inside)
+            session.preempt_validators.add(inside.leaves_gangs_alone)
+
+    def _inside_a_queue(self, session: Session) -> Callable[[int, int], float]:
+        tree = session.snapshot.queues
+        said = [queue.preempt_min_runtime for queue in tree.queues]
+        return lambda _, victim: _first(said, tree.paths[victim], self._preempt)
+
+    def _between_queues(self, session: Session) -> Callable[[int, int], float]:
+        tree = session.snapshot.queues
+        said = [queue.reclaim_min_runtime for queue in tree.queues]
+
+        def min_runtime(preemptor: int, victim: int) -> float:
+            path = tree.paths[victim]
+            if self._method == "lca":
+                theirs = set(tree.paths[preemptor])
+                common = next((place for place, row in enumerate(path) if row in theirs), len(path))
+                path = path[max(0, common - 1) :]
+            return _first(said, path, self._reclaim)
+
+        return min_runtime
+
+
+class _Protection:
+    """A victim filter and a scenario validator."""
+
+    def __init__(self, session: Session, min_runtime: Callable[[int, int], float]) -> None:
+        self._session, self._min_runtime = session, min_runtime
+
+    def takes_from(self, preemptor: JobState, queue_row: int) -> bool:
+        del preemptor, queue_row
+        return True
+
+    def takes(self, preemptor: JobState, victim: JobState) -> bool:
+        return _is_elastic(victim) or not self._is_protected(preemptor, victim)
+
+    def leaves_gangs_alone(self, scenario: Scenario) -> bool:
+        for victim, tasks in scenario.by_job().items():
+            if not _is_elastic(victim) or not self._is_protected(scenario.preemptor, victim):
+                continue
+            for pod_set in victim.job.pod_sets:
+                going = sum(victim.pod_set(task) is pod_set for task in tasks)
+                used = sum(victim.status(task) in ACTIVE_USED for task in pod_set.tasks)
+                if going and used - going < pod_set.min_available:
+                    return False
+        return True
+
+    def _is_protected(self, preemptor: JobState, victim: JobState) -> bool:
+        started = victim.job.history.last_started
+        if started is None:
+            return False
+        ends = started + self._min_runtime(preemptor.queue_row, victim.queue_row)
+        if self._session.snapshot.now >= ends:
+            return False
+        self._session.look_again_at(ends)
+        return True
+
+
+def _is_elastic(job: JobState) -> bool:
+    return any(pod_set.min_available < len(pod_set.tasks) for pod_set in job.job.pod_sets)
+
+
+def _first(said: Sequence[float | None], path: Sequence[int], default: float) -> float:
+    return next((seconds for row in path if (seconds := said[row]) is not None), default)
+
+
+def _seconds(arguments: Mapping[str, str], name: str) -> float:
+    text = arguments.get(name)
+    try:
+        return parse_long_duration(text) if text else 0.0
+    except InvalidDuration as error:
+        raise ConfigurationError(f"plugin minruntime: {name}: {error}") from error
