@@ -14,7 +14,7 @@ from typing import Any
 from bosket.scheduler.decide import decide, known_part
 from bosket.scheduler.decisions import Decisions, Waiting
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY
-from bosket.scheduler.model.task import Task
+from bosket.scheduler.model.task import WAITING, Task
 from bosket.scheduler.outcome import states, status_name
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from tests.conformance.kai_cluster import (
@@ -90,7 +90,12 @@ def _pods_after(case: Json, snapshot: Snapshot, decisions: Decisions, pods: Mapp
     result = {}
     for name, key in pod_keys(case).items():
         end = ends.get(key)
-        result[name] = PodNow(status_name(end.status), end.node, pods[name].gpu_groups) if end else pods[name]
+        if end is None:
+            result[name] = pods[name]
+            continue
+        # Some cases name a node even for a pod that waits; it goes on naming it.
+        node = pods[name].node if end.status in WAITING else end.node
+        result[name] = PodNow(status_name(end.status), node, pods[name].gpu_groups)
     return result
 
 
@@ -103,7 +108,8 @@ def _carry_over(case: Json, session: Session) -> dict[str, PodNow]:
             if after.status == "Releasing" and not group["keepReleasingBetweenRounds"]:
                 status = "Pending"
             if status == "Pending":
-                result[pod["name"]] = PodNow(status, "", before.gpu_groups)
+                node = after.node if after.status == "Pending" else ""
+                result[pod["name"]] = PodNow(status, node, before.gpu_groups)
             else:
                 result[pod["name"]] = PodNow(status, after.node, after.gpu_groups)
     return result

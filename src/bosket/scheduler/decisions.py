@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
 
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.reason import JobReason
 
@@ -62,15 +64,18 @@ class StaleMark:
 
     job: Job
     since: float
+    is_due: bool  #: whether its grace is over, and what runs of it goes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+Operation = Bind | Pipeline | Eviction
+
+
+@dataclass(frozen=True, eq=False)
 class Decisions:
-    """The outcome of one cycle, in the order in which it was decided."""
+    """The outcome of one cycle."""
 
-    binds: tuple[Bind, ...] = ()
-    pipelined: tuple[Pipeline, ...] = ()
-    evictions: tuple[Eviction, ...] = ()
+    #: in the order in which they were decided; a task that was placed may later have been evicted again, or moved
+    operations: tuple[Operation, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     placed: tuple[Job, ...] = ()  #: jobs with nothing left to say about, if binding succeeds: conditions stay till then
     settled: tuple[Job, ...] = ()  #: jobs with nothing left to say about: old conditions are cleared
@@ -79,6 +84,23 @@ class Decisions:
     recovered: tuple[Job, ...] = ()  #: jobs that are marked as stale and no longer are
     look_again_at: float = math.inf  #: from then on the outcome may differ though nothing but the time has changed
     #: (GPUs, millicores, bytes) by queue, with all ancestors, after the cycle
-    queue_allocated: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    queue_allocated: Mapping[str, Shares] = field(default_factory=dict)
     #: (GPUs, millicores, bytes) by queue: what each may count on, as divided when the cycle began
-    fair_share: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    fair_share: Mapping[str, Shares] = field(default_factory=dict)
+
+    @cached_property
+    def binds(self) -> tuple[Bind, ...]:
+        return tuple(each for each in self.operations if isinstance(each, Bind))
+
+    @cached_property
+    def pipelined(self) -> tuple[Pipeline, ...]:
+        return tuple(each for each in self.operations if isinstance(each, Pipeline))
+
+    @cached_property
+    def evictions(self) -> tuple[Eviction, ...]:
+        return tuple(each for each in self.operations if isinstance(each, Eviction))
+
+    @cached_property
+    def outcome(self) -> Mapping[Task, Operation]:
+        """What it comes to for each task: the last that was decided about it."""
+        return {each.task: each for each in self.operations}

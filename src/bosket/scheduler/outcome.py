@@ -26,6 +26,9 @@ SHARE_DECIMALS = 6
 SHARE_NAMES = ("gpu", "cpu", "memory")
 
 
+_STATUS = {Bind: TaskStatus.BINDING, Eviction: TaskStatus.RELEASING, Pipeline: TaskStatus.PIPELINED}
+
+
 class PodState(NamedTuple):
     """Where a pod stands."""
 
@@ -40,12 +43,8 @@ def states(snapshot: Snapshot, decisions: Decisions) -> dict[ObjectKey, PodState
         for job in snapshot.jobs.values()
         for task in (*job.tasks, *job.strangers)
     }
-    for bind in decisions.binds:
-        result[bind.task.key] = PodState(TaskStatus.BINDING, bind.node)
-    for eviction in decisions.evictions:
-        result[eviction.task.key] = PodState(TaskStatus.RELEASING, eviction.node)
-    for pipeline in decisions.pipelined:  # what was moved stands where it goes, not where it leaves
-        result[pipeline.task.key] = PodState(TaskStatus.PIPELINED, pipeline.node)
+    for task, operation in decisions.outcome.items():
+        result[task.key] = PodState(_STATUS[type(operation)], operation.node)
     return result
 
 
@@ -96,7 +95,7 @@ def _pod_groups(snapshot: Snapshot, decisions: Decisions) -> Json:
     waiting = {each.job.key: each for each in decisions.waiting}
     settled = {job.key for job in decisions.settled}
     started = {job.key for job in decisions.started}
-    stale = {mark.job.key for mark in decisions.stale}
+    stale = {mark.job.key: mark for mark in decisions.stale}
     recovered = {job.key for job in decisions.recovered}
     result: Json = {}
     for key, job in sorted(snapshot.jobs.items()):
@@ -107,6 +106,8 @@ def _pod_groups(snapshot: Snapshot, decisions: Decisions) -> Json:
         entry |= _condition(job, waiting.get(key), settled=key in settled)
         if key in stale or (key not in recovered and job.history.stale_since is not None):
             entry["staleMark"] = True
+        if key in stale and stale[key].is_due:
+            entry["stale"] = True
         if key in started:
             entry["started"] = True
         result[str(key)] = entry

@@ -86,13 +86,18 @@ class _Tables:
     def __init__(self, session: Session) -> None:
         waiting = (session.state_of(job) for job in session.snapshot.unsettled if job.has_pending)
         self.pending = JobTable(session, (state for state in waiting if state and state.has_left_over))
-        running = (session.state_of(job) for job in session.snapshot.jobs.values() if job.preemptible and job.is_active)
+        running = (session.state_of(job) for job in session.snapshot.jobs.values() if _may_be_active(job))
         self.running = JobTable(session, (state for state in running if state and _may_be_victim(state)))
 
     def renew(self, jobs: set[JobState]) -> None:
         for job in jobs:
             self.pending.renew(job, keep=job.has_left_over)
             self.running.renew(job, keep=_may_be_victim(job))
+
+
+def _may_be_active(job: Job) -> bool:
+    """Cheap, because it is asked of every job there is: it runs, or may have been given a place in this cycle."""
+    return job.preemptible and (job.is_active or job.has_pending)
 
 
 def _may_be_victim(job: JobState) -> bool:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from bosket.scheduler.framework.ledger import requested_by
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.resource import Shares
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, Task, TaskStatus
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Task, TaskStatus
+from bosket.scheduler.reason import NotReady
 
 if TYPE_CHECKING:
     from bosket.scheduler.framework.session import Session
@@ -73,10 +74,10 @@ class JobState:
         found = self._stands.get(task)
         return task.status if found is None else found.status
 
-    def decide(self, task: Task, status: TaskStatus, row: int) -> Standing:
+    def decide(self, task: Task, stands: Standing) -> Standing:
         """Notes what was decided; returns how the task stood, for `restore`."""
         before = self.standing(task)
-        self._stand(task, before, Standing(status, row))
+        self._stand(task, before, stands)
         return before
 
     def restore(self, task: Task, stood: Standing) -> None:
@@ -124,6 +125,21 @@ class JobState:
     def was_evicted(self) -> bool:
         """Whether some of its tasks were, in this cycle."""
         return any(stand.status == TaskStatus.RELEASING for stand in self._stands.values())
+
+    def short_of_pods(self) -> NotReady | None:
+        """Whether too few pods are left for the gang, now that some were evicted."""
+        if self._is_ready(self.job.root):
+            return None
+        short = next((each for each in self.job.pod_sets if not self._is_ready(each)), self.job.pod_sets[0])
+        return NotReady(short.min_available, self._alive(short), short.gated, self.job.shown_name(short))
+
+    def _is_ready(self, subgroup: PodSet | SubGroupSet) -> bool:
+        if isinstance(subgroup, PodSet):
+            return self._alive(subgroup) - subgroup.gated >= subgroup.min_available
+        return sum(map(self._is_ready, subgroup.children)) >= subgroup.min_children
+
+    def _alive(self, pod_set: PodSet) -> int:
+        return sum(self.status(task) in ALIVE for task in pod_set.tasks)
 
     def is_stale(self) -> bool:
         """Whether the gang is below its minimum even with what was placed in this cycle."""

@@ -65,7 +65,7 @@ def _must_wait(job: JobState) -> bool:
 def _incomplete(job: JobState) -> NotReady:
     """The pods there are don't make the gang, wherever they are placed."""
     short = next(each for each in job.job.pod_sets if not job.satisfied(each))
-    return NotReady(short.min_available, short.alive, short.gated, short.name if job.job.group.spec.subGroups else "")
+    return NotReady(short.min_available, short.alive, short.gated, job.job.shown_name(short))
 
 
 def _shortage(job: JobState, tasks: list[Task], failed: int, because: NodesRefused | PodUnfit) -> GangShort:
@@ -75,6 +75,6 @@ def _shortage(job: JobState, tasks: list[Task], failed: int, because: NodesRefus
         first_failed=task.key,
         placed=sum(job.pod_set(each) is pod_set for each in tasks[:failed]),
         required=pod_set.min_available,
-        subgroup=pod_set.name if job.job.group.spec.subGroups else "",
+        subgroup=job.job.shown_name(pod_set),
         because=because,
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, StaleMark, Waiting
+from bosket.scheduler.decisions import Decisions, Operation, StaleMark, Waiting
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.extension import (
     AllOf,
@@ -86,9 +86,7 @@ class Session:
         self._stale: list[StaleMark] = []
         self._recovered: list[Job] = []
         self._look_again_at = math.inf
-        self._binds: list[Bind] = []
-        self._pipelined: list[Pipeline] = []
-        self._evictions: list[Eviction] = []
+        self._operations: list[Operation] = []
         self._started: list[Job] = []
 
     # What actions ask
@@ -168,16 +166,15 @@ class Session:
 
     # Outcomes
 
-    def placed(self, job: JobState, binds: list[Bind], pipelined: list[Pipeline]) -> None:
-        """Records where a job's tasks go."""
-        self._binds += binds
-        self._pipelined += pipelined
-        if binds and not pipelined and not job.had_active:
+    def decided(self, operations: Iterable[Operation]) -> None:
+        """Records what a committed statement holds."""
+        self._operations += operations
+
+    def started(self, job: JobState) -> None:
+        """Records that the job's first tasks are bound."""
+        if not job.had_active:
             job.had_active = True
             self._started.append(job.job)
-
-    def evicted(self, evictions: Iterable[Eviction]) -> None:
-        self._evictions += evictions
 
     def not_placed(self, job: JobState, reason: JobReason) -> None:
         """One more reason why the job waits. Of two of the same kind the first is kept."""
@@ -188,8 +185,8 @@ class Session:
         if all(each.code != reason.code for each in known):
             known.append(reason)
 
-    def stale(self, job: Job, since: float) -> None:
-        self._stale.append(StaleMark(job, since))
+    def stale(self, mark: StaleMark) -> None:
+        self._stale.append(mark)
 
     def recovered(self, job: Job) -> None:
         self._recovered.append(job)
@@ -202,9 +199,12 @@ class Session:
         waiting, placed, settled = [], [], []
         for job in self.snapshot.unsettled:
             state = self._states.get(job.key)
-            reasons = self._reasons.get(job.key, ())
+            reasons = self._reasons.get(job.key, [])
             statuses = {state.status(task) for task in job.tasks} if state else {task.status for task in job.tasks}
-            if reasons or job.strangers or not statuses.isdisjoint(WAITING):
+            still_waits = not statuses.isdisjoint(WAITING)
+            if still_waits and state is not None and state.was_evicted and (short := state.short_of_pods()) is not None:
+                reasons = [short]
+            if reasons or job.strangers or still_waits:
                 left = state.left_over() if state else []
                 active = not statuses.isdisjoint(ACTIVE_ALLOCATED)
                 waiting.append(Waiting(job, tuple(left), tuple(reasons), active=active))
@@ -214,9 +214,7 @@ class Session:
                 settled.append(job)
         tree = self.snapshot.queues
         return Decisions(
-            binds=tuple(self._binds),
-            pipelined=tuple(self._pipelined),
-            evictions=tuple(self._evictions),
+            operations=tuple(self._operations),
             waiting=tuple(waiting),
             placed=tuple(placed),
             settled=tuple(settled),
@@ -236,8 +234,7 @@ class Session:
             if short is None:
                 problem = f"spec.minSubGroup is {job.root.min_children}, there are {len(job.root.children)} sub-groups"
                 return SpecUnusable(job.key, problem)
-            name = short.name if job.group.spec.subGroups else ""
-            return NotReady(short.min_available, short.alive, short.gated, name)
+            return NotReady(short.min_available, short.alive, short.gated, job.shown_name(short))
         queues = self.snapshot.queues
         unusable = queues.reason_against(job.queue)
         if unusable is not None:

@@ -8,8 +8,10 @@ statement.commit()
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple, Self
 
+from bosket.scheduler import decisions
 from bosket.scheduler.decisions import Bind, Eviction, Pipeline
 from bosket.scheduler.framework.job_state import JobState, Standing
 from bosket.scheduler.framework.ledger import Column, QueueAccounts
@@ -17,17 +19,23 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import Task, TaskStatus
 
-ALLOCATED, PIPELINED, RELEASING = TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.RELEASING
+
+class Kind(Enum):
+    """What may be done with a task."""
+
+    ALLOCATE = "allocate"
+    PIPELINE = "pipeline"
+    EVICT = "evict"
+    SPARE = "spare"  #: take its eviction back
 
 
 class Operation(NamedTuple):
     """What was done with a task, and what is needed to undo it."""
 
+    kind: Kind
     job: JobState
     task: Task
     row: int  #: of the node that it was placed on or taken from
-    #: ALLOCATED, PIPELINED, RELEASING for an eviction; for an eviction that is taken back the task's own status
-    status: TaskStatus
     stood: Standing  #: how and where the task stood before
     column: Column
     accounts: QueueAccounts
@@ -61,26 +69,30 @@ class Statement:
         self._session = session
         self._preemptor = preemptor
         self._operations: list[Operation] = []
+        self._evicted: dict[Task, Standing] = {}  # how and where they stood before
 
     def allocate(self, job: JobState, task: Task, row: int) -> None:
         """Places a task on resources that are free."""
         nodes = self._session.nodes
-        self._record(job, task, row, ALLOCATED, nodes.take(nodes.idle_at, task.pod_class, row))
+        column = nodes.take(nodes.idle_at, task.pod_class, row)
+        self._record(Kind.ALLOCATE, job, task, Standing(TaskStatus.ALLOCATED, row), column)
 
     def pipeline(self, job: JobState, task: Task, row: int) -> None:
         """Places a task on resources that are being released. One that was evicted from there stays there instead."""
         nodes = self._session.nodes
-        status, stood_on = job.standing(task)
-        if status == RELEASING and stood_on == row:
-            self._record(job, task, row, task.status, nodes.take(nodes.releasing_at, task.pod_class, row))
+        column = nodes.take(nodes.releasing_at, task.pod_class, row)
+        stood = self._evicted.get(task)
+        if stood is not None and stood.row == row:
+            self._record(Kind.SPARE, job, task, stood, column)
         else:
-            self._record(job, task, row, PIPELINED, nodes.take(nodes.releasing_at, task.pod_class, row))
+            self._record(Kind.PIPELINE, job, task, Standing(TaskStatus.PIPELINED, row), column)
 
     def evict(self, job: JobState, task: Task) -> None:
         """Has a task that holds resources give them back."""
         nodes = self._session.nodes
-        _, row = job.standing(task)
-        self._record(job, task, row, RELEASING, nodes.give(nodes.releasing_at, task.pod_class, row))
+        row = job.standing(task).row
+        column = nodes.give(nodes.releasing_at, task.pod_class, row)
+        self._record(Kind.EVICT, job, task, Standing(TaskStatus.RELEASING, row), column)
 
     def checkpoint(self) -> Trial:
         return Trial(self, len(self._operations))
@@ -96,9 +108,9 @@ class Statement:
         operations = list(self._operations)
         self.rollback(0)
         for operation in operations:
-            if operation.status == RELEASING:
+            if operation.kind is Kind.EVICT:
                 self.evict(operation.job, operation.task)
-            elif operation.status == ALLOCATED and operation.job is not job:
+            elif operation.kind is Kind.ALLOCATE and operation.job is not job:
                 self.allocate(operation.job, operation.task, operation.row)
             else:
                 self.pipeline(operation.job, operation.task, operation.row)
@@ -111,46 +123,48 @@ class Statement:
         """Hands what was decided over to the session."""
         session = self._session
         nodes, action = session.snapshot.nodes.nodes, session.action
-        evicted: dict[Task, Eviction] = {}
-        placed: dict[JobState, tuple[list[Bind], list[Pipeline]]] = {}
-        for operation in self._operations:
-            job, task, row, status, *_ = operation
+        spared = {each.task for each in self._operations if each.kind is Kind.SPARE}
+        decided: list[decisions.Operation] = []
+        waits: dict[JobState, bool] = {}  # whether some of its tasks wait for what is being released
+        for kind, job, task, row, *_ in self._operations:
             node = nodes[row].metadata.name
-            if status == RELEASING:
-                evicted[task] = Eviction(task, job.job, node, action, self._preemptor)
-                continue
-            binds, pipelined = placed.setdefault(job, ([], []))
-            if status == ALLOCATED:
-                binds.append(Bind(task, job.job, node))
-            elif status == PIPELINED:
-                pipelined.append(Pipeline(task, job.job, node, action))
-            else:
-                del evicted[task]
-        if evicted:
-            session.evicted(evicted.values())
-            for job in {operation.job for operation in self._operations if operation.status == RELEASING}:
-                job.evictions_are_final()
-        for job, outcome in placed.items():
-            session.placed(job, *outcome)
+            if kind is Kind.ALLOCATE:
+                decided.append(Bind(task, job.job, node))
+                waits.setdefault(job, False)
+            elif kind is Kind.PIPELINE:
+                decided.append(Pipeline(task, job.job, node, action))
+                waits[job] = True
+            elif kind is Kind.EVICT and task not in spared:
+                decided.append(Eviction(task, job.job, node, action, self._preemptor))
+        session.decided(decided)
+        for job, some_wait in waits.items():
+            if not some_wait:
+                session.started(job)
+        for job in self.jobs():
+            job.evictions_are_final()
         self._operations.clear()
 
-    def _record(self, job: JobState, task: Task, row: int, status: TaskStatus, column: Column) -> None:
+    def _record(self, kind: Kind, job: JobState, task: Task, stands: Standing, column: Column) -> None:
         session = self._session
-        change = session.queues.credit if status == RELEASING else session.queues.charge
+        change = session.queues.credit if kind is Kind.EVICT else session.queues.charge
         accounts = change(job.queue_row, task.pod_class.shared, preemptible=job.job.preemptible)
-        stood = job.decide(task, status, row)
-        self._operations.append(Operation(job, task, row, status, stood, column, accounts))
+        stood = job.decide(task, stands)
+        if kind is Kind.EVICT:
+            self._evicted[task] = stood
+        self._operations.append(Operation(kind, job, task, stands.row, stood, column, accounts))
         for listener in session.placement_listeners:
-            (listener.left if status == RELEASING else listener.arrived)(task, row)
+            (listener.left if kind is Kind.EVICT else listener.arrived)(task, stands.row)
 
     def rollback(self, start: int) -> None:
         """Undoes everything but the first `start` operations, the newest first."""
         session, nodes = self._session, self._session.nodes
         while len(self._operations) > start:
-            job, task, row, status, stood, column, accounts = self._operations.pop()
+            kind, job, task, row, stood, column, accounts = self._operations.pop()
             job.restore(task, stood)
             session.queues.restore(job.queue_row, accounts)
-            at = nodes.idle_at if status == ALLOCATED else nodes.releasing_at
+            at = nodes.idle_at if kind is Kind.ALLOCATE else nodes.releasing_at
             nodes.restore(at, task.pod_class, row, column)
+            if kind is Kind.EVICT:
+                del self._evicted[task]
             for listener in session.placement_listeners:
-                (listener.arrived if status == RELEASING else listener.left)(task, row)
+                (listener.arrived if kind is Kind.EVICT else listener.left)(task, row)

@@ -102,6 +102,10 @@ class Job(msgspec.Struct, frozen=True, eq=False):
         for pod_set in self.pod_sets:
             yield from pod_set.tasks
 
+    def shown_name(self, pod_set: PodSet) -> str:
+        """What people call a pod set; nothing where the group has no sub-groups."""
+        return pod_set.name if self.group.spec.subGroups else ""
+
     @property
     def is_active(self) -> bool:
         return any(pod_set.active for pod_set in self.pod_sets)
