@@ -27,7 +27,7 @@ class _Consolidation(Policy):
     def may_ask(self, job: JobState) -> bool:
         return job.job.preemptible
 
-    def is_entitled(self, job: JobState) -> bool:
+    def has_a_chance(self, job: JobState) -> bool:
         """Moving others about makes no GPUs: there must be enough of them free already."""
         nodes, taking = self.session.nodes, self.session.taking_nodes()
         free = float(np.asarray(nodes.idle[GPU] + nodes.releasing[GPU])[taking].sum())

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 
 from bosket.scheduler.actions.order import JobsByQueue
 from bosket.scheduler.framework.extension import AllOf, ScenarioValidator, VictimFilter
-from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.job_state import NOWHERE, JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.reason import DelayNotElapsed, GangShort, PodUnfit
@@ -32,6 +32,11 @@ class Policy(ABC):
 
     def is_entitled(self, job: JobState) -> bool:
         """Whether the job may have others evicted as things stand now."""
+        del job
+        return True
+
+    def has_a_chance(self, job: JobState) -> bool:
+        """Whether a search could succeed. Unlike one that isn't entitled, a job that has none counts as failed."""
         del job
         return True
 
@@ -63,6 +68,9 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
         if session.settings.use_scheduling_signatures and not failed_alike.is_worth_trying(job):
             continue
         if _is_hopeless(session, job):
+            continue
+        if not policy.has_a_chance(job):
+            failed_alike.add(job)
             continue
         search = Search(
             session,
@@ -101,7 +109,10 @@ def _may_be_active(job: Job) -> bool:
 
 
 def _may_be_victim(job: JobState) -> bool:
-    return job.job.preemptible and job.has_active
+    """Of a job that runs partly on nodes that aren't ours nothing is taken: the whole of it couldn't be."""
+    if not job.job.preemptible or not job.has_active:
+        return False
+    return all(job.standing(task).row != NOWHERE for task in job.active_tasks())
 
 
 def admitted(

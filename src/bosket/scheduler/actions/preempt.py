@@ -18,7 +18,7 @@ def preempt(session: Session) -> None:
 
 
 class _Preempt(Policy):
-    def is_entitled(self, job: JobState) -> bool:
+    def has_a_chance(self, job: JobState) -> bool:
         over = self.session.over_capacity(job, job.next_tasks())
         return over is None or over.code != NON_PREEMPTIBLE_OVER_QUOTA
 
