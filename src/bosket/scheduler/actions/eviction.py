@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 
 from bosket.scheduler.actions.order import JobsByQueue
 from bosket.scheduler.framework.extension import AllOf, ScenarioValidator, VictimFilter
-from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.reason import DelayNotElapsed, GangShort, PodUnfit
@@ -109,10 +109,7 @@ def _may_be_active(job: Job) -> bool:
 
 
 def _may_be_victim(job: JobState) -> bool:
-    """Of a job that runs partly on nodes that aren't ours nothing is taken: the whole of it couldn't be."""
-    if not job.job.preemptible or not job.has_active:
-        return False
-    return all(job.standing(task).row != NOWHERE for task in job.active_tasks())
+    return job.job.preemptible and job.has_active
 
 
 def admitted(

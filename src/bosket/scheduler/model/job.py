@@ -233,14 +233,16 @@ def _pod_set(name: str, minimum: int, tasks: tuple[Task, ...]) -> PodSet:
     KAI counts living pods alone: the last members of a Job, or of a gang bound in two halves, then wait for ever.
     """
     statuses = [task.status for task in tasks]
+    pending = tuple(task for task in tasks if task.status == TaskStatus.PENDING)
+    active = sum(status in ACTIVE_ALLOCATED for status in statuses)
     succeeded = statuses.count(TaskStatus.SUCCEEDED)
     return PodSet(
         name,
-        max(0, minimum - succeeded),
+        minimum if active + len(pending) >= minimum else max(0, minimum - succeeded),
         tasks,
-        pending=tuple(task for task in tasks if task.status == TaskStatus.PENDING),
+        pending=pending,
         gated=statuses.count(TaskStatus.GATED),
-        active=sum(status in ACTIVE_ALLOCATED for status in statuses),
+        active=active,
         used=sum(status in ACTIVE_USED for status in statuses),
         succeeded=succeeded,
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.job_state import NOWHERE, JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Amounts2D, Mask
 from bosket.scheduler.model.resource import GPU, PODS
@@ -56,6 +56,8 @@ class Accumulation:
             rest = victim.without(tasks)
             if rest is not None:
                 self._victims.push(rest)
+            if any(victim.original.standing(task).row == NOWHERE for task in tasks):
+                continue  # on a node that isn't ours: it can't be evicted, and neither can those that go with it
             batch = Batch(victim.original, tuple(tasks))
             self.potential.append(batch)
             for task in tasks:
@@ -69,9 +71,6 @@ class Accumulation:
         return Scenario(
             start.preemptor, start.pending, (*start.batches, *batches), start.allocated, start.non_preemptible
         )
-
-    def row_of(self, job: JobState, task: Task) -> int:
-        return job.standing(task).row
 
     def free_gpus(self) -> np.ndarray:
         """(node,): GPUs that are idle or being released, before anybody is evicted."""
