@@ -106,7 +106,7 @@ def _pod_groups(snapshot: Snapshot, decisions: Decisions) -> Json:
         entry |= _condition(job, waiting.get(key), settled=key in settled)
         if key in stale or (key not in recovered and job.history.stale_since is not None):
             entry["staleMark"] = True
-        if key in stale and stale[key].is_due:
+        if key in stale and (stale[key].is_due or job.history.stale_since is not None):
             entry["stale"] = True
         if key in started:
             entry["started"] = True

@@ -64,7 +64,9 @@ class Search:
             solution = self._attempt(tasks, recorded, generator)
             if solution is None:
                 continue
-            if self._job.satisfied(self._job.job.root):
+            # As in KAI: others are evicted for a gang only if all of its sub-groups get their minimum, also those that
+            # it could do without. KAI, when they don't, forgets to take the simulation back.
+            if all(map(self._job.satisfied, self._job.job.pod_sets)):
                 return solution.statement
             solution.statement.discard()
         return None
