@@ -31,7 +31,7 @@ from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
 
 FILE_NAME = "snapshot.json"
-NANOSECOND = 1e-9
+NANOSECONDS = 10**9  #: in a second
 
 
 class RecordedError(ValueError):
@@ -71,7 +71,7 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
         defaults = StateOptions()
         return StateOptions(
             scheduler_name=self.scheduler_name or SCHEDULER_NAME,
-            stuck_in_releasing_seconds=self.stuck_in_releasing_threshold * NANOSECOND
+            stuck_in_releasing_seconds=self.stuck_in_releasing_threshold / NANOSECONDS
             or defaults.stuck_in_releasing_seconds,
             node_pool_label=(self.partition_params or Partition()).node_pool_label_key or defaults.node_pool_label,
             full_hierarchy_fairness=self.full_hierarchy_fairness,

@@ -20,7 +20,7 @@ from bosket.api.time import format_micro_time
 from bosket.kube.codec import codec_of
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.configuration_file import configuration_document
-from bosket.scheduler.snapshot.recorded import FILE_NAME, FLAG_DEFAULTS, NANOSECOND, OwnPart, Parameters, Recorded
+from bosket.scheduler.snapshot.recorded import FILE_NAME, FLAG_DEFAULTS, NANOSECONDS, OwnPart, Parameters, Recorded
 from bosket.scheduler.snapshot.recorded_list import LISTS
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
 
@@ -44,7 +44,7 @@ def parameters_of(options: StateOptions) -> Parameters:
     return msgspec.structs.replace(
         FLAG_DEFAULTS,
         scheduler_name=options.scheduler_name,
-        stuck_in_releasing_threshold=round(options.stuck_in_releasing_seconds / NANOSECOND),
+        stuck_in_releasing_threshold=round(options.stuck_in_releasing_seconds * NANOSECONDS),
         full_hierarchy_fairness=options.full_hierarchy_fairness,
         queue_label_key=QUEUE_LABEL,
     )
@@ -53,10 +53,9 @@ def parameters_of(options: StateOptions) -> Parameters:
 def zipped(recorded: Recorded, discovery: dict[str, Any] | None = None) -> bytes:
     """The snapshot file, without what is secret. `discovery` says which kinds the API server served."""
     buffer = io.BytesIO()
-    with (
-        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive,
-        archive.open(FILE_NAME, "w", force_zip64=True) as file,
-    ):
+    entry = zipfile.ZipInfo(FILE_NAME)  # dated 1980, so that equal states give equal files
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(buffer, "w") as archive, archive.open(entry, "w", force_zip64=True) as file:
         for part in _document(recorded, discovery):
             file.write(part)
     return buffer.getvalue()
@@ -78,7 +77,7 @@ def _document(recorded: Recorded, discovery: dict[str, Any] | None) -> Iterator[
 
 
 def _objects(recorded: Recorded, name: str) -> Iterator[bytes]:
-    """One list, in order of keys: equal states give equal files."""
+    """One list, in order of keys."""
     each = LISTS[name]
     encode = codec_of(each.kind).encode
     comma = b""
