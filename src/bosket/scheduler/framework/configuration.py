@@ -44,6 +44,7 @@ DEFAULT_PLUGINS: Final = (
     PluginChoice("taskorder"),
     PluginChoice("nodeplacement", {"cpu": "binpack", "gpu": "binpack"}),
     PluginChoice("snapshot"),
+    PluginChoice("reflectjoborder"),  # not in KAI's, where it costs every cycle; here only when somebody asks
 )
 
 
