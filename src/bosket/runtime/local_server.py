@@ -9,6 +9,7 @@ From elsewhere one comes through `kubectl port-forward` or ssh, which do authent
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from bosket.runtime.health import url_of
 _log = logging.getLogger(__name__)
 
 HOST: Final = "127.0.0.1"
-_OWN_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+#: What a request that is meant for this machine calls it in its Host header.
+_OWN_NAME: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ async def serve_local(pages: LocalPages, port: int) -> AsyncIterator[str]:
     from aiohttp import web  # who only decides does without it
 
     async def handle(request: web.Request) -> web.Response:
-        if _name(request.host) not in _OWN_NAMES:
+        if not _OWN_NAME.fullmatch(request.host):
             return web.Response(status=403, text="only asked for as 127.0.0.1 or localhost is this answered\n")
         answer = await pages.answer(request.path)
         headers = {"Content-Type": answer.content_type}
@@ -81,8 +83,3 @@ async def serve_local(pages: LocalPages, port: int) -> AsyncIterator[str]:
         yield url
     finally:
         await runner.cleanup()
-
-
-def _name(host: str) -> str:
-    """The name in a Host header, without the port."""
-    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].lower()
