@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bosket.api.kai import UsageDBConfig
+from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.decide import decide, known_part, make_plugins
 from bosket.scheduler.framework.configuration import Configuration, ConfigurationError, PluginChoice, SearchBudgets
 from bosket.scheduler.framework.configuration_file import (
@@ -63,7 +64,7 @@ tiers:
 
 
 def parse(text, report=None):
-    return parse_configuration(text, known_actions=["allocate"], report=report)
+    return parse_configuration(text, known_actions=ACTIONS, report=report)
 
 
 def test_everything_in_the_file_is_read_and_tiers_are_flattened():
@@ -115,7 +116,7 @@ def test_credentials_in_an_address_are_not_written_down(address, written):
 def test_the_default_is_kais_as_far_as_the_plugins_are_there():
     known, _ = known_part(parse(KAI_DEFAULT))
     assert (*known.plugins, PluginChoice("reflectjoborder")) == Configuration().plugins
-    assert known.actions == Configuration().actions
+    assert known.actions == parse(KAI_DEFAULT).actions
     make_plugins(known)
 
 

@@ -65,7 +65,7 @@ def written(state: ClusterState, configuration: Configuration | None = None, now
 
 def outcome(snapshot):
     decisions = decide(snapshot, Configuration())
-    return answer(snapshot, decisions), [str(each.reason) for each in decisions.waiting]
+    return answer(snapshot, decisions), [each.text for each in decisions.waiting]
 
 
 def request(name: str, to: str, phase: str = "") -> BindRequest:

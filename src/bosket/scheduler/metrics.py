@@ -82,11 +82,17 @@ class SchedulerMetrics:
         for bind in decisions.binds:
             self._task.observe(max(0.0, snapshot.now - bind.task.created) * 1000)
         placed = {BINDING_ACTION: {bind.job.key for bind in decisions.binds}}
-        for pipeline in decisions.pipelined:
-            placed.setdefault(pipeline.action, set()).add(pipeline.job.key)
+        placed[BINDING_ACTION] |= {each.job.key for each in decisions.pipelined if each.action == BINDING_ACTION}
+        for eviction in decisions.evictions:
+            if eviction.preemptor is not None:  # whom an action that evicts has placed
+                placed.setdefault(eviction.action, set()).add(eviction.preemptor.key)
         for action, jobs in placed.items():
             self._scheduled.labels(action).inc(len(jobs))
-        failed = {each.job.key for each in decisions.waiting if isinstance(each.reason, GangShort | OverCapacity)}
+        failed = {
+            each.job.key
+            for each in decisions.waiting
+            if any(isinstance(reason, GangShort | OverCapacity) for reason in each.reasons)
+        }
         self._tried.labels(BINDING_ACTION).inc(len(failed | placed[BINDING_ACTION]))
         self._shares.update(snapshot.queues, decisions.fair_share)
 

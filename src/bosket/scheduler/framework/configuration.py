@@ -12,8 +12,6 @@ from typing import Final
 from bosket.api.kai import UsageDBConfig
 from bosket.scheduler.framework.settings import Settings
 
-#: The actions that a configuration of KAI may name, also those that aren't here yet.
-KAI_ACTIONS: Final = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
 #: In a map of budgets, the key for all that have none of their own.
 DEFAULT_KEY: Final = "default"
 
@@ -43,7 +41,10 @@ DEFAULT_PLUGINS: Final = (
     PluginChoice("subgrouporder"),
     PluginChoice("taskorder"),
     PluginChoice("nodeplacement", {"cpu": "binpack", "gpu": "binpack"}),
+    PluginChoice("minruntime"),
     PluginChoice("snapshot"),
+    PluginChoice("sg-nodelocalgreedy"),
+    PluginChoice("sg-multinodegang"),
     PluginChoice("reflectjoborder"),  # not in KAI's, where it costs every cycle; here only when somebody asks
 )
 

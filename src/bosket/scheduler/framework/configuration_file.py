@@ -24,7 +24,6 @@ import yaml
 from bosket.api.time import InvalidDuration, format_duration, parse_duration
 from bosket.scheduler.framework.configuration import (
     DEFAULT_KEY,
-    KAI_ACTIONS,
     Configuration,
     ConfigurationError,
     PluginChoice,
@@ -51,16 +50,13 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse_configuration(text: str, *, known_actions: Iterable[str], report: Report | None = None) -> Configuration:
-    """Reads a configuration file; `report` is told what has no effect.
-
-    Actions must be known, to us or to KAI; those of KAI that aren't here yet stay in the configuration.
-    """
+    """Reads a configuration file; `report` is told what has no effect. Actions must be known, as in KAI."""
     try:
         document = yaml.load(text, Loader=_Loader) or {}  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
         raise ConfigurationError(f"not a YAML document: {error}") from error
     configuration = configuration_from(document, report)
-    known = {*known_actions, *KAI_ACTIONS}
+    known = frozenset(known_actions)
     for name in configuration.actions:
         if name not in known:
             raise ConfigurationError(f"actions names {name!r}; known are {', '.join(sorted(known))}")

@@ -83,7 +83,7 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
             max_consolidation_preemptees=self.max_number_consolidation_preemptees,
             use_scheduling_signatures=self.use_scheduling_signatures,
             allow_consolidating_reclaim=self.allow_consolidating_reclaim,
-            default_staleness_grace_seconds=self.global_default_staleness_grace_period * NANOSECOND,
+            default_staleness_grace_seconds=self.global_default_staleness_grace_period / NANOSECONDS,
         )
 
 

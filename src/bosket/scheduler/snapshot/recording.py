@@ -20,6 +20,7 @@ from bosket.api.time import format_micro_time
 from bosket.kube.codec import codec_of
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.configuration_file import configuration_document
+from bosket.scheduler.framework.settings import Settings
 from bosket.scheduler.snapshot.recorded import FILE_NAME, FLAG_DEFAULTS, NANOSECONDS, OwnPart, Parameters, Recorded
 from bosket.scheduler.snapshot.recorded_list import LISTS
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
@@ -32,20 +33,24 @@ def take(state: ClusterState, options: StateOptions, configuration: Configuratio
     """What the scheduler knows now, with all that it would decide by."""
     return Recorded(
         configuration=configuration,
-        parameters=parameters_of(options),
+        parameters=parameters_of(options, configuration.settings),
         objects={name: state.objects(each.kind) for name, each in LISTS.items()},
         now=now,
         held=tuple(sorted(state.held_pods(now))),
     )
 
 
-def parameters_of(options: StateOptions) -> Parameters:
-    """The flags that these options stand for. The scheduler looks at the whole cluster, so no node pool is named."""
+def parameters_of(options: StateOptions, settings: Settings) -> Parameters:
+    """The flags that these stand for. The scheduler looks at the whole cluster, so no node pool is named."""
     return msgspec.structs.replace(
         FLAG_DEFAULTS,
         scheduler_name=options.scheduler_name,
         stuck_in_releasing_threshold=round(options.stuck_in_releasing_seconds * NANOSECONDS),
         full_hierarchy_fairness=options.full_hierarchy_fairness,
+        max_number_consolidation_preemptees=settings.max_consolidation_preemptees,
+        use_scheduling_signatures=settings.use_scheduling_signatures,
+        allow_consolidating_reclaim=settings.allow_consolidating_reclaim,
+        global_default_staleness_grace_period=round(settings.default_staleness_grace_seconds * NANOSECONDS),
         queue_label_key=QUEUE_LABEL,
     )
 
