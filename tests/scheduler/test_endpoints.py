@@ -185,8 +185,8 @@ async def test_a_plugin_that_cannot_be_had_is_said_before_anything_starts():
 async def test_plugins_and_actions_that_are_not_there_are_named_and_gone_without(caplog):
     rig = await make_rig([node("n1"), queue("q"), group("g", 1), *members("g", 1)])
     configuration = Configuration(
-        actions=("allocate", "dance"), plugins=(*Configuration().plugins, PluginChoice("waltz"))
+        actions=("allocate", "dance", "reclaim"), plugins=(*Configuration().plugins, PluginChoice("waltz"))
     )
     async with serving(rig, configuration):
         await rig.until(lambda: bound(rig, 1))
-    assert "doesn't have, and is without: action dance, plugin waltz" in caplog.text
+    assert "doesn't have, and is without: action dance, plugin waltz, action reclaim" in caplog.text

@@ -26,11 +26,12 @@ _NOT_YET = Answer(b"the scheduler has not seen the whole cluster yet\n", "text/p
 def add_endpoints(env: Environment, state: ClusterState, options: Options, configuration: Configuration) -> None:
     """Adds a page for each configured plugin that has one; raises ConfigurationError for a plugin that can't be had.
 
-    `configuration` is what of `options.configuration` is there.
+    `configuration` is what the scheduler follows of that in the options; snapshots carry it, so that their replay does
+    what the scheduler did.
     """
 
     def record() -> Recorded:
-        return take(state, options.state(), options.configuration, env.clock.now())
+        return take(state, options.state(), configuration, env.clock.now())
 
     def fresh_session() -> Session:
         # With a memory of its own: it may be used in a thread, and the loop's is not made for two.

@@ -9,18 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 
 from bosket.runtime.service import Environment
 from bosket.scheduler.cache.apply import Applier
 from bosket.scheduler.cache.feed import Feed
 from bosket.scheduler.decide import decide, known_part
 from bosket.scheduler.endpoints import add_endpoints
+from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.metrics import SchedulerMetrics
 from bosket.scheduler.options import Options
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
 
 _log = logging.getLogger(__name__)
+
+#: Actions whose decisions reach the cluster. Those of the others end in evictions, which the cache doesn't make.
+CARRIED_OUT = frozenset({"allocate"})
 
 
 class Scheduler:
@@ -30,7 +35,7 @@ class Scheduler:
 
     def __init__(self, env: Environment, options: Options) -> None:
         self._env, self._options = env, options
-        self._configuration, missing = known_part(options.configuration)
+        self._configuration, missing = _followed(options.configuration)
         if missing:
             _log.warning(
                 "the configuration names what this version doesn't have, and is without: %s", ", ".join(missing)
@@ -73,6 +78,13 @@ class Scheduler:
                 await self._feed.changed.wait()
         except TimeoutError:
             pass  # time itself is a change
+
+
+def _followed(configuration: Configuration) -> tuple[Configuration, list[str]]:
+    """What of the configuration can be followed on a live cluster, and what can't."""
+    known, missing = known_part(configuration)
+    missing += [f"action {name}" for name in known.actions if name not in CARRIED_OUT]
+    return replace(known, actions=tuple(name for name in known.actions if name in CARRIED_OUT)), missing
 
 
 def service(env: Environment, options: Options | None = None) -> Scheduler:
