@@ -51,7 +51,7 @@ DEFAULT_PLUGINS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SearchBudgets:
-    """How long a search for victims may go on, in seconds; 0 is without end. The victim search keeps to it."""
+    """How long a search for victims may go on, in seconds; 0 is without end. Read and checked for the victim search."""
 
     #: by action; those that aren't named have that of `default`
     action: Mapping[str, float] = field(default_factory=lambda: {DEFAULT_KEY: 300.0})
