@@ -104,7 +104,7 @@ def test_a_kubeconfig_in_the_home_directory_is_found_there(
     assert capsys.readouterr().err == f"bosket: no kubeconfig: {tmp_path / 'nowhere'} not found\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "up", "run", "crds", "version"])
+@pytest.mark.parametrize("command", ["demo", "up", "run", "crds", "snapshot", "replay", "version"])
 def test_every_command_explains_itself_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     text = capsys.readouterr().out
@@ -115,7 +115,15 @@ def test_every_command_explains_itself_with_examples(command: str, capsys: pytes
 def test_help_names_every_command_with_its_purpose(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    for line in ("demo: Watch", "up: Start", "run: Run", "crds: Print", "version: Print"):
+    for line in (
+        "demo: Watch",
+        "up: Start",
+        "run: Run",
+        "crds: Print",
+        "snapshot: Fetch",
+        "replay: Run",
+        "version: Print",
+    ):
         assert line in text
 
 

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import json
 import zipfile
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bosket.api.object import ObjectKey
+from bosket.api.time import format_time
 from bosket.cli.main import main
+from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.snapshot.recording import take, zipped
+from bosket.scheduler.snapshot.state import StateOptions
+from bosket.testing.build import gang, node, pod, pod_group, queue
+from bosket.testing.cluster import NOW, state_of
+from tests.conformance.cases import conformance_folder
+
+CASES = conformance_folder("differential")
+#: What the recorded answers may say of a pod group.
+_FIELDS = {"pods", "condition", "reasons", "notReady", "stale", "staleMark", "started"}
 
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 
-def pod(name: str) -> dict[str, Any]:
+def raw_pod(name: str) -> dict[str, Any]:
     return {
         "metadata": {"name": name, "namespace": "n", "uid": name, "annotations": {"pod-group-name": name}},
         "spec": {
@@ -24,7 +37,7 @@ def pod(name: str) -> dict[str, Any]:
     }
 
 
-def group(name: str, created: str) -> dict[str, Any]:
+def raw_group(name: str, created: str) -> dict[str, Any]:
     return {
         "metadata": {"name": name, "namespace": "n", "creationTimestamp": created},
         "spec": {"queue": "q", "minMember": 1},
@@ -43,8 +56,8 @@ def snapshot(tmp_path: Path) -> Path:
         "rawObjects": {
             "nodes": [{"metadata": {"name": "x"}, "status": {"allocatable": allocatable}}],
             "queues": [{"metadata": {"name": "q"}, "spec": {"resources": {"gpu": FREE, "cpu": FREE, "memory": FREE}}}],
-            "podGroups": [group("a", "2020-01-01T00:00:00Z"), group("b", "2020-01-02T00:00:00Z")],
-            "pods": [pod("a"), pod("b")],
+            "podGroups": [raw_group("a", "2020-01-01T00:00:00Z"), raw_group("b", "2020-01-02T00:00:00Z")],
+            "pods": [raw_pod("a"), raw_pod("b")],
         },
     }
     file = tmp_path / "snapshot.zip"
@@ -67,7 +80,8 @@ def test_the_answer_is_one_json_object_with_what_it_cost(snapshot: Path, capsys:
     )
     assert printed["peak_rss_mb"] > 0
     assert (
-        captured.err == f"bosket: {snapshot}: its configuration names what isn't there and is left out: dance, waltz\n"
+        captured.err
+        == f"bosket: {snapshot}: its configuration names what isn't there and is left out: action dance, plugin waltz\n"
     )
 
 
@@ -75,9 +89,103 @@ def test_people_get_tables(snapshot: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["replay", str(snapshot)]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["n/a", "x", "1"] in lines
-    assert any(line[:2] == ["n/b", "1"] and "resources" in line for line in lines)
+    assert ["1", "of", "2", "jobs", "wait,", "with", "1", "pods."] in lines
+    assert ["1", "1", "PodSchedulingErrors"] in lines
+    assert any(line[:3] == ["n/b", "q", "1"] and "resources" in line for line in lines)
     assert ["Fair", "share", "(1)"] in lines
-    assert any(line[:1] == ["allocate"] for line in lines)
+    assert ["step", "CPU", "ms", "ms"] in lines
+    assert any(line[0] == "allocate" and len(line) == 3 for line in lines if line)
+
+
+def test_on_a_terminal_the_reasons_are_wrapped_and_not_cut_off(
+    snapshot: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["replay", str(snapshot)]) == 0
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    assert "enough" in printed
+    assert "resources: GPUs." in " ".join(printed.replace("│", " ").split())
+
+
+def test_everything_that_can_wait_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also what no reason stands for: a pod held back, a gated extra, a pod of a sub-group that isn't there."""
+    state = state_of(
+        [
+            node("x"),
+            queue("q"),
+            *(pod_group(name) for name in ("held", "gated", "stray")),
+            *gang("held", 1),
+            *gang("gated", 1),
+            pod("gated-1").of_group("gated").gated_by("g").build(),
+            pod("stray-0").gpu(1).of_group("stray").build(),
+            pod("stray-1").of_group("stray", "nowhere").build(),
+        ]
+    )
+    state.hold_back(ObjectKey("default", "held-0"), "uid-held-0", NOW)
+    file = tmp_path / "snapshot.zip"
+    file.write_bytes(zipped(take(state, StateOptions(), Configuration(), NOW)))
+    assert main(["replay", str(file)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "default/held q 1 The binding of one of its pods failed a short while ago" in lines
+    assert "default/gated q 1 What isn't placed waits for its scheduling gates to be lifted" in lines
+    assert "default/stray q 1 Pods name a sub-group that the pod group doesn't have" in lines
+
+
+def test_the_time_is_that_of_the_snapshot_unless_another_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pod that is being deleted promises its GPU for two minutes."""
+    leaving = pod("old").gpu(1).running_on("x").being_deleted_at(NOW).build()
+    state = state_of([node("x", gpus=1), queue("q"), pod_group("g"), *gang("g", 1), leaving])
+    file = tmp_path / "snapshot.zip"
+    file.write_bytes(zipped(take(state, StateOptions(), Configuration(), NOW)))
+
+    def pipelined(*options: str) -> list[str]:
+        assert main(["replay", str(file), "--json", *options]) == 0
+        return [entry["pod"] for entry in json.loads(capsys.readouterr().out)["pipelined"]]
+
+    assert pipelined() == ["default/g-0"]
+    assert pipelined("--now", format_time(NOW + 600)) == []
+
+
+def test_without_a_plugin_that_divides_there_are_no_fair_shares(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configuration = Configuration(plugins=(PluginChoice("predicates"),))
+    file = tmp_path / "snapshot.zip"
+    file.write_bytes(zipped(take(state_of([node("x"), queue("q")]), StateOptions(), configuration, NOW)))
+    assert main(["replay", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["fairShare"] == {}
+
+
+def test_an_answer_that_changes_from_run_to_run_is_called_a_bug(
+    snapshot: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = count()
+    monkeypatch.setattr("bosket.scheduler.outcome.answer", lambda *_: {"fairShare": {}, "binds": [next(numbers)]})
+    assert main(["replay", str(snapshot), "--json", "--repeat", "2"]) == 1
+    assert "decided on differently the next time: this is a bug" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(CASES is None, reason="no recorded cases: set BOSKET_SHARED to a folder with conformance/")
+def test_the_json_is_shaped_like_the_answers_that_were_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert CASES is not None
+    for line in (CASES / "cases" / "allocate.jsonl").read_text().splitlines()[:8]:
+        case = json.loads(line)
+        file = tmp_path / "snapshot.json"
+        file.write_text(json.dumps(case["snapshot"]))
+        assert main(["replay", str(file), "--json"]) == 0
+        printed = json.loads(capsys.readouterr().out)
+        assert list(printed.pop("cpu_ms"))[:2] == ["load", "open"]
+        assert printed.pop("peak_rss_mb") > 0
+        assert printed.keys() == case["expected"].keys()
+        assert printed["podGroups"].keys() == case["expected"]["podGroups"].keys()
+        assert printed["fairShare"].keys() == case["expected"]["fairShare"].keys()
+        assert {"pods"} <= {field for group in printed["podGroups"].values() for field in group} <= _FIELDS
 
 
 @pytest.mark.parametrize(

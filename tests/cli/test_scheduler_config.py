@@ -15,6 +15,7 @@ from bosket.embedded.cluster import EmbeddedCluster
 from bosket.embedded.node import NodeShape
 from bosket.embedded.services import SERVICES
 from bosket.runtime.clock import LoopClock
+from bosket.scheduler import Options
 
 _CONFIGURATION = """
 actions: "allocate"
@@ -25,6 +26,9 @@ tiers:
   - name: nodeplacement
     arguments: {{cpu: {strategy}, gpu: {strategy}}}
 """
+
+
+_PLUGINS = "tiers: [{plugins: [{name: predicates}, {name: oracle}, {name: proportion}]}]"
 
 
 def _pod(name: str) -> Pod:
@@ -65,7 +69,7 @@ async def test_pods_are_packed_or_spread_as_the_file_says(
         (b"actions: fly", "actions names 'fly'"),
         (b"actions: [a", "not a YAML document"),
         (b"queueDepthPerAction: {allocate: few}", "queueDepthPerAction.allocate must be a number"),
-        (b"tiers: [{plugins: [{name: oracle}]}]", "there is no plugin 'oracle'"),
+        (b"scenarioSearchBudgets: {maxJobSearchDuration: -1s}", "maxJobSearchDuration is -1s, it must not be negative"),
         (b"tiers: [{plugins: [{name: nodeplacement, arguments: {gpu: heap}}]}]", "plugin nodeplacement: "),
         (b"actions: \xff", "not UTF-8"),
         (None, "can't read it: No such file or directory"),
@@ -84,6 +88,30 @@ def test_a_file_that_makes_no_sense_is_refused_before_anything_starts(
     assert captured.err.startswith(f"bosket: --scheduler-config {file}: ")
     assert captured.err.count("\n") == 1
     assert sentence in captured.err
+
+
+def test_what_has_no_effect_is_said_and_the_rest_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text("color: red\nqueueDepthPerAction: {allocate: 7}\n")
+    options = service_options(file, SERVICES)["scheduler"]
+    assert isinstance(options, Options)
+    assert options.configuration.queue_depth == {"allocate": 7}
+    assert capsys.readouterr().err.startswith(f"bosket: --scheduler-config {file}: color is no key")
+
+
+@pytest.mark.looptime
+async def test_kais_own_default_is_followed_as_far_as_it_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(f"actions: allocate, consolidation, reclaim, preempt, stalegangeviction\n{_PLUGINS}")
+    clock = LoopClock()
+    async with EmbeddedCluster(nodes=1, clock=clock, service_options=service_options(file, SERVICES)) as cluster:
+        await cluster.wait_ready()
+        client = cluster.client()
+        await client.create(_pod("a"))
+        async with asyncio.timeout(60):
+            while not (await client.get(Pod, "a", "default")).spec.nodeName:
+                await clock.sleep(0.1)
+    assert "plugin oracle" in caplog.text
 
 
 @pytest.mark.parametrize("command", [["run", "binder"], ["up", "--services", "podgrouper,binder"]])

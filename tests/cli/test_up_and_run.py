@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import signal
 import sys
@@ -11,6 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+import aiohttp
 
 from bosket.api.core import Namespace, Node, Pod
 from bosket.api.kai import Queue
@@ -77,7 +80,8 @@ def spreading(folder: Path) -> str:
     """A configuration of the scheduler other than the default."""
     file = folder / "scheduler.yaml"
     file.write_text(
-        "tiers: [{plugins: [{name: predicates}, {name: nodeplacement, arguments: {cpu: spread, gpu: spread}}]}]"
+        "tiers: [{plugins: [{name: predicates}, {name: snapshot}, "
+        "{name: nodeplacement, arguments: {cpu: spread, gpu: spread}}]}]"
     )
     return str(file)
 
@@ -98,6 +102,40 @@ async def test_up_says_ready_when_it_is_and_stops_when_told(tmp_path: Path) -> N
         assert (await process.stderr.read()).decode() == ""
 
 
+async def test_what_the_scheduler_of_up_knows_can_be_fetched_and_replayed(tmp_path: Path) -> None:
+    kubeconfig, file = tmp_path / "kubeconfig", tmp_path / "snapshot.zip"
+    async with bosket("up", "--nodes", "1", "--gpus", "1", "--kubeconfig", str(kubeconfig)) as process:
+        lines = await lines_until(process, "^ready$")
+        assert f"try: bosket snapshot --kubeconfig {kubeconfig}" in lines
+        async with client_of(kubeconfig) as client:
+            await run_a_pod(client, "first")
+            second = await client.create({**_POD, "metadata": {**_POD["metadata"], "name": "second"}})
+            watch = client.watch(Pod, "default", resource_version=second["metadata"]["resourceVersion"])
+            async with asyncio.timeout(_DEADLINE_SECONDS), aclosing(watch) as events:
+                async for event in events:  # until it is called unschedulable
+                    if event.object is not None and event.object.status.conditions:
+                        break
+        fetched = await said("snapshot", "--kubeconfig", str(kubeconfig), "-o", str(file))
+        assert f"{file}: 1 nodes" in fetched
+        assert "2 pods" in fetched
+        (url,) = (line.removeprefix("scheduler: ") for line in lines if line.startswith("scheduler: "))
+        async with aiohttp.ClientSession() as session, session.get(f"{url}/get-job-order") as response:
+            (waiting,) = (await response.json())["global_order"]
+        assert waiting["id"].startswith("default/pg-second-")
+    answer = json.loads(await said("replay", str(file), "--json"))
+    assert answer["binds"] == []
+    assert sorted(state["pods"] == {"Running": 1} for state in answer["podGroups"].values()) == [False, True]
+    assert "1 of 2 jobs wait, with 1 pods." in await said("replay", str(file))
+
+
+async def said(*arguments: str) -> str:
+    """What a command that ends by itself prints."""
+    async with bosket(*arguments) as process:
+        output, errors = await process.communicate()
+        assert process.returncode == 0, errors.decode()
+        return output.decode()
+
+
 async def test_up_gives_the_scheduler_its_configuration(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     options = ("--nodes", "2", "--kubeconfig", str(kubeconfig), "--scheduler-config", spreading(tmp_path))
@@ -115,11 +153,12 @@ async def test_services_run_against_a_cluster_from_a_process_of_their_own_as_the
     async with bosket("up", "--nodes", "2", "--services", "none", "--kubeconfig", str(kubeconfig)) as up:
         await lines_until(up, "^ready$")
         services = ("podgrouper", "scheduler", "binder")
-        async with (
-            bosket("run", *services, *configuration, "--kubeconfig", str(kubeconfig), "--log-format", "json") as run,
-            client_of(kubeconfig) as client,
-        ):
+        options = ("--kubeconfig", str(kubeconfig), "--log-format", "json", "--plugin-server-port", "0")
+        async with bosket("run", *services, *configuration, *options) as run, client_of(kubeconfig) as client:
+            (line,) = [each for each in await lines_until(run, "answering", errors=True) if "answering" in each]
             assert await run_a_pod(client, "p") != await run_a_pod(client, "q")
+            file = tmp_path / "snapshot.zip"
+            assert "2 pods" in await said("snapshot", "--url", json.loads(line)["url"], "-o", str(file))
             assert await stop(run, signal.SIGINT) == 0
 
 

@@ -3,7 +3,8 @@
 import msgspec
 
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration, parse_configuration
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework.configuration_file import parse_configuration
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, decided, placements, put, reasons

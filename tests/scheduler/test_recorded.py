@@ -87,6 +87,16 @@ def test_parameters_decide_how_pods_are_seen() -> None:
     assert task.status == TaskStatus.STUCK_IN_RELEASING
 
 
+def test_pods_that_succeeded_belong_to_their_group_though_kai_keeps_little_of_them() -> None:
+    done = {
+        "metadata": {"name": "a-1", "namespace": "n", "uid": "2", "annotations": {"pod-group-name": "a"}},
+        "status": {"phase": "Succeeded"},
+    }
+    snapshot = read(recording(rawObjects={**RECORDING["rawObjects"], "pods": [POD, done]})).snapshot(NOW)
+    statuses = {task.key.name: task.status for task in snapshot.jobs[ObjectKey("n", "a")].tasks}
+    assert statuses == {"a-0": TaskStatus.PENDING, "a-1": TaskStatus.SUCCEEDED}
+
+
 def test_what_is_missing_or_null_is_empty() -> None:
     sparse = {
         "pods": [{"metadata": {"name": "p", "labels": None}, "spec": {"containers": None}}],
@@ -119,6 +129,7 @@ def test_objects_of_other_node_pools_are_left_out() -> None:
         ),
         (recording(config={"actions": 3}), "file: config: actions must be a comma-separated text, it is 3"),
         (recording(rawObjects={"nodes": 3}), "file: rawObjects.nodes must be a list, it is int"),
+        (recording(bosket={"time": "noon"}), "file: bosket.time: 'noon' is not a time: expected RFC 3339"),
         (
             recording(rawObjects={"pods": [POD, {"metadata": {"name": "b"}, "spec": {"nodeName": 3}}]}),
             "file: rawObjects.pods[1].spec.nodeName (b): Expected `str`, got `int`",
@@ -128,7 +139,7 @@ def test_objects_of_other_node_pools_are_left_out() -> None:
 def test_a_bad_recording_is_refused_with_the_field_that_is_wrong(data: bytes, complaint: str) -> None:
     with pytest.raises(RecordedError) as error:
         read(data, "file")
-    assert str(error.value) == complaint
+    assert str(error.value).startswith(complaint)
 
 
 def test_a_bad_file_is_refused_by_name(tmp_path: Path) -> None:

@@ -66,6 +66,13 @@ _add_command(
     "bosket crds --install --context staging",
 )
 _add_command(
+    "bosket.cli.snapshot:snapshot",
+    "Fetch all that a running scheduler knows, as a file for replay.",
+    "bosket snapshot --kubeconfig kubeconfig     # of an embedded cluster: bosket up",
+    "bosket snapshot --url 127.0.0.1:8081 -o monday.zip",
+    "kubectl port-forward -n kai-scheduler deployment/kai-scheduler-default 8081 & bosket snapshot",
+)
+_add_command(
     "bosket.cli.replay:replay",
     "Run one scheduling cycle on a recorded snapshot: what is decided, why, and what it costs.",
     "bosket replay snapshot.zip",

@@ -54,8 +54,15 @@ def complain(message: str) -> None:
     )
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> Table:
-    """A table for `stdout()`; the columns in `numbers` are aligned to the right."""
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: Sequence[str] = (),
+    texts: Sequence[str] = (),
+) -> Table:
+    """A table for `stdout()`; the columns in `numbers` are aligned to the right, those in `texts` may be wrapped."""
     from rich import box
     from rich.table import Table
 
@@ -70,7 +77,12 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, 
         padding=(0, 1) if terminal else (0, 2, 0, 0),
     )
     for column in columns:
-        made.add_column(column, justify="right" if column in numbers else "left", no_wrap=True)
+        made.add_column(
+            column,
+            justify="right" if column in numbers else "left",
+            no_wrap=column not in texts,
+            overflow="fold" if column in texts else "ellipsis",
+        )
     for row in rows:
         made.add_row(*row)
     return made

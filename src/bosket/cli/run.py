@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from bosket.cli.output import CommandError, UsageError, flush_line
 from bosket.cli.path import OptionalFilePath
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from bosket.runtime.health import Address
     from bosket.runtime.service import Environment
 
+Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535))]
 LogFormat = Literal["human", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -36,6 +38,7 @@ def run(
     scheduler_config: OptionalFilePath = None,
     leader_elect: bool = True,
     listen: str = "127.0.0.1:0",
+    plugin_server_port: Port = 8081,
     log_format: LogFormat = "human",
     log_level: LogLevel = "info",
     list_services: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
@@ -58,6 +61,8 @@ def run(
         Work only while holding the service's lease, so that several processes may run the same service.
     listen
         Where to serve /metrics, /healthz and /readyz; port 0 takes a free one, "off" serves nothing.
+    plugin_server_port
+        Port on 127.0.0.1 where the scheduler's plugins answer (bosket snapshot); 0 takes a free one.
     log_format
         Lines for people, or JSON objects for machines.
     log_level
@@ -81,7 +86,9 @@ def run(
         raise UsageError(str(error)) from error
     configure_logging(log_format, log_level.upper())
     options = service_options(scheduler_config, [entry.name for entry in chosen])
-    settings = _Settings(kubeconfig, context, namespace, leader_elect, parse_address(listen), options)
+    settings = _Settings(
+        kubeconfig, context, namespace, leader_elect, parse_address(listen), plugin_server_port, options
+    )
     asyncio.run(_run(chosen, settings))
 
 
@@ -92,6 +99,7 @@ class _Settings:
     namespace: str
     leader_elect: bool
     listen: Address | None
+    plugin_server_port: int
     service_options: Mapping[str, object]
 
 
@@ -123,7 +131,13 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
         environment = make_environment(client, metrics, settings.namespace)
         services = [entry.make(environment, settings.service_options.get(entry.name)) for entry in chosen]
         with stop_on_signals():
-            await run_services(environment, services, leader_election=settings.leader_elect, health=settings.listen)
+            await run_services(
+                environment,
+                services,
+                leader_election=settings.leader_elect,
+                health=settings.listen,
+                local_port=settings.plugin_server_port,
+            )
     finally:
         await client.aclose()
 

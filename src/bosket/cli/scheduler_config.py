@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from bosket.cli.output import UsageError
+from bosket.cli.output import UsageError, complain
 
 
 def service_options(file: Path | None, services: Iterable[str]) -> dict[str, object]:
@@ -17,12 +17,17 @@ def service_options(file: Path | None, services: Iterable[str]) -> dict[str, obj
 
     from bosket.scheduler import Options
     from bosket.scheduler.actions import ACTIONS
-    from bosket.scheduler.decide import make_plugins
-    from bosket.scheduler.framework.configuration import ConfigurationError, parse_configuration
+    from bosket.scheduler.decide import known_part, make_plugins
+    from bosket.scheduler.framework.configuration import ConfigurationError
+    from bosket.scheduler.framework.configuration_file import parse_configuration
+
+    def report(problem: str) -> None:
+        complain(f"--scheduler-config {file}: {problem}")
 
     try:
-        configuration = parse_configuration(file.read_text(encoding="utf-8"), known_actions=ACTIONS)
-        make_plugins(configuration)  # which names and arguments there are is known to the plugins alone
+        configuration = parse_configuration(file.read_text(encoding="utf-8"), known_actions=ACTIONS, report=report)
+        known, _ = known_part(configuration)  # of what is missing the scheduler warns
+        make_plugins(known)  # which arguments there are is known to the plugins alone
     except OSError as error:
         raise UsageError(f"--scheduler-config {file}: can't read it: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 
 from bosket.cli.output import UsageError, flush_line
 from bosket.cli.path import FilePath, OptionalFilePath
-from bosket.cli.run import LogFormat, LogLevel
+from bosket.cli.run import LogFormat, LogLevel, Port
 from bosket.cli.scheduler_config import service_options
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def up(
     racks: Annotated[int, Parameter(validator=Number(gte=1))] = 2,
     zones: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
     kubeconfig: FilePath = Path("kubeconfig"),
-    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0,
+    port: Port = 0,
+    plugin_server_port: Port = 0,
     services: str = "all",
     scheduler_config: OptionalFilePath = None,
     log_format: LogFormat = "human",
@@ -55,6 +56,8 @@ def up(
         Where to write the kubeconfig; a file that is not an embedded cluster's is not overwritten.
     port
         Port of the API server on 127.0.0.1; 0 takes a free one.
+    plugin_server_port
+        Port on 127.0.0.1 where the scheduler's plugins answer (bosket snapshot); 0 takes a free one.
     services
         Which of Bosket's services run in it: names with commas between them, "all" or "none".
     scheduler_config
@@ -90,6 +93,7 @@ def up(
         services=chosen,
         service_options=options,
         listen=Listen(kubeconfig=kubeconfig, port=port),
+        plugin_server_port=plugin_server_port,
     )
     asyncio.run(_serve(cluster, kubeconfig))
 
@@ -102,6 +106,9 @@ async def _serve(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
             await cluster.wait_ready()
             flush_line(f"API server: {cluster.url}")
             flush_line(f"try: kubectl --kubeconfig {kubeconfig} get nodes")
+            if cluster.scheduler_url:
+                flush_line(f"scheduler: {cluster.scheduler_url}")
+                flush_line(f"try: bosket snapshot --kubeconfig {kubeconfig}")
             flush_line("ready")
             await cluster.wait_stopped()
     flush_line("stopped")

@@ -38,6 +38,7 @@ from bosket.kube.client import Client
 from bosket.kube.informer import Informers
 from bosket.runtime.clock import Clock, SystemClock
 from bosket.runtime.events import EventRecorder
+from bosket.runtime.local_server import LocalPages, serve_local
 from bosket.runtime.service import Environment, Service, run_services
 
 _log = logging.getLogger(__name__)
@@ -61,7 +62,8 @@ class EmbeddedCluster:
     `services` are names of `bosket.embedded.services`; those named in `service_options` run with these instead of
     their default options. With `isolated` each of them has a client and informers of its
     own, as in a process of its own, and can be stopped and started (`stop_service`, `start_service`); otherwise they
-    share them, which is cheaper.
+    share them, which is cheaper. With a `plugin_server_port` (0 for any that is free) the scheduler's plugins answer
+    over HTTP on this machine.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class EmbeddedCluster:
         isolated: bool = False,
         clock: Clock | None = None,
         listen: Listen | None = None,
+        plugin_server_port: int | None = None,
     ) -> None:
         self.layout = Layout(nodes, racks=max(1, min(racks, nodes)), zones=max(1, min(zones, racks, nodes)))
         self.shape = shape or NodeShape()
@@ -84,10 +87,14 @@ class EmbeddedCluster:
         self.server = ApiServer(clock=self.clock, default_scheduler_name=SCHEDULER_NAME)
         #: The address of the network listener; empty without one.
         self.url = ""
+        #: Where the scheduler's plugins answer on this machine; empty where they don't.
+        self.scheduler_url = ""
         self._services = entries(services)
         self._service_options = service_options or {}
         self._isolated = isolated
         self._listen = listen
+        self._plugin_server_port = plugin_server_port
+        self._local_pages = LocalPages()
         self._stack = AsyncExitStack()
         self._environments: dict[str, Environment] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -153,6 +160,9 @@ class EmbeddedCluster:
         else:
             # The services come first: on the way down they end before those who carry out what they asked for.
             self._run("control-plane", control_plane, [*(self._make(e, control_plane) for e in self._services), *parts])
+        if self._plugin_server_port is not None and self._local_pages.paths:
+            server = serve_local(self._local_pages, self._plugin_server_port)
+            self.scheduler_url = await self._stack.enter_async_context(server)
         await self._open_listener()
 
     def _make(self, entry: ServiceEntry, environment: Environment) -> Service:
@@ -168,6 +178,7 @@ class EmbeddedCluster:
             events=EventRecorder(client, self.clock, SCHEDULER_NAME, metrics=metrics),
             metrics=metrics,
             identity=name,
+            local_pages=self._local_pages,
         )
 
     def _run(self, name: str, environment: Environment, services: Sequence[Service]) -> None:
@@ -218,7 +229,8 @@ class EmbeddedCluster:
         self._stack.push_async_callback(listener.aclose)
         self.url = listener.url
         if self._listen.kubeconfig is not None:
-            write_kubeconfig(self._listen.kubeconfig, admin_kubeconfig(self.url, authority.cert_pem, token))
+            kubeconfig = admin_kubeconfig(self.url, authority.cert_pem, token, scheduler_url=self.scheduler_url)
+            write_kubeconfig(self._listen.kubeconfig, kubeconfig)
 
 
 def _is_address(host: str) -> bool:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import secrets
 from pathlib import Path
 from typing import Any, Final
 
+from bosket.runtime.private_file import write_private
+
 #: What an embedded cluster is called in its kubeconfig.
 CLUSTER_NAME: Final = "bosket"
+#: Under this name the kubeconfig says where the scheduler answers, as `{"url": …}`.
+SCHEDULER_EXTENSION: Final = "bosket.dev/scheduler"
 
 
-def admin_kubeconfig(url: str, certificate_authority_pem: bytes, token: str) -> dict[str, Any]:
+def admin_kubeconfig(
+    url: str, certificate_authority_pem: bytes, token: str, *, scheduler_url: str = ""
+) -> dict[str, Any]:
     """A kubeconfig whose only context reaches the server at `url` with `token`."""
     name = CLUSTER_NAME
+    noted = {"extensions": [{"name": SCHEDULER_EXTENSION, "extension": {"url": scheduler_url}}]}
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -25,6 +30,7 @@ def admin_kubeconfig(url: str, certificate_authority_pem: bytes, token: str) -> 
                 "cluster": {
                     "server": url,
                     "certificate-authority-data": base64.b64encode(certificate_authority_pem).decode(),
+                    **(noted if scheduler_url else {}),
                 },
             }
         ],
@@ -38,17 +44,7 @@ def write_kubeconfig(path: Path, kubeconfig: dict[str, Any]) -> None:
     """Put it in place in one piece, readable by its owner only: it holds a credential."""
     path = path.absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            # JSON is YAML, too.
-            json.dump(kubeconfig, file, indent=2)
-            file.write("\n")
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    write_private(path, f"{json.dumps(kubeconfig, indent=2)}\n".encode())  # JSON is YAML, too
 
 
 def belongs_to_embedded_cluster(path: Path) -> bool:

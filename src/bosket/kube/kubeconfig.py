@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,8 @@ class ClusterConfig:
     impersonation: tuple[tuple[str, str], ...] = ()
     #: The namespace that the context, or the pod, is in.
     namespace: str = "default"
+    #: What other programs have noted of the cluster in the kubeconfig, by the name that they chose.
+    extensions: Mapping[str, Any] = field(default_factory=dict)
 
 
 def connect(kubeconfig: str | Path | None = None, context: str | None = None) -> Client:
@@ -133,6 +136,7 @@ def _cluster_config(cluster: Sourced[ClusterEntry], user: Sourced[UserEntry] | N
         compression=not entry.disable_compression,
         impersonation=_impersonation(user.entry) if user else (),
         namespace=namespace,
+        extensions={str(each.get("name", "")): each.get("extension") for each in entry.extensions},
     )
 
 

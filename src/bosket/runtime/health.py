@@ -11,9 +11,12 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry, exposition
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 _log = logging.getLogger(__name__)
 
@@ -32,12 +35,14 @@ class Address:
 @asynccontextmanager
 async def serve_health(registry: CollectorRegistry, checks: Checks, address: Address) -> AsyncIterator[str]:
     """Serve while the block runs; gives the URL."""
+    from aiohttp import web  # who only decides does without it
+
     runner = web.AppRunner(_application(registry, checks), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
         site = web.TCPSite(runner, address.host, address.port)
         await site.start()
-        url = _url(runner, address.host)
+        url = url_of(runner, address.host)
         _log.info("serving metrics and health", extra={"url": url})
         yield url
     finally:
@@ -45,6 +50,8 @@ async def serve_health(registry: CollectorRegistry, checks: Checks, address: Add
 
 
 def _application(registry: CollectorRegistry, checks: Checks) -> web.Application:
+    from aiohttp import web
+
     async def metrics(request: web.Request) -> web.Response:
         encode, content_type = exposition.choose_encoder(request.headers.get("Accept", ""))
         # Not in a thread: collectors that look at a service's state when asked may assume that nothing moves.
@@ -73,6 +80,7 @@ def _application(registry: CollectorRegistry, checks: Checks) -> web.Application
     return application
 
 
-def _url(runner: web.AppRunner, host: str) -> str:
+def url_of(runner: web.AppRunner, host: str) -> str:
+    """Where a server that has started is reached."""
     port = runner.addresses[0][1]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

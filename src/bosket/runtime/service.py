@@ -13,7 +13,7 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry
@@ -25,6 +25,7 @@ from bosket.runtime.clock import Clock
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.health import Address, serve_health
 from bosket.runtime.leader import LeaderElector
+from bosket.runtime.local_server import LocalPages, serve_local
 from bosket.runtime.metrics import runtime_metrics
 from bosket.runtime.workqueue import Backoff
 
@@ -48,6 +49,8 @@ class Environment:
     namespace: str = "kai-scheduler"
     #: Who this process is among its replicas.
     identity: str = "bosket"
+    #: What services answer to those on the same machine.
+    local_pages: LocalPages = field(default_factory=LocalPages)
 
 
 class Service(Protocol):
@@ -65,15 +68,23 @@ async def run_services(
     *,
     leader_election: bool,
     health: Address | None = None,
+    local_port: int | None = None,
     stop_seconds: float = 10.0,
 ) -> None:
     """Run the services until cancelled, or until all of them have ended by themselves.
 
     With `leader_election` each service runs only while this process holds the lease of the service's name. On
     cancellation the services get `stop_seconds` to end; events that they left are then written within the same time.
-    `health` is where to serve metrics and probes, if at all.
+    `health` is where to serve metrics and probes, if at all; `local_port` where on this machine to serve the services'
+    local pages, if they have any. Should that port be taken, they go without: their work doesn't depend on it.
     """
     async with AsyncExitStack() as stack:
+        if local_port is not None and environment.local_pages.paths:
+            try:
+                await stack.enter_async_context(serve_local(environment.local_pages, local_port))
+            except OSError as error:
+                paths = ", ".join(environment.local_pages.paths)
+                _log.warning("port %d can't be had, %s is not served: %s", local_port, paths, error.strerror)
         if health is not None:
             checks = {"informers": lambda: environment.informers.synced}
             await stack.enter_async_context(serve_health(environment.metrics, checks, health))

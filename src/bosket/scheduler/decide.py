@@ -1,33 +1,55 @@
-"""The one decision function: pure and deterministic. The live scheduler, tests and benchmarks all call it."""
+"""The one decision function: pure and deterministic. The live scheduler, tests and benchmarks all call it.
+
+Who wants to know what each step costs hands in a `Watch`; `decide` itself reads no clock.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from bosket.kube.codec import gc_paused
 from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import Configuration, ConfigurationError
-from bosket.scheduler.framework.plugin import Plugin, installed_plugins
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework.plugin import Plugin, installed_plugins, make_plugin
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.plugins import BUILT_IN
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
+#: Entered for the time of each step: ("open", ""), in it ("plugin", name) for each; ("action", name); ("close", "").
+Watch = Callable[[str, str], AbstractContextManager[None]]
 
-def decide(snapshot: Snapshot, configuration: Configuration) -> Decisions:
+
+def unwatched(step: str, name: str) -> AbstractContextManager[None]:
+    """For those who don't measure."""
+    del step, name
+    return nullcontext()
+
+
+def decide(snapshot: Snapshot, configuration: Configuration, watch: Watch = unwatched) -> Decisions:
     """What to do with the cluster as the snapshot shows it. Reads nothing else, changes nothing."""
     with gc_paused():  # a cycle makes many objects and no cycles of them; looking for these is a third of its cost
-        session = open_session(snapshot, configuration)
+        with watch("open", ""):
+            session = open_session(snapshot, configuration, watch)
         for name in configuration.actions:
-            run_action(session, name)
-        return session.close()
+            with watch("action", name):
+                run_action(session, name)
+        with watch("close", ""):
+            return session.close()
 
 
-def open_session(snapshot: Snapshot, configuration: Configuration) -> Session:
-    """A session with its plugins; the first step of `decide`, for those who measure the steps."""
+def open_session(snapshot: Snapshot, configuration: Configuration, watch: Watch = unwatched) -> Session:
+    """A session with its plugins; the first step of `decide`."""
     session = Session(snapshot, configuration)
-    for plugin in make_plugins(configuration):
-        plugin.open(session)
+    for choice, plugin in zip(configuration.plugins, make_plugins(configuration), strict=True):
+        with watch("plugin", choice.name):
+            try:
+                plugin.open(session)
+            except Exception as error:
+                error.add_note(f"plugin {choice.name!r} failed when a session opened")
+                raise
     return session
 
 
@@ -38,13 +60,13 @@ def run_action(session: Session, name: str) -> None:
 
 
 def known_part(configuration: Configuration) -> tuple[Configuration, list[str]]:
-    """The configuration without actions and plugins that aren't there, and the names of these.
+    """The configuration without actions and plugins that aren't there, and what these are ("action reclaim").
 
-    A recorded configuration may ask for what another version of the scheduler has.
+    A configuration may be of another version of the scheduler, or of KAI's.
     """
     plugins = {*BUILT_IN, *installed_plugins()}
-    missing = [name for name in configuration.actions if name not in ACTIONS]
-    missing += [choice.name for choice in configuration.plugins if choice.name not in plugins]
+    missing = [f"action {name}" for name in configuration.actions if name not in ACTIONS]
+    missing += [f"plugin {choice.name}" for choice in configuration.plugins if choice.name not in plugins]
     known = replace(
         configuration,
         actions=tuple(name for name in configuration.actions if name in ACTIONS),
@@ -54,12 +76,5 @@ def known_part(configuration: Configuration) -> tuple[Configuration, list[str]]:
 
 
 def make_plugins(configuration: Configuration) -> list[Plugin]:
-    """The configured plugins, fresh for one session. Raises ConfigurationError for one that isn't there."""
-    plugins = []
-    for choice in configuration.plugins:
-        factory = BUILT_IN.get(choice.name) or installed_plugins().get(choice.name)
-        if factory is None:
-            known = ", ".join(sorted({*BUILT_IN, *installed_plugins()}))
-            raise ConfigurationError(f"there is no plugin {choice.name!r}; known are {known}")
-        plugins.append(factory(choice.arguments))
-    return plugins
+    """The configured plugins, fresh for one session. Raises ConfigurationError for one that can't be had."""
+    return [make_plugin(choice, BUILT_IN) for choice in configuration.plugins]

@@ -9,18 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-
-from prometheus_client import Counter, Gauge
+from dataclasses import replace
 
 from bosket.runtime.service import Environment
 from bosket.scheduler.cache.apply import Applier
 from bosket.scheduler.cache.feed import Feed
-from bosket.scheduler.decide import decide, make_plugins
+from bosket.scheduler.decide import decide, known_part
+from bosket.scheduler.endpoints import add_endpoints
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.metrics import SchedulerMetrics
 from bosket.scheduler.options import Options
 from bosket.scheduler.snapshot.snapshot import Snapshot
-from bosket.scheduler.snapshot.state import ClusterState, StateOptions
+from bosket.scheduler.snapshot.state import ClusterState
 
 _log = logging.getLogger(__name__)
+
+#: Actions whose decisions reach the cluster. Those of the others end in evictions, which the cache doesn't make.
+CARRIED_OUT = frozenset({"allocate"})
 
 
 class Scheduler:
@@ -29,18 +34,19 @@ class Scheduler:
     name = "scheduler"
 
     def __init__(self, env: Environment, options: Options) -> None:
-        make_plugins(options.configuration)  # what is wrong with the configuration is said before anything starts
         self._env, self._options = env, options
-        self._state = ClusterState(
-            StateOptions(options.scheduler_name, options.stuck_in_releasing_seconds), report=_log.warning
-        )
+        self._configuration, missing = _followed(options.configuration)
+        if missing:
+            _log.warning(
+                "the configuration names what this version doesn't have, and is without: %s", ", ".join(missing)
+            )
+        self._state = ClusterState(options.state(), report=_log.warning)
         self._feed = Feed(env.informers, self._state)
         self._applier = Applier(env, self._state, name=options.scheduler_name, changed=self._feed.changed.set)
+        self._metrics = SchedulerMetrics(env.metrics)
         self._decided: Snapshot | None = None
-        self._latency = Gauge(
-            "kai_e2e_scheduling_latency_milliseconds", "CPU and waiting of the last cycle", registry=env.metrics
-        )
-        self._binds = Counter("kai_bind_requests", "Bind requests decided on", registry=env.metrics)
+        # Makes the plugins: what is wrong with the configuration is said before anything starts.
+        add_endpoints(env, self._state, options, self._configuration)
 
     async def run(self) -> None:
         self._decided = None
@@ -58,12 +64,12 @@ class Scheduler:
         snapshot = self._state.snapshot(self._env.clock.now())
         if snapshot is self._decided:
             return 0.0
-        decisions = decide(snapshot, self._options.configuration)
+        self._metrics.snapshot_taken(time.perf_counter() - started)
+        decisions = decide(snapshot, self._configuration, self._metrics.watch)
         self._decided = snapshot
         self._applier.apply(snapshot, decisions)
         spent = time.perf_counter() - started
-        self._latency.set(spent * 1000)
-        self._binds.inc(len(decisions.binds))
+        self._metrics.decided(snapshot, decisions, spent)
         return spent
 
     async def _wait_for_change(self) -> None:
@@ -72,6 +78,13 @@ class Scheduler:
                 await self._feed.changed.wait()
         except TimeoutError:
             pass  # time itself is a change
+
+
+def _followed(configuration: Configuration) -> tuple[Configuration, list[str]]:
+    """What of the configuration can be followed on a live cluster, and what can't."""
+    known, missing = known_part(configuration)
+    missing += [f"action {name}" for name in known.actions if name not in CARRIED_OUT]
+    return replace(known, actions=tuple(name for name in known.actions if name in CARRIED_OUT)), missing
 
 
 def service(env: Environment, options: Options | None = None) -> Scheduler:

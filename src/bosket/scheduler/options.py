@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from bosket.api.keys import SCHEDULER_NAME
 from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.snapshot.state import StateOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +21,7 @@ class Options:
     least_pause_seconds: float = 0.02
     #: after this long past its deadline, a pod that is being deleted promises its resources to nobody
     stuck_in_releasing_seconds: float = 120.0
+
+    def state(self) -> StateOptions:
+        """What the live state must know of them."""
+        return StateOptions(self.scheduler_name, self.stuck_in_releasing_seconds)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from bosket.scheduler.framework.plugin import PluginFactory
 from bosket.scheduler.plugins.elastic import Elastic
+from bosket.scheduler.plugins.kubeflow import Kubeflow
 from bosket.scheduler.plugins.minruntime import MinRuntime
 from bosket.scheduler.plugins.multinodegang import MultiNodeGang
 from bosket.scheduler.plugins.nodeavailability import NodeAvailability
@@ -14,19 +15,26 @@ from bosket.scheduler.plugins.nodeplacement import NodePlacement
 from bosket.scheduler.plugins.predicates import Predicates
 from bosket.scheduler.plugins.priority import Priority
 from bosket.scheduler.plugins.proportion import Proportion
+from bosket.scheduler.plugins.ray import Ray
+from bosket.scheduler.plugins.reflectjoborder import ReflectJobOrder
 from bosket.scheduler.plugins.resourcetype import ResourceType
+from bosket.scheduler.plugins.snapshot import Snapshot
 from bosket.scheduler.plugins.subgrouporder import SubGroupOrder
 from bosket.scheduler.plugins.taskorder import TaskOrder
 
 BUILT_IN: Mapping[str, PluginFactory] = {
     "elastic": Elastic,
     "minruntime": MinRuntime,
+    "kubeflow": Kubeflow,
     "nodeavailability": NodeAvailability,
     "nodeplacement": NodePlacement,
     "predicates": Predicates,
     "priority": Priority,
     "proportion": Proportion,
+    "ray": Ray,
+    "reflectjoborder": ReflectJobOrder,
     "resourcetype": ResourceType,
+    "snapshot": Snapshot,
     "subgrouporder": SubGroupOrder,
     "sg-multinodegang": MultiNodeGang,
     "sg-nodelocalgreedy": NodeLocalGreedy,

@@ -27,6 +27,11 @@ class BindRequests:
         self._dead: dict[ObjectKey, BindRequest] = {}
         self._assumed: dict[ObjectKey, str] = {}  # request → uid of the one that it takes the place of, or ""
 
+    @property
+    def known(self) -> Mapping[ObjectKey, BindRequest]:
+        """All of them, dead or alive, assumed or observed."""
+        return self._requests
+
     def assume(self, request: BindRequest) -> None:
         """Counts as if it were there."""
         before = self._requests.get(request.key)

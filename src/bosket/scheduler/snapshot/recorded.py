@@ -1,15 +1,16 @@
-"""Recorded snapshots: what KAI's `GET /get-snapshot` gives, as a file, read back.
+"""Recorded snapshots: what `GET /get-snapshot` of KAI's scheduler, or of ours, gives, as a file, read back.
 
 A recording is `snapshot.zip` with one file `snapshot.json` in it, or that JSON by itself: the scheduler's
-configuration, its parameters and all Kubernetes objects it saw. `replay` and the conformance tests read it here. What
-is absent has Go's zero value, because KAI leaves empty fields out; what can't be read is an error that names the file
-and the field.
+configuration, its parameters and all Kubernetes objects it saw. `replay` and the conformance tests read it here;
+`recording` writes it. What is absent has Go's zero value, because KAI leaves empty fields out; what can't be read is an
+error that names the file and the field. Under `bosket` stands what KAI's format has no place for.
 """
 
 from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,19 +18,20 @@ from typing import Any
 
 import msgspec
 
-from bosket.api.core import Node, Pod
-from bosket.api.kai import BindRequest, PodGroup, Queue
+from bosket.api.core import Pod
 from bosket.api.keys import SCHEDULER_NAME
-from bosket.api.object import KubeObject
-from bosket.api.scheduling_k8s import PriorityClass
+from bosket.api.object import KubeObject, ObjectKey
+from bosket.api.time import InvalidTime, parse_time
 from bosket.kube.codec import gc_paused, strip_nulls
-from bosket.scheduler.framework.configuration import Configuration, ConfigurationError, configuration_from
+from bosket.scheduler.framework.configuration import Configuration, ConfigurationError
+from bosket.scheduler.framework.configuration_file import configuration_from
 from bosket.scheduler.framework.settings import Settings
+from bosket.scheduler.snapshot.recorded_list import LISTS
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
 
 FILE_NAME = "snapshot.json"
-NANOSECOND = 1e-9
+NANOSECONDS = 10**9  #: in a second
 
 
 class RecordedError(ValueError):
@@ -69,7 +71,7 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
         defaults = StateOptions()
         return StateOptions(
             scheduler_name=self.scheduler_name or SCHEDULER_NAME,
-            stuck_in_releasing_seconds=self.stuck_in_releasing_threshold * NANOSECOND
+            stuck_in_releasing_seconds=self.stuck_in_releasing_threshold / NANOSECONDS
             or defaults.stuck_in_releasing_seconds,
             node_pool_label=(self.partition_params or Partition()).node_pool_label_key or defaults.node_pool_label,
             full_hierarchy_fairness=self.full_hierarchy_fairness,
@@ -81,7 +83,7 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
             max_consolidation_preemptees=self.max_number_consolidation_preemptees,
             use_scheduling_signatures=self.use_scheduling_signatures,
             allow_consolidating_reclaim=self.allow_consolidating_reclaim,
-            default_staleness_grace_seconds=self.global_default_staleness_grace_period * NANOSECOND,
+            default_staleness_grace_seconds=self.global_default_staleness_grace_period / NANOSECONDS,
         )
 
 
@@ -95,26 +97,6 @@ FLAG_DEFAULTS = Parameters(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """One list of a recording: what it holds, and how the state takes it."""
-
-    struct: type[KubeObject]
-    put: Callable[[ClusterState, Any], None]
-    sharded: bool = False  #: whether only those of the scheduler's own node pool count
-
-
-#: In this order: pods last, because they are judged by what else is there.
-_LISTS: Mapping[str, _Kind] = {
-    "nodes": _Kind(Node, ClusterState.put_node, sharded=True),
-    "priorityClasses": _Kind(PriorityClass, ClusterState.put_priority_class),
-    "queues": _Kind(Queue, ClusterState.put_queue, sharded=True),
-    "podGroups": _Kind(PodGroup, ClusterState.put_pod_group, sharded=True),
-    "bindRequests": _Kind(BindRequest, ClusterState.put_bind_request),
-    "pods": _Kind(Pod, ClusterState.put_pod),
-}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Recorded:
     """What a recording holds. The configuration is as recorded: it may name actions and plugins that aren't there."""
@@ -122,16 +104,22 @@ class Recorded:
     configuration: Configuration
     parameters: Parameters
     objects: Mapping[str, tuple[KubeObject, ...]]  #: by the name of the list
+    now: float | None = None  #: when it was recorded; KAI doesn't say
+    held: tuple[ObjectKey, ...] = ()  #: pods whose binding had failed, and that were to wait for a while
 
     def state(self, report: Callable[[str], None] | None = None) -> ClusterState:
         """A state that has seen all objects of the shard."""
-        state = ClusterState(self.parameters.state_options(), report)
+        options = self.parameters.state_options()
+        state = ClusterState(options, report)
         shard = self.parameters.partition_params or Partition()
         with gc_paused():
-            for name, kind in _LISTS.items():
+            for name, each in LISTS.items():
                 for obj in self.objects.get(name, ()):
-                    if not kind.sharded or shard.has(obj):
-                        kind.put(state, obj)
+                    if not each.sharded or shard.has(obj):
+                        each.put(state, _whole(obj, options.scheduler_name) if isinstance(obj, Pod) else obj)
+        uids = {pod.key: pod.metadata.uid for pod in self.objects.get("pods", ())} if self.held else {}
+        for pod in self.held:
+            state.hold_back(pod, uids.get(pod, ""), self.now or 0.0)
         return state
 
     def snapshot(self, now: float) -> Snapshot:
@@ -139,10 +127,19 @@ class Recorded:
             return self.state().snapshot(now)
 
 
+class OwnPart(msgspec.Struct, frozen=True):
+    """What Bosket knows besides."""
+
+    version: str = ""  #: that wrote it
+    time: str = ""
+    held: tuple[ObjectKey, ...] = ()
+
+
 class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
     config: dict[str, Any] | None = None
     scheduler_params: Parameters | None = None
     raw_objects: dict[str, msgspec.Raw] | None = None
+    bosket: OwnPart = OwnPart()
 
 
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
@@ -154,13 +151,46 @@ def load(path: Path) -> Recorded:
         data = path.read_bytes()
     except OSError as error:
         raise RecordedError(f"{path}: {error.strerror}") from error
-    if data[:2] == b"PK":
-        data = _unzip(path, data)
     return read(data, str(path))
 
 
 def read(data: bytes, source: str = FILE_NAME) -> Recorded:
-    """Reads a recording's JSON; `source` is what errors call it."""
+    """Reads a recording, zipped or not; `source` is what errors call it."""
+    envelope = _open(data, source)
+    try:
+        configuration = configuration_from(envelope.config or {})
+    except ConfigurationError as error:
+        raise RecordedError(f"{source}: config: {error}") from error
+    raw_objects = envelope.raw_objects or {}
+    with gc_paused():
+        objects = {
+            name: _objects(f"{source}: rawObjects.{name}", raw_objects[name], each.kind)
+            for name, each in LISTS.items()
+            if name in raw_objects
+        }
+    parameters, own = envelope.scheduler_params or FLAG_DEFAULTS, envelope.bosket
+    try:
+        now = parse_time(own.time) if own.time else None
+    except InvalidTime as error:
+        raise RecordedError(f"{source}: bosket.time: {error}") from error
+    return Recorded(replace(configuration, settings=parameters.settings()), parameters, objects, now, own.held)
+
+
+def count(data: bytes, source: str = FILE_NAME) -> dict[str, int]:
+    """How many objects there are in each list of a recording, also in those that aren't read."""
+    raw_objects = _open(data, source).raw_objects or {}
+    try:
+        return {
+            name: len(msgspec.json.decode(raw, type=list[msgspec.Raw] | None) or ())
+            for name, raw in raw_objects.items()
+        }
+    except msgspec.DecodeError as error:
+        raise RecordedError(f"{source}: rawObjects: {error}") from error
+
+
+def _open(data: bytes, source: str) -> _Envelope:
+    if data[:2] == b"PK":
+        data = _unzip(source, data)
     try:
         envelope = _ENVELOPE.decode(data)
     except msgspec.DecodeError as error:
@@ -168,46 +198,42 @@ def read(data: bytes, source: str = FILE_NAME) -> Recorded:
         raise RecordedError(f"{source}: {path.lstrip('.')}: {text}" if path else f"{source}: {text}") from error
     if envelope.raw_objects is None:
         raise RecordedError(f"{source}: rawObjects is missing: this is no snapshot of a KAI scheduler")
-    try:
-        configuration = configuration_from(envelope.config or {})
-    except ConfigurationError as error:
-        raise RecordedError(f"{source}: config: {error}") from error
-    with gc_paused():
-        objects = {
-            name: _objects(f"{source}: rawObjects.{name}", envelope.raw_objects[name], kind.struct)
-            for name, kind in _LISTS.items()
-            if name in envelope.raw_objects
-        }
-    parameters = envelope.scheduler_params or FLAG_DEFAULTS
-    return Recorded(replace(configuration, settings=parameters.settings()), parameters, objects)
+    return envelope
 
 
-def _unzip(path: Path, data: bytes) -> bytes:
+def _unzip(source: str, data: bytes) -> bytes:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return archive.read(FILE_NAME)
-    except (zipfile.BadZipFile, OSError) as error:
-        raise RecordedError(f"{path}: not a readable zip file: {error}") from error
+    except (zipfile.BadZipFile, zlib.error, OSError) as error:
+        raise RecordedError(f"{source}: not a readable zip file: {error}") from error
     except KeyError:
-        raise RecordedError(f"{path}: the zip file has no {FILE_NAME} in it") from None
+        raise RecordedError(f"{source}: the zip file has no {FILE_NAME} in it") from None
 
 
-def _objects(source: str, raw: msgspec.Raw, struct: type[KubeObject]) -> tuple[KubeObject, ...]:
+def _whole(pod: Pod, scheduler_name: str) -> Pod:
+    """KAI keeps no more of a pod that succeeded than its name and its group; it was ours if it has one."""
+    if pod.status.phase != "Succeeded" or pod.spec.schedulerName or pod.spec.containers:
+        return pod
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, schedulerName=scheduler_name))
+
+
+def _objects(source: str, raw: msgspec.Raw, kind: type[KubeObject]) -> tuple[KubeObject, ...]:
     """One list of objects. Go writes null where a list or map is empty but not left out; that takes a second look."""
     try:
-        return tuple(msgspec.json.decode(raw, type=list[struct]))  # type: ignore[valid-type]
+        return tuple(msgspec.json.decode(raw, type=list[kind]))  # type: ignore[valid-type]
     except msgspec.DecodeError:
         items = msgspec.json.decode(raw)
     if items is None:
         return ()
     if not isinstance(items, list):
         raise RecordedError(f"{source} must be a list, it is {type(items).__name__}")
-    return tuple(_object(f"{source}[{number}]", item, struct) for number, item in enumerate(items))
+    return tuple(_object(f"{source}[{number}]", item, kind) for number, item in enumerate(items))
 
 
-def _object(source: str, item: Any, struct: type[KubeObject]) -> KubeObject:
+def _object(source: str, item: Any, kind: type[KubeObject]) -> KubeObject:
     try:
-        return msgspec.convert(strip_nulls(item), struct)
+        return msgspec.convert(strip_nulls(item), kind)
     except msgspec.ValidationError as error:
         path, text = _place_and_text(error)
         raise RecordedError(f"{source}{path}{_named(item)}: {text}") from error

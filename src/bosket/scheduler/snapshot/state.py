@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -26,7 +27,7 @@ from bosket.api.keys import (
     SUBGROUP_LABEL,
     TASK_PRIORITY_LABEL,
 )
-from bosket.api.object import ObjectKey
+from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.quantity import InvalidQuantity
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import InvalidTime, parse_time
@@ -75,6 +76,7 @@ class ClusterState:
         self._classes = PodClasses(self._axis)
         self._pods: dict[ObjectKey, Pod] = {}
         self._groups: dict[ObjectKey, PodGroup] = {}
+        self._queue_objects: dict[str, QueueObject] = {}
         self._queues: dict[str, Queue] = {}
         self._refused_queues: dict[str, str] = {}
         self._priorities: dict[str, PriorityClass] = {}
@@ -169,6 +171,7 @@ class ClusterState:
 
     def put_queue(self, obj: QueueObject) -> None:
         name = obj.metadata.name
+        self._queue_objects[name] = obj
         self._queues.pop(name, None)
         self._refused_queues.pop(name, None)
         try:
@@ -179,6 +182,7 @@ class ClusterState:
         self._tree = None
 
     def drop_queue(self, name: str) -> None:
+        self._queue_objects.pop(name, None)
         self._queues.pop(name, None)
         self._refused_queues.pop(name, None)
         self._tree = None
@@ -198,6 +202,24 @@ class ClusterState:
     def drop_priority_class(self, name: str) -> None:
         self._priorities.pop(name, None)
         self._dirty_jobs.update(self._jobs)
+
+    # Objects out, for recordings
+
+    def objects(self, kind: type[KubeObject]) -> tuple[KubeObject, ...]:
+        """All that is known of a kind, as it was put in; of bind requests also those that are only assumed."""
+        tables: Mapping[type[KubeObject], Mapping[Any, KubeObject]] = {
+            Pod: self._pods,
+            Node: self._nodes,
+            QueueObject: self._queue_objects,
+            PodGroup: self._groups,
+            BindRequest: self._requests.known,
+            PriorityClass: self._priorities,
+        }
+        return tuple(tables[kind].values())
+
+    def held_pods(self, now: float) -> frozenset[ObjectKey]:
+        """Pods whose binding failed a short while ago."""
+        return self._holds.held(now)
 
     # Snapshots out
 

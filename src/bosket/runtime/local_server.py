@@ -1,0 +1,85 @@
+"""What services of a process answer over HTTP to those on the same machine: snapshots, orders, things to look into.
+
+A service adds paths to its environment's `LocalPages`; whoever runs the process serves them with `serve_local`. There
+is no authentication, so the server listens on 127.0.0.1 alone, whatever the process' other listeners do, and answers
+only requests that were meant for this machine: a web page that had its own name resolved to 127.0.0.1 gets nothing.
+From elsewhere one comes through `kubectl port-forward` or ssh, which do authenticate.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from bosket.runtime.health import url_of
+
+_log = logging.getLogger(__name__)
+
+HOST: Final = "127.0.0.1"
+#: What a request that is meant for this machine calls it in its Host header.
+_OWN_NAME: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent back."""
+
+    body: bytes
+    content_type: str = "application/json"
+    status: int = 200
+    file_name: str = ""  #: what a browser saves it as
+
+
+Page = Callable[[], Awaitable[Answer]]
+
+
+class LocalPages:
+    """Paths and what answers them. A service that starts anew takes its paths over from its former self."""
+
+    def __init__(self) -> None:
+        self._pages: dict[str, Page] = {}
+
+    def add(self, path: str, page: Page) -> None:
+        self._pages[path] = page
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(sorted(self._pages))
+
+    async def answer(self, path: str) -> Answer:
+        page = self._pages.get(path)
+        if page is None:
+            known = ", ".join(self.paths) or "nothing"
+            return Answer(f"there is no {path} here; there is {known}\n".encode(), "text/plain", 404)
+        return await page()
+
+
+@asynccontextmanager
+async def serve_local(pages: LocalPages, port: int) -> AsyncIterator[str]:
+    """Serve while the block runs; gives the URL. Port 0 takes any that is free; raises OSError for one that isn't."""
+    from aiohttp import web  # who only decides does without it
+
+    async def handle(request: web.Request) -> web.Response:
+        if not _OWN_NAME.fullmatch(request.host):
+            return web.Response(status=403, text="only asked for as 127.0.0.1 or localhost is this answered\n")
+        answer = await pages.answer(request.path)
+        headers = {"Content-Type": answer.content_type}
+        if answer.file_name:
+            headers["Content-Disposition"] = f"attachment; filename={answer.file_name}"
+        return web.Response(body=answer.body, status=answer.status, headers=headers)
+
+    application = web.Application()
+    application.add_routes([web.get("/{path:.*}", handle, allow_head=False)])
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, HOST, port).start()
+        url = url_of(runner, HOST)
+        _log.info("answering on this machine", extra={"url": url, "paths": ", ".join(pages.paths)})
+        yield url
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,54 @@
+"""The running scheduler's pages: what the configured plugins answer over HTTP, on the machine that it runs on.
+
+They answer wherever the cluster is seen, also in a process that waits for the lease: it knows as much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from bosket.runtime.local_server import Answer, Page
+from bosket.runtime.service import Environment
+from bosket.scheduler.decide import make_plugins, open_session
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework.endpoint import Endpoint, Insight
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.options import Options
+from bosket.scheduler.snapshot.recorded import Recorded
+from bosket.scheduler.snapshot.recording import take
+from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.snapshot.verdict import VerdictMemory
+
+_NOT_YET = Answer(b"the scheduler has not seen the whole cluster yet\n", "text/plain", 503)
+
+
+def add_endpoints(env: Environment, state: ClusterState, options: Options, configuration: Configuration) -> None:
+    """Adds a page for each configured plugin that has one; raises ConfigurationError for a plugin that can't be had.
+
+    `configuration` is what the scheduler follows of that in the options; snapshots carry it, so that their replay does
+    what the scheduler did.
+    """
+
+    def record() -> Recorded:
+        return take(state, options.state(), configuration, env.clock.now())
+
+    def fresh_session() -> Session:
+        # With a memory of its own: it may be used in a thread, and the loop's is not made for two.
+        snapshot = replace(state.snapshot(env.clock.now()), memory=VerdictMemory())
+        return open_session(snapshot, configuration)
+
+    insight = Insight(env.client, record, fresh_session)
+    for plugin in make_plugins(configuration):
+        if isinstance(plugin, Endpoint):
+            env.local_pages.add(plugin.path, _page(env, plugin, insight))
+
+
+def _page(env: Environment, endpoint: Endpoint, insight: Insight) -> Page:
+    one_at_a_time = asyncio.Lock()  # each holds much in memory
+
+    async def page() -> Answer:
+        async with one_at_a_time:
+            return await endpoint.answer(insight) if env.informers.synced else _NOT_YET
+
+    return page

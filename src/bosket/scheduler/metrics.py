@@ -1,0 +1,129 @@
+"""What the scheduler measures of itself, by the names that KAI's dashboards know.
+
+The loop tells of each cycle that has something to decide: how long the snapshot took, by `watch` how long each step of
+`decide`, and what came of it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.model.queue import QueueTree
+from bosket.scheduler.reason import GangShort, OverCapacity
+from bosket.scheduler.snapshot.snapshot import Snapshot
+
+#: KAI's `metrics-namespace`.
+NAMESPACE: Final = "kai"
+#: Of latencies, in milliseconds: 5, 10, 20 … 2560.
+BUCKETS: Final = tuple(5.0 * 2**power for power in range(10))
+#: The one action that binds; others place what has to wait.
+BINDING_ACTION: Final = "allocate"
+
+
+class SchedulerMetrics:
+    """The scheduler's collectors in one registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(name, text, labels, namespace=NAMESPACE, registry=registry)
+
+        self._cycle = gauge("e2e_scheduling_latency_milliseconds", "Time that the last cycle took")
+        self._open = gauge("open_session_latency_milliseconds", "Time for the snapshot and the opening of the session")
+        self._close = gauge("close_session_latency_milliseconds", "Time for the closing of the session")
+        self._plugin = gauge("plugin_scheduling_latency_milliseconds", "Time that a plugin took", "plugin", "OnSession")
+        self._action = gauge("action_scheduling_latency_milliseconds", "Time that an action took", "action")
+        self._task = Histogram(
+            "task_scheduling_latency_milliseconds",
+            "Time from a pod's creation to the decision where it runs",
+            namespace=NAMESPACE,
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        # They only ever grow. But the library ends the names of counters in "_total", and KAI's have no such end.
+        self._scheduled = gauge("podgroups_scheduled_by_action", "Pod groups that an action placed, so far", "action")
+        self._tried = gauge("podgroups_acted_on_by_action", "Pod groups that an action tried, so far", "action")
+        self._binds = Counter("bind_requests", "Bind requests decided on", namespace=NAMESPACE, registry=registry)
+        self._shares = _FairShares()
+        registry.register(self._shares)
+
+    def snapshot_taken(self, seconds: float) -> None:
+        """A cycle begins. The snapshot is counted with the opening of the session, as KAI does."""
+        self._open.set(seconds * 1000)
+
+    @contextmanager
+    def watch(self, step: str, name: str) -> Iterator[None]:
+        """For `decide`: measures one step."""
+        started = time.perf_counter()
+        yield
+        milliseconds = (time.perf_counter() - started) * 1000
+        match step:
+            case "open":
+                self._open.inc(milliseconds)
+            case "plugin":
+                self._plugin.labels(name, "OnSessionOpen").set(milliseconds)
+            case "action":
+                self._action.labels(name).set(milliseconds)
+            case "close":
+                self._close.set(milliseconds)
+
+    def decided(self, snapshot: Snapshot, decisions: Decisions, seconds: float) -> None:
+        """A cycle has ended."""
+        self._cycle.set(seconds * 1000)
+        self._binds.inc(len(decisions.binds))
+        for bind in decisions.binds:
+            self._task.observe(max(0.0, snapshot.now - bind.task.created) * 1000)
+        placed = {BINDING_ACTION: {bind.job.key for bind in decisions.binds}}
+        placed[BINDING_ACTION] |= {each.job.key for each in decisions.pipelined if each.action == BINDING_ACTION}
+        for eviction in decisions.evictions:
+            if eviction.preemptor is not None:  # whom an action that evicts has placed
+                placed.setdefault(eviction.action, set()).add(eviction.preemptor.key)
+        for action, jobs in placed.items():
+            self._scheduled.labels(action).inc(len(jobs))
+        failed = {
+            each.job.key
+            for each in decisions.waiting
+            if any(isinstance(reason, GangShort | OverCapacity) for reason in each.reasons)
+        }
+        self._tried.labels(BINDING_ACTION).inc(len(failed | placed[BINDING_ACTION]))
+        self._shares.update(snapshot.queues, decisions.fair_share)
+
+
+class _FairShares(Collector):
+    """What each queue may count on. Made when somebody asks: with thousands of queues it would cost every cycle."""
+
+    #: name, text, and how many of the snapshot's units are one of the metric's
+    _METRICS: Final = (
+        ("gpu", "Fair share of a queue, in GPUs", 1.0),
+        ("cpu_cores", "Fair share of a queue, in CPU cores", 1e3),
+        ("memory_gb", "Fair share of a queue, in gigabytes of memory", 1e9),
+    )
+
+    def __init__(self) -> None:
+        self._queues: QueueTree | None = None
+        self._shares: Mapping[str, tuple[float, ...]] = {}
+
+    def update(self, queues: QueueTree, shares: Mapping[str, tuple[float, ...]]) -> None:
+        self._queues, self._shares = queues, shares
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        labels = ("queue_name", "queue_metadata_name", "queue_display_name")
+        queues = self._queues.queues if self._queues is not None else ()
+        for place, (name, text, unit) in enumerate(self._METRICS):
+            family = GaugeMetricFamily(f"{NAMESPACE}_queue_fair_share_{name}", text, labels=labels)
+            for queue in queues:
+                share = self._shares.get(queue.name)
+                if share is not None and math.isfinite(share[place]):  # else nobody divided anything
+                    # Without a display name the original has it empty, and its first label is the name.
+                    display_name = "" if queue.display_name == queue.name else queue.display_name
+                    values = (queue.display_name, queue.name, display_name)
+                    family.add_metric(values, share[place] / unit)
+            yield family

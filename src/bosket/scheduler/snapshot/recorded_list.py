@@ -1,0 +1,38 @@
+"""The lists of objects in a snapshot file: what each is called, what it holds, how the live state takes it in.
+
+A kind is added here, and is then read (`recorded`) and written (`recording`); `ClusterState.objects` must know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bosket.api.core import Node, Pod
+from bosket.api.kai import BindRequest, PodGroup, Queue
+from bosket.api.object import KubeObject
+from bosket.api.scheduling_k8s import PriorityClass
+from bosket.scheduler.snapshot.redaction import bare, bare_pod
+from bosket.scheduler.snapshot.state import ClusterState
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedList:
+    """One list of a snapshot file."""
+
+    kind: type[KubeObject]
+    put: Callable[[ClusterState, Any], None]
+    sharded: bool = False  #: whether only those of the scheduler's own node pool count
+    redact: Callable[[Any], KubeObject] = bare  #: what of an object is written down
+
+
+#: By name, in the order in which they are read: pods last, because they are judged by what else is there.
+LISTS: Final[Mapping[str, RecordedList]] = {
+    "nodes": RecordedList(Node, ClusterState.put_node, sharded=True),
+    "priorityClasses": RecordedList(PriorityClass, ClusterState.put_priority_class),
+    "queues": RecordedList(Queue, ClusterState.put_queue, sharded=True),
+    "podGroups": RecordedList(PodGroup, ClusterState.put_pod_group, sharded=True),
+    "bindRequests": RecordedList(BindRequest, ClusterState.put_bind_request),
+    "pods": RecordedList(Pod, ClusterState.put_pod, redact=bare_pod),
+}

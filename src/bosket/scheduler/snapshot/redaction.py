@@ -1,0 +1,124 @@
+"""What a recording leaves out: secrets, and whatever else no decision rests on.
+
+People send recordings to other people. Literal values of environment variables, commands, images, annotations that
+repeat a whole manifest, messages of containers: none of it is needed to decide again. What is kept is listed; a plugin
+that looks at a field which isn't has it added here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
+
+from bosket.api.core import (
+    Container,
+    EnvFromSource,
+    EnvVar,
+    EnvVarSource,
+    Pod,
+    PodSpec,
+    PodStatus,
+    ProjectedVolumeSource,
+    Volume,
+    VolumeProjection,
+)
+from bosket.api.object import KubeObject
+from bosket.kube.informer import without_managed_fields
+
+T = TypeVar("T", bound=KubeObject)
+
+#: Holds the manifest as it was applied, with all that is taken out elsewhere.
+LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+#: Fields of a pod's spec that decisions may rest on. Containers and volumes are kept in part.
+SPEC_FIELDS: Final = (
+    "affinity",
+    "hostNetwork",
+    "nodeName",
+    "nodeSelector",
+    "os",
+    "overhead",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "resourceClaims",
+    "resources",
+    "restartPolicy",
+    "runtimeClassName",
+    "schedulerName",
+    "schedulingGates",
+    "schedulingGroup",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+    "topologySpreadConstraints",
+    "workloadRef",
+)
+#: Fields of a pod's status that decisions, or what is said about them, may rest on.
+STATUS_FIELDS: Final = (
+    "allocatedResources",
+    "conditions",
+    "extendedResourceClaimStatus",
+    "nodeAllocatableResourceClaimStatuses",
+    "nominatedNodeName",
+    "phase",
+    "qosClass",
+    "reason",
+    "resize",
+    "resourceClaimStatuses",
+    "resources",
+    "startTime",
+)
+_CONTAINER_FIELDS: Final = ("name", "ports", "resources", "restartPolicy", "volumeMounts", "volumeDevices")
+_VOLUME_FIELDS: Final = ("name", "configMap", "emptyDir", "ephemeral", "persistentVolumeClaim")
+
+
+def bare(obj: T) -> T:
+    """The object without the records of who wrote what."""
+    slim = without_managed_fields(obj)
+    annotations = slim.metadata.annotations
+    if LAST_APPLIED_ANNOTATION not in annotations:
+        return slim
+    kept = {key: value for key, value in annotations.items() if key != LAST_APPLIED_ANNOTATION}
+    return replace(slim, metadata=replace(slim.metadata, annotations=kept))
+
+
+def bare_pod(pod: Pod) -> Pod:
+    """The pod as far as decisions rest on it."""
+    spec = pod.spec
+    return replace(
+        bare(pod),
+        spec=PodSpec(
+            **_part(spec, SPEC_FIELDS),
+            containers=tuple(map(_container, spec.containers)),
+            initContainers=tuple(map(_container, spec.initContainers)),
+            volumes=tuple(map(_volume, spec.volumes)),
+        ),
+        status=PodStatus(**_part(pod.status, STATUS_FIELDS)),
+    )
+
+
+def _part(whole: Any, fields: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(whole, name) for name in fields}
+
+
+def _container(container: Container) -> Container:
+    """Of the environment only which ConfigMaps it needs: a pod waits for those that don't exist."""
+    env = tuple(
+        EnvVar(name=each.name, valueFrom=EnvVarSource(configMapKeyRef=each.valueFrom.configMapKeyRef))
+        for each in container.env
+        if each.valueFrom is not None and each.valueFrom.configMapKeyRef is not None
+    )
+    env_from = tuple(
+        EnvFromSource(configMapRef=each.configMapRef) for each in container.envFrom if each.configMapRef is not None
+    )
+    return Container(**_part(container, _CONTAINER_FIELDS), env=env, envFrom=env_from)
+
+
+def _volume(volume: Volume) -> Volume:
+    """Other sources are kept as a name alone: nodes are chosen without them, and some hold passwords."""
+    projected = None
+    if volume.projected is not None:
+        maps = tuple(VolumeProjection(configMap=each.configMap) for each in volume.projected.sources or ())
+        projected = ProjectedVolumeSource(sources=tuple(each for each in maps if each.configMap is not None))
+    return Volume(**_part(volume, _VOLUME_FIELDS), projected=projected)

@@ -1,0 +1,119 @@
+"""Pages for those on the same machine: served on loopback alone, and to nobody who meant another place."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry
+
+from bosket.apiserver import ApiServer
+from bosket.kube.client import Client
+from bosket.kube.informer import Informers
+from bosket.runtime.clock import SystemClock
+from bosket.runtime.events import EventRecorder
+from bosket.runtime.local_server import Answer, LocalPages, serve_local
+from bosket.runtime.service import Environment, run_services
+
+
+async def page() -> Answer:
+    return Answer(b"content", "application/zip", file_name="file.zip")
+
+
+@pytest.fixture
+def pages() -> LocalPages:
+    made = LocalPages()
+    made.add("/page", page)
+    return made
+
+
+async def fetch(url: str, method: str = "GET", host: str | None = None) -> tuple[int, str, dict[str, str]]:
+    headers = {"Host": host} if host else {}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, url, headers=headers) as answer,
+    ):
+        return answer.status, await answer.text(), dict(answer.headers)
+
+
+async def test_a_page_is_served_under_its_path(pages: LocalPages) -> None:
+    async with serve_local(pages, 0) as url:
+        assert url.startswith("http://127.0.0.1:")
+        status, text, headers = await fetch(f"{url}/page")
+        assert (status, text, headers["Content-Type"]) == (200, "content", "application/zip")
+        assert headers["Content-Disposition"] == "attachment; filename=file.zip"
+        status, text, _ = await fetch(f"{url}/other")
+        assert (status, text) == (404, "there is no /other here; there is /page\n")
+        assert (await fetch(f"{url}/page", "POST"))[0] == 405
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:9", 200),
+        ("LOCALHOST", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:8081", 200),
+        ("evil.example:8081", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("[::1].evil.example", 403),
+        ("[nonsense", 403),
+    ],
+)
+async def test_who_asks_under_another_name_gets_nothing(pages: LocalPages, host: str, status: int) -> None:
+    """As when a web page has its name resolved to 127.0.0.1, to have a browser read what is here."""
+    async with serve_local(pages, 0) as url:
+        answered, text, _ = await fetch(f"{url}/page", host=host)
+    assert answered == status
+    assert ("content" in text) == (status == 200)
+
+
+async def test_a_service_that_starts_anew_takes_its_path_over(pages: LocalPages) -> None:
+    async def newer() -> Answer:
+        return Answer(b"newer")
+
+    async with serve_local(pages, 0) as url:
+        pages.add("/page", newer)
+        assert (await fetch(f"{url}/page"))[1] == "newer"
+
+
+class _Idle:
+    name = "idle"
+
+    def __init__(self) -> None:
+        self.runs = asyncio.Event()
+
+    async def run(self) -> None:
+        self.runs.set()
+        await asyncio.Event().wait()
+
+
+def _environment(pages: LocalPages) -> Environment:
+    clock = SystemClock()
+    client = Client(ApiServer(clock=clock).transport(), clock=clock)
+    return Environment(
+        client=client,
+        informers=Informers(client),
+        clock=clock,
+        events=EventRecorder(client, clock, "test"),
+        metrics=CollectorRegistry(),
+        local_pages=pages,
+    )
+
+
+async def test_services_run_though_the_port_is_taken(pages: LocalPages, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        service = _Idle()
+        running = asyncio.create_task(
+            run_services(_environment(pages), [service], leader_election=False, local_port=port)
+        )
+        async with asyncio.timeout(20):
+            await service.runs.wait()
+        running.cancel()
+        await asyncio.wait([running])
+    assert f"port {port} can't be had, /page is not served" in caplog.text

@@ -1,0 +1,111 @@
+"""The scheduler measures itself by KAI's names."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from prometheus_client import CollectorRegistry
+
+from bosket.api.time import format_time
+from bosket.scheduler.decide import decide
+from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.metrics import SchedulerMetrics
+from bosket.testing.build import gang, node, pod, pod_group, queue
+from bosket.testing.cluster import NOW, snapshot_of
+
+
+class Measured:
+    """A registry, and cycles that are reported to it."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.metrics = SchedulerMetrics(self.registry)
+
+    def cycle(self, *objects, configuration: Configuration | None = None) -> None:
+        snapshot = snapshot_of(*objects)
+        self.metrics.snapshot_taken(0.5)
+        decisions = decide(snapshot, configuration or Configuration(), self.metrics.watch)
+        self.metrics.decided(snapshot, decisions, 2.0)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"kai_{name}", labels)
+
+    def queues(self, name: str) -> dict[tuple[str, str, str], float]:
+        labels = ("queue_name", "queue_metadata_name", "queue_display_name")
+        return {
+            tuple(sample.labels[label] for label in labels): sample.value  # type: ignore[misc]
+            for family in self.registry.collect()
+            for sample in family.samples
+            if sample.name == f"kai_queue_fair_share_{name}"
+        }
+
+
+def born(seconds_ago: float, made):
+    created = format_time(NOW - seconds_ago)
+    return replace(made, metadata=replace(made.metadata, creationTimestamp=created))
+
+
+def test_the_time_of_a_cycle_is_taken_apart():
+    measured = Measured()
+    measured.cycle(node("n"), queue("q"), pod_group("g"), gang("g", 1))
+    assert measured.value("e2e_scheduling_latency_milliseconds") == 2000.0
+    opened = measured.value("open_session_latency_milliseconds")
+    plugin = measured.value("plugin_scheduling_latency_milliseconds", plugin="proportion", OnSession="OnSessionOpen")
+    assert opened > 500.0 + plugin > 500.0
+    assert measured.value("action_scheduling_latency_milliseconds", action="allocate") > 0
+    assert measured.value("close_session_latency_milliseconds") > 0
+
+
+def test_pod_groups_are_counted_by_the_action_that_tried_and_placed_them():
+    measured = Measured()
+    objects = [
+        node("n", gpus=3),
+        queue("q"),
+        *(pod_group(name) for name in ("bound", "grows", "large", "absent")),
+        *gang("bound", 1),
+        *gang("grows", 2),
+        *gang("large", 1, gpus=5),
+    ]
+    measured.cycle(objects)
+    assert measured.value("podgroups_scheduled_by_action", action="allocate") == 2
+    assert measured.value("podgroups_acted_on_by_action", action="allocate") == 3
+    assert measured.value("bind_requests_total") == 3
+    measured.cycle(objects)
+    assert measured.value("podgroups_scheduled_by_action", action="allocate") == 4
+
+
+def test_what_has_to_wait_for_resources_counts_as_scheduled_too():
+    measured = Measured()
+    leaving = pod("old").gpu(1).running_on("n").being_deleted_at(NOW).build()
+    measured.cycle(node("n", gpus=1), queue("q"), pod_group("g"), gang("g", 1), leaving)
+    assert measured.value("podgroups_scheduled_by_action", action="allocate") == 1
+    assert measured.value("podgroups_acted_on_by_action", action="allocate") == 1
+    assert measured.value("bind_requests_total") == 0
+
+
+def test_the_time_from_creation_to_decision_is_observed_for_each_pod():
+    measured = Measured()
+    pods = [born(0, each) for each in gang("a", 2)] + [born(4, each) for each in gang("b", 1)]
+    measured.cycle(node("n"), queue("q"), pod_group("a"), pod_group("b"), pods)
+    assert measured.value("task_scheduling_latency_milliseconds_count") == 3
+    assert measured.value("task_scheduling_latency_milliseconds_sum") == 4000
+    assert measured.value("task_scheduling_latency_milliseconds_bucket", le="5.0") == 2
+    assert measured.value("task_scheduling_latency_milliseconds_bucket", le="2560.0") == 2
+
+
+def test_fair_shares_are_those_of_the_last_cycle_by_display_name_and_name():
+    measured = Measured()
+    named = replace(queue("q"), spec=replace(queue("q").spec, displayName="Team Q"))
+    running = pod("g-0").gpu(2).cpu("3").memory("4G").of_group("g").running_on("n").build()
+    measured.cycle(node("n", gpus=2), named, queue("gone"), pod_group("g"), running)
+    assert measured.queues("gpu") == {("Team Q", "q", "Team Q"): 2.0, ("gone", "gone", ""): 0.0}
+    assert measured.queues("cpu_cores")["Team Q", "q", "Team Q"] == pytest.approx(3.0)
+    assert measured.queues("memory_gb")["Team Q", "q", "Team Q"] == pytest.approx(4.0)
+    measured.cycle(node("n", gpus=2), named)
+    assert set(measured.queues("gpu")) == {("Team Q", "q", "Team Q")}
+
+
+def test_where_nobody_divides_there_is_no_fair_share():
+    measured = Measured()
+    measured.cycle(node("n"), queue("q"), configuration=Configuration(plugins=(PluginChoice("predicates"),)))
+    assert measured.queues("gpu") == {}

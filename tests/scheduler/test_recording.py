@@ -1,0 +1,329 @@
+"""What the scheduler knows is written to a file from which the same is decided again, and which tells no secrets."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import fields, replace
+
+from bosket.api.core import (
+    Affinity,
+    ConfigMapEnvSource,
+    ConfigMapKeySelector,
+    ConfigMapProjection,
+    Container,
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStatus,
+    CSIVolumeSource,
+    EnvFromSource,
+    EnvVar,
+    EnvVarSource,
+    Lifecycle,
+    LifecycleHandler,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolumeClaimVolumeSource,
+    PodSpec,
+    PodStatus,
+    Probe,
+    ProjectedVolumeSource,
+    ResourceRequirements,
+    SecretEnvSource,
+    SecretProjection,
+    Volume,
+    VolumeProjection,
+)
+from bosket.api.core.container import ExecAction
+from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, SubGroup
+from bosket.api.object import ManagedFieldsEntry, ObjectKey, ObjectMeta
+from bosket.scheduler.decide import decide
+from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.outcome import answer
+from bosket.scheduler.snapshot import redaction
+from bosket.scheduler.snapshot.recorded import count, read
+from bosket.scheduler.snapshot.recorded_list import LISTS
+from bosket.scheduler.snapshot.recording import take, zipped
+from bosket.scheduler.snapshot.state import ClusterState, StateOptions
+from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, tainted
+from bosket.testing.cluster import NOW, state_of
+
+OPTIONS = StateOptions()
+
+
+def written(state: ClusterState, configuration: Configuration | None = None, now: float = NOW) -> bytes:
+    return zipped(take(state, OPTIONS, configuration or Configuration(), now))
+
+
+def outcome(snapshot):
+    decisions = decide(snapshot, Configuration())
+    return answer(snapshot, decisions), [each.text for each in decisions.waiting]
+
+
+def request(name: str, to: str, phase: str = "") -> BindRequest:
+    return BindRequest(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        spec=BindRequestSpec(podName=name, selectedNode=to),
+        status=BindRequestStatus(phase=phase),
+    )
+
+
+def with_init_container(made, cpu: str, *, sidecar: bool):
+    extra = Container(
+        name="init",
+        resources=ResourceRequirements(requests={"cpu": cpu}),
+        restartPolicy="Always" if sidecar else None,
+    )
+    return replace(made, spec=replace(made.spec, initContainers=(extra,), overhead={"memory": "1Gi"}))
+
+
+def bound_to_zone(made, zone: str):
+    term = NodeSelectorTerm(matchExpressions=(NodeSelectorRequirement(key="zone", operator="In", values=(zone,)),))
+    required = NodeSelector(nodeSelectorTerms=(term,))
+    affinity = Affinity(nodeAffinity=NodeAffinity(requiredDuringSchedulingIgnoredDuringExecution=required))
+    return replace(made, spec=replace(made.spec, affinity=affinity))
+
+
+@st.composite
+def clusters(draw):
+    nodes = []
+    for number, (gpus, zone, taint) in enumerate(
+        draw(st.lists(st.tuples(st.integers(0, 6), st.sampled_from("xy"), st.booleans()), min_size=1, max_size=5))
+    ):
+        made = node(f"n{number}", gpus=gpus, zone=zone)
+        nodes.append(tainted(made, "special") if taint else made)
+    queues = [queue("top", limit=draw(st.sampled_from([-1, 6, 12])))]
+    queues += [queue(name, parent="top", quota=draw(st.integers(0, 4))) for name in "ab"]
+    queues += [queue("lost", parent="nowhere"), queue("mad", quota=-5)]
+    groups, pods, requests = [], [], []
+    kinds = st.tuples(
+        st.integers(0, 4),
+        st.integers(1, 4),
+        st.integers(0, 3),
+        st.sampled_from(["a", "b", "lost", "mad", "top"]),
+        st.sampled_from(["", "high", "unknown"]),
+        st.sampled_from(["plain", "tolerates", "selects", "affinity", "init", "sidecar", "gated", "subgroups"]),
+    )
+    for number, (less, size, gpus, name, priority, kind) in enumerate(draw(st.lists(kinds, max_size=7))):
+        group = f"g{number}"
+        subgroups = (SubGroup(name="s", minMember=max(0, size - less)),) if kind == "subgroups" else ()
+        groups.append(
+            pod_group(group, min_member=max(0, size - less), queue=name, priority=priority, subgroups=subgroups)
+        )
+        for index in range(size):
+            builder = pod(f"{group}-{index}").gpu(gpus).cpu("500m").of_group(group, "s" if subgroups else "")
+            builder = builder.tolerates("special") if kind == "tolerates" else builder
+            builder = builder.only_on("zone", "x") if kind == "selects" else builder
+            made = (builder.gated_by("gate") if kind == "gated" and index else builder).build()
+            if kind == "affinity":
+                made = bound_to_zone(made, "y")
+            if kind in ("init", "sidecar"):
+                made = with_init_container(made, "3", sidecar=kind == "sidecar")
+            pods.append(made)
+    held = st.tuples(st.integers(0, 5), st.integers(1, 3), st.sampled_from(["runs", "leaves", "hangs"]))
+    for number, (row, gpus, fate) in enumerate(draw(st.lists(held, max_size=4))):
+        builder = pod(f"r{number}").gpu(gpus).running_on(f"n{row % len(nodes)}")
+        builder = builder if fate == "runs" else builder.being_deleted_at(NOW if fate == "leaves" else NOW - 3600)
+        pods.append(builder.build())
+    for each in pods[: draw(st.integers(0, 3))]:
+        if not each.spec.nodeName:
+            target = draw(st.sampled_from(["n0", "gone"]))
+            requests.append(request(each.metadata.name, target, draw(st.sampled_from(["", "Failed"]))))
+    return [*nodes, *queues, priority_class("high", 120), *groups, *pods, *requests]
+
+
+@given(clusters(), st.integers(0, 3), st.booleans())
+@settings(max_examples=120, deadline=None)
+def test_the_same_is_decided_from_the_file_as_from_the_live_state(objects, assumed, held):
+    state = state_of(objects)
+    waiting = decide(state.snapshot(NOW), Configuration()).binds
+    for bind in waiting[:assumed]:  # decided, and not yet written
+        state.assume_bind_request(request(bind.task.key.name, bind.node))
+    for bind in waiting[assumed : assumed + held]:
+        state.hold_back(bind.task.key, bind.task.uid, NOW - 0.5)
+    recorded = read(written(state))
+    assert recorded.now == NOW
+    assert outcome(recorded.snapshot(recorded.now)) == outcome(state.snapshot(NOW))
+
+
+def test_a_pod_that_waits_after_a_failed_binding_waits_in_the_file_too():
+    state = state_of([node("n"), queue("q"), pod_group("g"), *gang("g", 1)])
+    state.hold_back(ObjectKey("default", "g-0"), "uid-g-0", NOW)
+    recorded = read(written(state, now=NOW + 0.25))
+    assert recorded.now == NOW + 0.25
+    assert not decide(recorded.snapshot(recorded.now), Configuration()).binds
+    later = read(written(state, now=NOW + 2))
+    assert decide(later.snapshot(later.now), Configuration()).binds
+
+
+def test_the_file_is_kais_one_with_every_list_and_all_that_was_configured():
+    state = state_of([node("n"), queue("q"), pod_group("g"), *gang("g", 2), priority_class("p", 7)])
+    configuration = Configuration(actions=("allocate", "reclaim"), plugins=(PluginChoice("waltz", {"a": "b"}),))
+    data = zipped(take(state, StateOptions("mine", 30.0), configuration, NOW), {"serverVersion": {"major": "1"}})
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert archive.namelist() == ["snapshot.json"]
+        document = json.loads(archive.read("snapshot.json"))
+    assert document["config"]["actions"] == "allocate, reclaim"
+    assert document["config"]["tiers"] == [{"plugins": [{"name": "waltz", "arguments": {"a": "b"}}]}]
+    assert document["schedulerParams"]["schedulerName"] == "mine"
+    assert document["schedulerParams"]["stuckInReleasingThreshold"] == 30 * 10**9
+    assert document["discovery"] == {"serverVersion": {"major": "1"}}
+    objects = document["rawObjects"]
+    assert set(objects) == set(LISTS)
+    assert [(each["apiVersion"], each["kind"]) for each in objects["podGroups"]] == [
+        ("scheduling.run.ai/v2alpha2", "PodGroup")
+    ]
+    assert count(data) == {
+        "nodes": 1,
+        "priorityClasses": 1,
+        "queues": 1,
+        "podGroups": 1,
+        "bindRequests": 0,
+        "pods": 2,
+    }
+    recorded = read(data)
+    assert recorded.parameters.state_options() == StateOptions("mine", 30.0)
+    assert recorded.configuration == configuration
+
+
+def test_the_order_in_which_objects_came_is_not_in_the_file():
+    objects = [node("n"), node("m"), queue("q"), pod_group("g"), *gang("g", 2)]
+    assert written(state_of(objects)) == written(state_of(reversed(objects)))
+
+
+SECRET = "hunter2"
+
+
+def secretive_pod():
+    """A pod that has something to hide wherever a pod can."""
+    container = Container(
+        name="main",
+        image=f"{SECRET}.example.com/work",
+        command=(SECRET,),
+        args=(f"--password={SECRET}",),
+        workingDir=SECRET,
+        env=(
+            EnvVar(name="PASSWORD", value=SECRET),
+            EnvVar(name="MODE", valueFrom=EnvVarSource(configMapKeyRef=ConfigMapKeySelector(key="mode", name="map"))),
+        ),
+        envFrom=(
+            EnvFromSource(configMapRef=ConfigMapEnvSource(name="whole-map")),
+            EnvFromSource(prefix=SECRET, secretRef=SecretEnvSource(name=SECRET)),
+        ),
+        resources=ResourceRequirements(requests={"nvidia.com/gpu": "1"}),
+        livenessProbe=Probe(exec=ExecAction(command=(SECRET,))),
+        lifecycle=Lifecycle(preStop=LifecycleHandler(exec=ExecAction(command=(SECRET,)))),
+    )
+    volumes = (
+        Volume(name="claim", persistentVolumeClaim=PersistentVolumeClaimVolumeSource(claimName="the-claim")),
+        Volume(name="inline", csi=CSIVolumeSource(driver="d", volumeAttributes={"password": SECRET})),
+        Volume(
+            name="projected",
+            projected=ProjectedVolumeSource(
+                sources=(
+                    VolumeProjection(configMap=ConfigMapProjection(name="projected-map")),
+                    VolumeProjection(secret=SecretProjection(name=SECRET)),
+                )
+            ),
+        ),
+    )
+    ended = ContainerState(terminated=ContainerStateTerminated(exitCode=1, message=SECRET))
+    made = pod("p").of_group("g").build()
+    return replace(
+        made,
+        metadata=replace(
+            made.metadata,
+            annotations={**made.metadata.annotations, redaction.LAST_APPLIED_ANNOTATION: SECRET},
+            managedFields=(ManagedFieldsEntry(manager=SECRET),),
+        ),
+        spec=replace(made.spec, containers=(container,), volumes=volumes, hostname=SECRET, serviceAccountName=SECRET),
+        status=PodStatus(
+            phase="Pending",
+            message=SECRET,
+            containerStatuses=(
+                ContainerStatus(
+                    name="main", ready=False, restartCount=1, image=SECRET, imageID=SECRET, lastState=ended
+                ),
+            ),
+        ),
+    )
+
+
+def test_the_file_tells_no_secrets_of_a_pod_and_keeps_what_decides():
+    state = state_of([node("n"), queue("q"), pod_group("g"), secretive_pod()])
+    data = written(state)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        text = archive.read("snapshot.json").decode()
+    assert SECRET not in text
+    for kept in ("the-claim", "map", "whole-map", "projected-map", "nvidia.com/gpu"):
+        assert f'"{kept}"' in text
+    assert len(decide(read(data).snapshot(NOW), Configuration()).binds) == 1
+
+
+def test_manifests_that_kubectl_keeps_in_annotations_are_left_out_of_every_kind():
+    noted = replace(queue("q"), metadata=ObjectMeta(name="q", annotations={redaction.LAST_APPLIED_ANNOTATION: SECRET}))
+    with zipfile.ZipFile(io.BytesIO(written(state_of([noted])))) as archive:
+        assert SECRET.encode() not in archive.read("snapshot.json")
+
+
+#: Looked at, and found to be of no use to a decision.
+LEFT_OUT_OF_SPEC = frozenset(
+    {
+        "activeDeadlineSeconds",
+        "automountServiceAccountToken",
+        "dnsConfig",
+        "dnsPolicy",
+        "enableServiceLinks",
+        "ephemeralContainers",
+        "evictionResponders",
+        "hostAliases",
+        "hostIPC",
+        "hostPID",
+        "hostUsers",
+        "hostname",
+        "hostnameOverride",
+        "imagePullSecrets",
+        "readinessGates",
+        "securityContext",
+        "serviceAccount",
+        "serviceAccountName",
+        "setHostnameAsFQDN",
+        "shareProcessNamespace",
+        "subdomain",
+    }
+)
+LEFT_OUT_OF_STATUS = frozenset(
+    {
+        "containerStatuses",
+        "ephemeralContainerStatuses",
+        "hostIP",
+        "hostIPs",
+        "initContainerStatuses",
+        "message",
+        "observedGeneration",
+        "podIP",
+        "podIPs",
+        "volumeHealth",
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("struct", "kept", "left_out"),
+    [
+        (PodSpec, {*redaction.SPEC_FIELDS, "containers", "initContainers", "volumes"}, LEFT_OUT_OF_SPEC),
+        (PodStatus, redaction.STATUS_FIELDS, LEFT_OUT_OF_STATUS),
+    ],
+)
+def test_of_every_field_of_a_pod_it_is_decided_whether_it_is_written(struct: type[msgspec.Struct], kept, left_out):
+    """Who adds a field to the Struct is asked here whether a decision may rest on it."""
+    known = {field.name for field in fields(struct)}
+    assert known == {*kept, *left_out}
