@@ -117,11 +117,14 @@ def admitted(
 ) -> Mapping[int, Entries]:
     """Those running in these queues to whom no filter objects."""
     result: dict[int, Entries] = {}
+    asking = [each for each in filters if each.by_job]
     for row in rows:
         entries = running.by_queue.get(row)
         if not entries or not all(each.takes_from(preemptor, row) for each in filters):
             continue
-        result[row] = [entry for entry in entries if all(each.takes(preemptor, entry[1]) for each in filters)]
+        for each in asking:
+            entries = [entry for entry in entries if each.takes(preemptor, entry[1])]
+        result[row] = entries
     return result
 
 

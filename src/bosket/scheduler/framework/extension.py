@@ -129,6 +129,8 @@ class ReclaimRight(Protocol):
 class VictimFilter(Protocol):
     """Which jobs may be evicted for another one; cheap, asked before any search."""
 
+    by_job: bool  #: whether it has an opinion about single jobs, and not only about queues
+
     def takes_from(self, preemptor: JobState, queue_row: int) -> bool:
         """Whether jobs of a queue come into question; asked once per queue."""
         ...

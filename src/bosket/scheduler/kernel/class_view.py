@@ -23,8 +23,9 @@ from bosket.scheduler.reason import NodesRefused
 if TYPE_CHECKING:
     from bosket.scheduler.framework.session import Session
 
-#: From this many changed columns on, computing all of them at once is cheaper.
-FEW_ROWS = 8
+#: From this many changed columns on, computing all of them at once is cheaper; so is not looking which they are.
+FEW_ROWS = 16
+FEW_CHANGES = 256
 EVERYWHERE = slice(None)
 
 SHORT_OF = {"cpu": "CPU cores", "memory": "memory", "gpu": "GPUs"}
@@ -101,12 +102,14 @@ class ClassView:
         if seen == now:
             return
         bases = [each.basis(self._class) for each in self._based]
-        if seen < 0 or now - seen > FEW_ROWS or bases != self._bases:
+        if seen < 0 or now - seen > FEW_CHANGES or bases != self._bases:
             self._score(EVERYWHERE)
         elif now - seen == 1:
             self._total_at[log[seen]] = self._score_one(log[seen])
+        elif len(rows := set(log[seen:])) > FEW_ROWS:
+            self._score(EVERYWHERE)
         else:
-            for row in set(log[seen:]):
+            for row in rows:
                 self._total_at[row] = self._score_one(row)
         self._bases = bases
         self._seen = now

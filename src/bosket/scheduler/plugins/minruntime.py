@@ -66,6 +66,8 @@ class MinRuntime:
 class _Protection:
     """A victim filter and a scenario validator."""
 
+    by_job = True
+
     def __init__(self, session: Session, min_runtime: Callable[[int, int], float]) -> None:
         self._session, self._min_runtime = session, min_runtime
 

@@ -6,7 +6,7 @@ the others by free CPU.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.resource import CPU, GPU
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.score import MAX_DENSITY
@@ -44,9 +43,6 @@ class _ByResource(NodeScorer):
     def _for(self, pod_class: PodClass) -> NodeScorer:
         return self._gpu if pod_class.wants_gpu else self._cpu
 
-    def basis(self, pod_class: PodClass) -> Hashable:
-        return self._for(pod_class).basis(pod_class)
-
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         return self._for(pod_class).scores(pod_class, rows)
 
@@ -55,74 +51,28 @@ class _ByResource(NodeScorer):
 
 
 class _BinPack(NodeScorer):
-    """The less is free the better, scaled between the fullest and the emptiest node that has the resource at all."""
+    """The less is free the better.
+
+    KAI scales between the fullest and the emptiest node of the moment. Scaling by the largest node there is gives the
+    same order, because no other score is as small as a difference of these, and then no score changes because of what
+    happens on another node.
+    """
 
     def __init__(self, ledger: NodeLedger, place: int) -> None:
         self._ledger, self._place = ledger, place
-        self._has = ledger.table.allocatable[place] > 0
-        self._range = _FreeRange(ledger, place, np.flatnonzero(self._has))
-
-    def basis(self, pod_class: PodClass) -> Hashable:
-        del pod_class
-        return self._range.now()
+        total = ledger.table.allocatable[place]
+        self._has = total > 0
+        self._most = float(total.max()) if total.size and total.max() > 0 else 1.0
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         del pod_class
-        least, most = self._range.now()
-        has = self._has[rows]
-        if most == least:
-            return np.where(has & (most != 0), MAX_DENSITY, 0.0)
         free = self._ledger.idle[self._place, rows] + self._ledger.releasing[self._place, rows]
-        return np.where(has, MAX_DENSITY * (1 - (free - least) / (most - least)), 0.0)
+        return np.where(self._has[rows], MAX_DENSITY * (1 - free / self._most), 0.0)
 
     def score(self, pod_class: PodClass, row: int) -> float:
         del pod_class
-        least, most = self._range.now()
-        if not self._has[row]:
-            return 0.0
-        if most == least:
-            return MAX_DENSITY if most != 0 else 0.0
         free = self._ledger.idle_at[self._place, row] + self._ledger.releasing_at[self._place, row]
-        return MAX_DENSITY * (1 - (free - least) / (most - least))
-
-
-class _FreeRange:
-    """The least and the most that is free or being released on one of these nodes, kept as placements are made."""
-
-    def __init__(self, ledger: NodeLedger, place: int, rows: np.ndarray) -> None:
-        self._ledger, self._place = ledger, place
-        self._free = ledger.idle[place] + ledger.releasing[place]
-        self._free_at: Cells[int] = cells(self._free)
-        self._rows = rows
-        self._counts = np.zeros(len(self._free), dtype=bool)
-        self._counts[rows] = True
-        self._seen = len(ledger.log)
-        self._least, self._most = self._look()
-
-    def now(self) -> tuple[float, float]:
-        log = self._ledger.log
-        if self._seen != len(log):
-            self._follow(log)
-        return self._least, self._most
-
-    def _follow(self, log: list[int]) -> None:
-        idle_at, releasing_at, place = self._ledger.idle_at, self._ledger.releasing_at, self._place
-        look_again = False
-        for row in log[self._seen :]:
-            before, after = self._free_at[row], idle_at[place, row] + releasing_at[place, row]
-            self._free_at[row] = after
-            if before == after or not self._counts[row]:
-                continue
-            if before in (self._least, self._most):
-                look_again = True
-            self._least, self._most = min(self._least, after), max(self._most, after)
-        self._seen = len(log)
-        if look_again:
-            self._least, self._most = self._look()
-
-    def _look(self) -> tuple[float, float]:
-        free = self._free if len(self._rows) == len(self._free) else self._free[self._rows]
-        return (float(free.min()), float(free.max())) if free.size else (0.0, 0.0)
+        return MAX_DENSITY * (1 - free / self._most) if self._has[row] else 0.0
 
 
 class _Spread(NodeScorer):

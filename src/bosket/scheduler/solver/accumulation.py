@@ -30,8 +30,13 @@ class Accumulation:
         start: Scenario,
         victims: VictimOrder,
         feasible: Mask,
+        most_victims: int | None = None,
     ) -> None:
-        """`start`: the pending tasks, with the victims that an earlier search has found and that go in any case."""
+        """`start`: the pending tasks, with the victims that an earlier search has found and that go in any case.
+
+        `most_victims`: how many steps are taken at most; all that there are by default.
+        """
+        self._most_victims = most_victims
         self.session = session
         self.start = start
         self.potential: list[Batch] = []
@@ -46,7 +51,7 @@ class Accumulation:
         """Adds victims until there is hope, again and again, until there are no more."""
         if self._room.suffices():
             yield
-        while (victim := self._victims.pop()) is not None:
+        while len(self.potential) != self._most_victims and (victim := self._victims.pop()) is not None:
             tasks = next_to_evict(self.session, victim)
             if not self._recorded.isdisjoint(tasks):
                 rest = victim.without(self._recorded)

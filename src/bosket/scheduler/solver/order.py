@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from bosket.scheduler.framework.job_state import JobState
@@ -30,16 +30,33 @@ class JobTable:
             self.by_queue.setdefault(job.queue_row, []).append((key, job))
         for entries in self.by_queue.values():
             entries.sort(key=_key)
+        self._runs: dict[int, list[int]] = {}
 
     def renew(self, job: JobState, *, keep: bool) -> None:
         """The job changed; unless it is kept it no longer belongs here."""
         before = self._keys.pop(job, None)
+        self._runs.pop(job.queue_row, None)
         entries = self.by_queue.setdefault(job.queue_row, [])
         if before is not None:
             entries.remove((before, job))
         if keep:
             key = self._keys[job] = self._session.job_key(job)
             insort(entries, (key, job), key=_key)
+
+
+    def runs(self, row: int) -> list[int]:
+        """For each job of a queue, where the run of those ends that ask for the same as it does."""
+        found = self._runs.get(row)
+        if found is None:
+            found = self._runs[row] = _ends_of_runs([job.next_request() for _, job in self.by_queue.get(row, ())])
+        return found
+
+
+def _ends_of_runs(values: Sequence[object]) -> list[int]:
+    ends = [len(values)] * len(values)
+    for place in range(len(values) - 2, -1, -1):
+        ends[place] = ends[place + 1] if values[place] == values[place + 1] else place + 1
+    return ends
 
 
 class VictimOrder:
@@ -117,7 +134,7 @@ class SimulationOrder:
         leaves = {}
         for row in {*ours, *pending.by_queue}:
             mine = sorted(ours.get(row, ()), key=_key)
-            leaves[row] = _Waiting(pending.by_queue.get(row, []), mine, taking_part)
+            leaves[row] = _Waiting(pending.by_queue.get(row, []), pending.runs(row), mine, taking_part)
         self._turns = Turns(session, leaves)
         self._left = len(taking_part)
 
@@ -137,10 +154,10 @@ class SimulationOrder:
 class _Waiting:
     """Jobs of one queue, those that take part among others that only wait."""
 
-    __slots__ = ("_at", "_excluded", "_ours", "_pending")
+    __slots__ = ("_at", "_excluded", "_ours", "_pending", "_runs")
 
-    def __init__(self, pending: Entries, ours: Entries, excluded: Collection[JobState]) -> None:
-        self._pending, self._ours, self._excluded = pending, ours[::-1], excluded
+    def __init__(self, pending: Entries, runs: list[int], ours: Entries, excluded: Collection[JobState]) -> None:
+        self._pending, self._runs, self._ours, self._excluded = pending, runs, ours[::-1], excluded
         self._at = 0
         self._skip_excluded()
 
@@ -155,11 +172,9 @@ class _Waiting:
         """The first job, if it takes part; None for others."""
         if self._is_our_turn():
             return self._ours.pop()[1]
-        request = self._pending[self._at][1].next_request()
         end = bisect_right(self._pending, self._ours[-1][0], key=_key) if self._ours else len(self._pending)
-        while self._at < end and self._pending[self._at][1].next_request() == request:
-            self._at += 1
-            self._skip_excluded()
+        self._at = min(end, self._runs[self._at])
+        self._skip_excluded()
         return None
 
     def _is_our_turn(self) -> bool:

@@ -58,10 +58,7 @@ class Search:
         if not tasks:
             return None
         for generator in self._session.scenario_generators:
-            recorded = self._largest_part(tasks, generator)
-            if recorded is None:
-                continue
-            solution = self._attempt(tasks, recorded, generator)
+            solution = self._with_first_victim(tasks, generator) or self._step_by_step(tasks, generator)
             if solution is None:
                 continue
             # As in KAI: others are evicted for a gang only if all of its sub-groups get their minimum, also those that
@@ -70,6 +67,17 @@ class Search:
                 return solution.statement
             solution.statement.discard()
         return None
+
+    def _with_first_victim(self, tasks: tuple[Task, ...], generator: ScenarioGenerator) -> Solution | None:
+        """The whole job in place of the one victim that comes first.
+
+        If that works, it works for every part of the job as well, and going step by step would end with this victim.
+        """
+        return self._attempt(tasks, (), generator, most_victims=1) if len(tasks) > 1 else None
+
+    def _step_by_step(self, tasks: tuple[Task, ...], generator: ScenarioGenerator) -> Solution | None:
+        recorded = self._largest_part(tasks, generator)
+        return None if recorded is None else self._attempt(tasks, recorded, generator)
 
     def _largest_part(self, tasks: tuple[Task, ...], generator: ScenarioGenerator) -> tuple[Batch, ...] | None:
         """The victims for the largest part of the tasks that can be placed; None when not even one can."""
@@ -87,7 +95,11 @@ class Search:
         return recorded if largest(len(tasks), works) else None
 
     def _attempt(
-        self, tasks: tuple[Task, ...], recorded: tuple[Batch, ...], generator: ScenarioGenerator
+        self,
+        tasks: tuple[Task, ...],
+        recorded: tuple[Batch, ...],
+        generator: ScenarioGenerator,
+        most_victims: int | None = None,
     ) -> Solution | None:
         session = self._session
         with self._job.narrowed_to(tasks):
@@ -95,7 +107,7 @@ class Search:
             feasible = self._feasible.copy()
             for job, task in start.victims():
                 feasible[job.standing(task).row] = True
-            search = Accumulation(session, start, VictimOrder(session, self._candidates), feasible)
+            search = Accumulation(session, start, VictimOrder(session, self._candidates), feasible, most_victims)
             for scenario in generator(search):
                 fingerprint = (len(tasks), frozenset(task for _, task in scenario.victims()))
                 if fingerprint in self._failed:

@@ -21,6 +21,8 @@ from bosket.scheduler.solver.scenario import Scenario
 class Reclaim:
     """The rules, for one session."""
 
+    by_job = False
+
     def __init__(self, session: Session, saturation_multiplier: float) -> None:
         self._tree = session.snapshot.queues
         self._queues = self._tree.queues
