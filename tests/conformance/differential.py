@@ -86,12 +86,17 @@ def _compare(what: str, expected: Mapping[str, Any], got: Mapping[str, Any]) -> 
 def _is_better(expected: Json, snapshot: Snapshot, decisions: Decisions) -> bool:
     """Whether nobody is worse off: every gang that KAI runs runs, whomever KAI gives pods to has as many, as many are
     placed in all, fewer are evicted, and no rule is broken. Evicting only whom KAI evicts too is how min-runtime and
-    fairness of reclaim are known to hold."""
+    fairness of reclaim are known to hold; who is moved by a consolidation is subject to neither."""
     theirs = {entry["pod"] for entry in expected["evictions"]}
-    ours = {str(eviction.task.key) for eviction in decisions.evictions}
-    if not ours < theirs:
-        return False
     ends = states(snapshot, decisions)
+    moved = {
+        str(each.task.key)
+        for each in decisions.evictions
+        if each.action == "consolidation" and ends[each.task.key].status == TaskStatus.PIPELINED
+    }
+    ours = {str(eviction.task.key) for eviction in decisions.evictions}
+    if len(ours) >= len(theirs) or not ours - moved <= theirs:
+        return False
     their_ends = {**dict.fromkeys(theirs, TaskStatus.RELEASING)}
     their_ends |= {entry["pod"]: TaskStatus.BINDING for entry in expected["binds"]}
     their_ends |= {entry["pod"]: TaskStatus.PIPELINED for entry in expected["pipelined"]}

@@ -16,11 +16,14 @@ from bosket.scheduler.model.job import Job
 from bosket.scheduler.reason import DelayNotElapsed, GangShort, PodUnfit
 from bosket.scheduler.solver.failed import FailedJobs
 from bosket.scheduler.solver.order import Entries, JobTable
-from bosket.scheduler.solver.search import Search
+from bosket.scheduler.solver.search import Search, Solution
 
 
 class Policy(ABC):
     """One action's rules."""
+
+    #: how many scenarios are tried for one job; where more would be needed, victims are many and the outcome doubtful
+    most_scenarios = 4096
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -47,6 +50,20 @@ class Policy(ABC):
     @abstractmethod
     def validators(self) -> AllOf[ScenarioValidator] | list[ScenarioValidator]: ...
 
+    def solve(self, job: JobState, tables: Tables) -> Solution | None:
+        """Makes room for the job; in effect, to be committed."""
+        return self.search(job, tables).solve()
+
+    def search(self, job: JobState, tables: Tables) -> Search:
+        return Search(
+            self.session,
+            job,
+            pending=tables.pending,
+            candidates=self.candidates(job, tables.running),
+            validators=self.validators(),
+            most_scenarios=self.most_scenarios,
+        )
+
     @abstractmethod
     def alike(self, job: JobState) -> Hashable:
         """Among which jobs one that failed speaks for the others."""
@@ -58,7 +75,7 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
     asking = [job for job in waiting if policy.may_ask(job) and not _is_delayed(session, job)]
     if not asking:
         return
-    tables = _Tables(session)
+    tables = Tables(session)
     failed: dict[Hashable, FailedJobs] = {}
     turns = JobsByQueue(session, asking)
     while (job := turns.pop()) is not None:
@@ -72,23 +89,16 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
         if not policy.has_a_chance(job):
             failed_alike.add(job)
             continue
-        search = Search(
-            session,
-            job,
-            pending=tables.pending,
-            candidates=policy.candidates(job, tables.running),
-            validators=policy.validators(),
-        )
-        statement = search.solve()
-        if statement is None:
+        solution = policy.solve(job, tables)
+        if solution is None:
             failed_alike.add(job)
         else:
-            changed = statement.jobs()
-            statement.commit()
+            changed = solution.statement.jobs()
+            solution.statement.commit()
             tables.renew(changed)
 
 
-class _Tables:
+class Tables:
     """Who waits and who runs, kept from one search to the next."""
 
     def __init__(self, session: Session) -> None:

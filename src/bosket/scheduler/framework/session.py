@@ -81,6 +81,7 @@ class Session:
         self.scenario_generators: InTurn[ScenarioGenerator] = InTurn()
 
         self._states: dict[ObjectKey, JobState] = {}
+        self._candidates: list[JobState] | None = None
         self._views: dict[int, ClassView] = {}
         self._reasons: dict[ObjectKey, list[JobReason]] = {}
         self._stale: list[StaleMark] = []
@@ -93,6 +94,11 @@ class Session:
 
     def candidates(self) -> list[JobState]:
         """Jobs with pending tasks that may be scheduled at all. The others are told why."""
+        if self._candidates is None:
+            self._candidates = self._find_candidates()
+        return self._candidates
+
+    def _find_candidates(self) -> list[JobState]:
         result = []
         for job in self.snapshot.unsettled:
             if job.problem is None and (not job.has_waiting or job.key in self.snapshot.held):

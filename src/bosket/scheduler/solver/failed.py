@@ -6,11 +6,14 @@ that failed is remembered.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.model.resource import Vector
-from bosket.scheduler.model.task import Task
+from bosket.scheduler.model.task import PodClass
+
+Makeup = tuple[tuple[int, int], ...]  #: how many pending tasks of which class, by the class's number
 
 
 class FailedJobs:
@@ -18,29 +21,59 @@ class FailedJobs:
 
     def __init__(self) -> None:
         self._smallest: dict[Hashable, list[Vector]] = {}
+        self._not_easier: set[Hashable] = set()  # what was compared, until something smaller fails
 
     def is_worth_trying(self, job: JobState) -> bool:
+        if not self._smallest:
+            return True
+        makeup = _makeup(job)
+        if makeup in self._not_easier:
+            return False
         smallest = self._smallest.get(_kind(job))
-        return smallest is None or _is_easier(_requests(job), smallest)
+        if smallest is None or _is_easier(_requests(job), smallest):
+            return True
+        self._not_easier.add(makeup)
+        return False
 
     def add(self, job: JobState) -> None:
         kind, requests = _kind(job), _requests(job)
         smallest = self._smallest.get(kind)
         if smallest is None or _is_smaller(requests, smallest):
             self._smallest[kind] = requests
+            self._not_easier.clear()
+
+
+def _classes(job: JobState) -> dict[str, Counter[PodClass]]:
+    """The classes of pending tasks, by pod set."""
+    result: dict[str, Counter[PodClass]] = {pod_set.name: Counter() for pod_set in job.job.pod_sets}
+    for task in job.left_over():
+        result[job.pod_set(task).name][task.pod_class] += 1
+    return result
+
+
+def _makeup(job: JobState) -> Hashable:
+    """Jobs with the same make-up are alike in everything that is compared here."""
+    by_set = _classes(job).values()
+    return tuple(sorted(tuple(sorted((each.index, count) for each, count in classes.items())) for classes in by_set))
 
 
 def _kind(job: JobState) -> Hashable:
     """What pending tasks have in common with those of another job, their requests apart."""
-    kinds: dict[str, list[tuple[object, ...]]] = {pod_set.name: [] for pod_set in job.job.pod_sets}
-    for task in job.left_over():
-        kinds[job.pod_set(task).name].append(task.pod_class.kind)
-    return tuple(sorted(tuple(sorted(each)) for each in kinds.values()))
+    kinds = (
+        sorted((pod_class.kind, count) for pod_class, count in classes.items()) for classes in _classes(job).values()
+    )
+    return tuple(sorted(tuple(_merged(each)) for each in kinds))
+
+
+def _merged(kinds: list[tuple[tuple[object, ...], int]]) -> list[tuple[tuple[object, ...], int]]:
+    counts: Counter[tuple[object, ...]] = Counter()
+    for kind, count in kinds:
+        counts[kind] += count
+    return sorted(counts.items())
 
 
 def _requests(job: JobState) -> list[Vector]:
-    tasks: list[Task] = job.left_over()
-    return sorted((task.pod_class.request for task in tasks), key=tuple)
+    return sorted((task.pod_class.request for task in job.left_over()), key=tuple)
 
 
 def _is_easier(mine: list[Vector], others: list[Vector]) -> bool:

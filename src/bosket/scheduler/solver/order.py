@@ -43,7 +43,6 @@ class JobTable:
             key = self._keys[job] = self._session.job_key(job)
             insort(entries, (key, job), key=_key)
 
-
     def runs(self, row: int) -> list[int]:
         """For each job of a queue, where the run of those ends that ask for the same as it does."""
         found = self._runs.get(row)

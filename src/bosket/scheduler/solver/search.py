@@ -31,6 +31,7 @@ class Solution:
 
     statement: Statement
     victims: tuple[Batch, ...]  #: those of which some task really goes, or moves
+    evicted: int  #: how many tasks go or move
 
 
 class Search:
@@ -44,16 +45,22 @@ class Search:
         pending: JobTable,
         candidates: Mapping[int, Entries],
         validators: AllOf[ScenarioValidator] | list[ScenarioValidator],
+        most_scenarios: int,
     ) -> None:
-        """`pending`: all jobs that wait; `candidates`: who may be a victim, by queue, in order of jobs."""
+        """`pending`: all jobs that wait; `candidates`: who may be a victim, by queue, in order of jobs.
+
+        `most_scenarios`: how many of them are tried at most; steps are counted, so that what is decided doesn't depend
+        on how fast the machine is.
+        """
         self._session, self._job = session, job
         self._pending, self._candidates, self._validators = pending, candidates, validators
         self._allocated, self._non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
         self._feasible = _feasible_nodes(session, job)
         self._failed: set[Hashable] = set()
+        self._scenarios_left = most_scenarios
 
-    def solve(self) -> Statement | None:
-        """A statement that places the whole job, in effect and to be committed; None when there is no just way."""
+    def solve(self) -> Solution | None:
+        """A way to place the whole job, in effect and to be committed; None when there is no just one."""
         tasks = tuple(self._job.next_tasks())
         if not tasks:
             return None
@@ -64,9 +71,22 @@ class Search:
             # As in KAI: others are evicted for a gang only if all of its sub-groups get their minimum, also those that
             # it could do without. KAI, when they don't, forgets to take the simulation back.
             if all(map(self._job.satisfied, self._job.job.pod_sets)):
-                return solution.statement
+                return solution
             solution.statement.discard()
         return None
+
+    def solve_with(self, victims: tuple[Batch, ...]) -> Solution | None:
+        """The same with these victims."""
+        tasks = tuple(self._job.next_tasks())
+        if not tasks or not victims:
+            return None
+        with self._job.narrowed_to(tasks):
+            scenario = Scenario(self._job, tasks, victims, self._allocated, self._non_preemptible)
+            solution = self._try(scenario, self._feasible)
+        if solution is not None and not all(map(self._job.satisfied, self._job.job.pod_sets)):
+            solution.statement.discard()
+            return None
+        return solution
 
     def _with_first_victim(self, tasks: tuple[Task, ...], generator: ScenarioGenerator) -> Solution | None:
         """The whole job in place of the one victim that comes first.
@@ -112,6 +132,9 @@ class Search:
                 fingerprint = (len(tasks), frozenset(task for _, task in scenario.victims()))
                 if fingerprint in self._failed:
                     continue
+                if self._scenarios_left <= 0:
+                    return None
+                self._scenarios_left -= 1
                 solution = self._try(scenario, feasible)
                 if solution is not None:
                     return solution
@@ -138,11 +161,9 @@ class Search:
         if not all(validator(scenario) for validator in self._validators):
             statement.discard()
             return None
-        gone = {TaskStatus.RELEASING, TaskStatus.PIPELINED}
-        return Solution(
-            statement,
-            tuple(batch for batch in scenario.batches if any(batch.job.status(task) in gone for task in batch.tasks)),
-        )
+        gone = {task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)}
+        batches = tuple(batch for batch in scenario.batches if not gone.isdisjoint(batch.tasks))
+        return Solution(statement, batches, len(gone))
 
 
 def largest(count: int, works: Callable[[int], bool]) -> int:

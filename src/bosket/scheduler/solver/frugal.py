@@ -1,0 +1,118 @@
+"""The cheapest nodes to empty: which few jobs would have to move so that every task of another one has a node.
+
+Task by task: a node that has room already, or the one where the fewest tasks must go. Whether those that go find
+another place is for a simulation to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import Amounts2D
+from bosket.scheduler.model.resource import GPU, PODS
+from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.solver.eviction import next_to_evict, victim_of
+from bosket.scheduler.solver.scenario import Batch
+
+
+def cheapest_to_move(session: Session, tasks: Iterable[Task], running: Iterable[JobState]) -> tuple[Batch, ...] | None:
+    """Whom to move; None when no choice makes room. Nobody means that there is room already."""
+    search = _Frugal(session, running)
+    for task in tasks:
+        if not search.find_node(task.pod_class):
+            return None
+    return tuple(search.chosen)
+
+
+class _Frugal:
+    """What would be free, as more and more is moved away."""
+
+    def __init__(self, session: Session, running: Iterable[JobState]) -> None:
+        self._session = session
+        self._free: Amounts2D = session.nodes.idle + session.nodes.releasing
+        self._movable = np.zeros_like(self._free)
+        self._on: dict[int, list[Batch]] = {}
+        self.chosen: dict[Batch, None] = {}
+        for job in running:
+            batch = Batch(job, tuple(next_to_evict(session, victim_of(job))))
+            rows = {job.standing(task).row for task in batch.tasks}
+            if NOWHERE in rows:
+                continue
+            for row in rows:
+                self._on.setdefault(row, []).append(batch)
+            for task in batch.tasks:
+                self._give(self._movable, task, job.standing(task).row)
+
+    def find_node(self, pod_class: PodClass) -> bool:
+        """Takes a node for one more pod of a class; False when there is none."""
+        allowed = self._session.view(pod_class).allowed
+        there = allowed & self._fits(pod_class, self._free)
+        if there.any():
+            free_gpus = np.where(there, self._free[GPU], np.inf)
+            self._take(pod_class, int(free_gpus.argmin()))
+            return True
+        best: tuple[int, int] | None = None
+        moves: list[Batch] = []
+        for row in np.flatnonzero(allowed & self._fits(pod_class, self._free + self._movable)).tolist():
+            needed = self._moves(pod_class, row, at_most=best[0] if best else None)
+            if needed is not None:
+                cost = sum(len(batch.tasks) for batch in needed)
+                if best is None or (cost, row) < best:
+                    best, moves = (cost, row), needed
+        if best is None:
+            return False
+        for batch in moves:
+            self._move(batch)
+        self._take(pod_class, best[1])
+        return True
+
+    def _moves(self, pod_class: PodClass, row: int, at_most: int | None) -> list[Batch] | None:
+        """Who must go from a node; None when that doesn't help, or costs more tasks than allowed."""
+        free = self._free[:, row].copy()
+        result: list[Batch] = []
+        cost = 0
+        candidates = [batch for batch in self._on.get(row, ()) if batch not in self.chosen]
+        for batch in sorted(candidates, key=lambda each: self._cost_here(each, row)):
+            if all(free[place] >= amount for place, amount in pod_class.needs) and free[PODS] >= 1:
+                return result
+            cost += len(batch.tasks)
+            if at_most is not None and cost > at_most:
+                return None
+            result.append(batch)
+            for task in batch.tasks:
+                if batch.job.standing(task).row == row:
+                    for place, amount in task.pod_class.holds:
+                        free[place] += amount
+        fits = all(free[place] >= amount for place, amount in pod_class.needs) and free[PODS] >= 1
+        return result if fits else None
+
+    def _cost_here(self, batch: Batch, row: int) -> tuple[float, str]:
+        """Tasks that go for each GPU that becomes free on the node; by name on a tie."""
+        gpus = sum(task.pod_class.shared[0] for task in batch.tasks if batch.job.standing(task).row == row)
+        return len(batch.tasks) / gpus if gpus else float("inf"), batch.tasks[0].uid
+
+    def _move(self, batch: Batch) -> None:
+        self.chosen[batch] = None
+        for task in batch.tasks:
+            row = batch.job.standing(task).row
+            self._give(self._free, task, row)
+            for place, amount in task.pod_class.holds:
+                self._movable[place, row] -= amount
+
+    @staticmethod
+    def _give(amounts: Amounts2D, task: Task, row: int) -> None:
+        for place, amount in task.pod_class.holds:
+            amounts[place, row] += amount
+
+    def _take(self, pod_class: PodClass, row: int) -> None:
+        for place, amount in pod_class.holds:
+            self._free[place, row] -= amount
+
+    @staticmethod
+    def _fits(pod_class: PodClass, free: Amounts2D) -> np.ndarray:
+        needed = pod_class.needed
+        return np.asarray((free[needed] >= pod_class.request[needed][:, None]).all(axis=0) & (free[PODS] >= 1))
