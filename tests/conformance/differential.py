@@ -141,11 +141,11 @@ def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
                 yield f"pod group {job.key} runs below its minimum"
         _charge(job, ends, tree, held, firm)
     for name in grown & tree.rows.keys():
-        for row in tree.paths[tree.rows[name]]:
-            queue = tree.queues[row]
-            if any(limit != UNLIMITED and has > limit for limit, has in zip(queue.limit, held[row], strict=True)):
+        for step in tree.paths[tree.rows[name]]:
+            queue = tree.queues[step]
+            if any(limit != UNLIMITED and has > limit for limit, has in zip(queue.limit, held[step], strict=True)):
                 yield f"queue {queue.name} is over its limit"
-            if any(quota != UNLIMITED and has > quota for quota, has in zip(queue.quota, firm[row], strict=True)):
+            if any(quota != UNLIMITED and has > quota for quota, has in zip(queue.quota, firm[step], strict=True)):
                 yield f"queue {queue.name} holds more non-preemptible work than its quota"
 
 
