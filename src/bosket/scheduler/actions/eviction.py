@@ -73,9 +73,9 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
     """Tries every job that waits, in order, and commits what is found."""
     waiting = session.pending()
     asking = [job for job in waiting if policy.may_ask(job) and not _is_delayed(session, job)]
-    if not asking:
-        return
-    tables = Tables(session)
+    tables = Tables(session) if asking else None
+    if tables is None or not tables.running.by_queue:
+        return  # nobody to ask for, or nobody to take from
     failed: dict[Hashable, FailedJobs] = {}
     turns = JobsByQueue(session, asking)
     while (job := turns.pop()) is not None:

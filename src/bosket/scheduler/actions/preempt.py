@@ -19,7 +19,7 @@ def preempt(session: Session) -> None:
 
 class _Preempt(Policy):
     def has_a_chance(self, job: JobState) -> bool:
-        over = self.session.over_capacity(job, job.next_tasks())
+        over = self.session.over_capacity(job)
         return over is None or over.code != NON_PREEMPTIBLE_OVER_QUOTA
 
     def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:

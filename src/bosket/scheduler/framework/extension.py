@@ -153,9 +153,9 @@ class ScenarioGenerator(Protocol):
 
 
 class CapacityCheck(Protocol):
-    """Whether a job's queue has room for these tasks; a reason when it has not."""
+    """Whether a job's queue has room for what its next tasks ask for; a reason when it has not."""
 
-    def __call__(self, job: JobState, tasks: list[Task]) -> JobReason | None: ...
+    def __call__(self, job: JobState, requested: Shares) -> JobReason | None: ...
 
 
 class _Point(Generic[F]):

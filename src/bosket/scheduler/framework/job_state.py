@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bosket.scheduler.framework.ledger import requested_by
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.resource import Shares
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Task, TaskStatus
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, PodClass, Task, TaskStatus
 from bosket.scheduler.reason import NotReady
 
 if TYPE_CHECKING:
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 PENDING, PIPELINED = TaskStatus.PENDING, TaskStatus.PIPELINED
 #: The row of a task that has no node.
 NOWHERE = -1
+
+
+def _times(pod_class: PodClass, count: int) -> Shares:
+    gpus, millicores, memory = pod_class.shared
+    return gpus * count, millicores * count, memory * count
 
 
 class Standing(NamedTuple):
@@ -222,8 +227,19 @@ class JobState:
     def next_request(self) -> Shares:
         """What the next tasks ask for together."""
         if self._next_request is None:
-            self._next_request = requested_by(self.next_tasks())
+            alike = self.next_alike()
+            self._next_request = requested_by(self.next_tasks()) if alike is None else _times(*alike)
         return self._next_request
+
+    def next_alike(self) -> tuple[PodClass, int] | None:
+        """The class and the number of the next tasks, where nothing else tells them from those of another job."""
+        state = self.only_set
+        if state is None or self._stands:
+            return None
+        pod_set = self.job.pod_sets[0]
+        if pod_set.only_class is None or len(state.waiting) != len(pod_set.pending):
+            return None
+        return pod_set.only_class, min(max(1, state.minimum - state.active), len(state.waiting))
 
     def _next_of(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
         if isinstance(subgroup, PodSet):

@@ -18,10 +18,10 @@ def place_job(
     `on`: the nodes that may be used, all of them by default. In a simulation (`real=False`) everything waits for what
     is being released, because that is how it will come: what was evicted must be gone first.
     """
-    tasks = job.next_tasks()
-    over = session.over_capacity(job, tasks)
+    over = session.over_capacity(job)
     if over is not None:
         return over
+    tasks = job.next_tasks()
     with statement.checkpoint() as trial:
         failed = _place_tasks(session, statement, job, tasks, on, real=real)
         if failed is not None:

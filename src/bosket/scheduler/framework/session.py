@@ -60,6 +60,7 @@ class Session:
         self.nodes = NodeLedger(snapshot.nodes)
         self.queues = QueueLedger(snapshot)
         self.reason_book = ReasonBook()
+        self.version = 0  #: changes with every commit
         self.action = ""  #: the one that is under way, by its configured name
         #: by queue: what each may count on; set by the plugin that knows about shares
         self.fair_share: Sequence[Shares] = [(math.inf, math.inf, math.inf)] * len(snapshot.queues.queues)
@@ -152,9 +153,10 @@ class Session:
                 return objection
         return None
 
-    def over_capacity(self, job: JobState, tasks: list[Task]) -> JobReason | None:
+    def over_capacity(self, job: JobState) -> JobReason | None:
+        """Why the job's queue has no room for its next tasks."""
         for check in self.capacity_checks:
-            reason = check(job, tasks)
+            reason = check(job, job.next_request())
             if reason is not None:
                 return reason
         return None
@@ -165,7 +167,7 @@ class Session:
         return (*(key(job) for key in self.job_order), job.job.created, job.job.key.name, job.job.key.namespace)
 
     def task_key(self, task: Task) -> tuple[object, ...]:
-        return (*(key(task) for key in self.task_order), task.created, task.uid)
+        return (*[key(task) for key in self.task_order], task.created, task.pod.metadata.uid, task.key)
 
     def subgroup_key(self, job: JobState) -> Callable[[PodSet | SubGroupSet], tuple[object, ...]]:
         return lambda subgroup: (*(key(job, subgroup) for key in self.subgroup_order), subgroup.name)
@@ -175,6 +177,7 @@ class Session:
     def decided(self, operations: Iterable[Operation]) -> None:
         """Records what a committed statement holds."""
         self._operations += operations
+        self.version += 1
 
     def started(self, job: JobState) -> None:
         """Records that the job's first tasks are bound."""

@@ -15,7 +15,7 @@ from bosket.api.kai import PodGroup, SubGroup
 from bosket.api.keys import LAST_EVICTION_ANNOTATION, LAST_START_ANNOTATION, STALE_SINCE_ANNOTATION
 from bosket.api.object import ObjectKey
 from bosket.api.time import InvalidDuration, InvalidTime, parse_duration, parse_time
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, Task, TaskStatus
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, PodClass, Task, TaskStatus
 
 DEFAULT_POD_SET = "default"
 NON_PREEMPTIBLE_PRIORITY = 100
@@ -30,6 +30,7 @@ class PodSet(msgspec.Struct, frozen=True, eq=False):
     min_available: int
     tasks: tuple[Task, ...]
     pending: tuple[Task, ...]
+    only_class: PodClass | None  #: of the pending tasks, if they are all alike
     gated: int
     active: int  #: tasks that count towards the minimum
     used: int  #: those, and tasks that are on their way out
@@ -241,6 +242,7 @@ def _pod_set(name: str, minimum: int, tasks: tuple[Task, ...]) -> PodSet:
         minimum if active + len(pending) >= minimum else max(0, minimum - succeeded),
         tasks,
         pending=pending,
+        only_class=pending[0].pod_class if len({task.pod_class for task in pending}) == 1 else None,
         gated=statuses.count(TaskStatus.GATED),
         active=active,
         used=sum(status in ACTIVE_USED for status in statuses),

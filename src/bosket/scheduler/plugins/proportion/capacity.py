@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.ledger import requested_by
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.resource import SHARED_NAMES, Shares
-from bosket.scheduler.model.task import Task
 from bosket.scheduler.reason import NON_PREEMPTIBLE_OVER_QUOTA, OVER_LIMIT, OverCapacity
 
 #: From the accounts' units to those of messages: GPUs, cores, gigabytes.
@@ -17,7 +15,7 @@ SHOWN = (1.0, 1 / 1000, 1 / 1e9)
 
 
 class Capacity:
-    """Checks a job's next tasks against its queue and all above it."""
+    """Checks what a job's next tasks ask for against its queue and all above it."""
 
     def __init__(self, session: Session) -> None:
         self._ledger = session.queues
@@ -25,9 +23,8 @@ class Capacity:
         self._limits = [queue.limit for queue in self._queues]
         self._quotas = [queue.quota for queue in self._queues]
 
-    def check(self, job: JobState, tasks: list[Task]) -> OverCapacity | None:
+    def check(self, job: JobState, requested: Shares) -> OverCapacity | None:
         """The first queue on the way up that has no room, and of what."""
-        requested = requested_by(tasks)
         path = self._ledger.tree.paths[job.queue_row]
         over = self._first_over(OVER_LIMIT, path, self._limits, self._ledger.allocated, requested)
         if over is None and not job.job.preemptible:
