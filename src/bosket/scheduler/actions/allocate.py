@@ -25,7 +25,7 @@ def allocate(session: Session) -> None:
             session.not_placed(job, reason)
             continue
         statement.commit()
-        if job.next_tasks():
+        if job.has_left_over and job.next_tasks():
             turns.push(job)
 
 

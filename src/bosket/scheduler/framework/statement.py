@@ -69,7 +69,7 @@ class Statement:
         self._session = session
         self._preemptor = preemptor
         self._operations: list[Operation] = []
-        self._evicted: dict[Task, Standing] = {}  # how and where they stood before
+        self._evicted: dict[Task, Standing] = {}  # and not spared: how and where they stood before
 
     def allocate(self, job: JobState, task: Task, row: int) -> None:
         """Places a task on resources that are free."""
@@ -123,26 +123,26 @@ class Statement:
         """Hands what was decided over to the session."""
         session = self._session
         nodes, action = session.snapshot.nodes.nodes, session.action
-        spared = {each.task for each in self._operations if each.kind is Kind.SPARE}
         decided: list[decisions.Operation] = []
         waits: dict[JobState, bool] = {}  # whether some of its tasks wait for what is being released
         for kind, job, task, row, *_ in self._operations:
-            node = nodes[row].metadata.name
             if kind is Kind.ALLOCATE:
-                decided.append(Bind(task, job.job, node))
+                decided.append(Bind(task, job.job, nodes[row].metadata.name))
                 waits.setdefault(job, False)
             elif kind is Kind.PIPELINE:
-                decided.append(Pipeline(task, job.job, node, action))
+                decided.append(Pipeline(task, job.job, nodes[row].metadata.name, action))
                 waits[job] = True
-            elif kind is Kind.EVICT and task not in spared:
-                decided.append(Eviction(task, job.job, node, action, self._preemptor))
+            elif kind is Kind.EVICT and task in self._evicted:
+                decided.append(Eviction(task, job.job, nodes[row].metadata.name, action, self._preemptor))
         session.decided(decided)
         for job, some_wait in waits.items():
             if not some_wait:
                 session.started(job)
-        for job in self.jobs():
-            job.evictions_are_final()
+        if self._evicted:
+            for job in self.jobs():
+                job.evictions_are_final()
         self._operations.clear()
+        self._evicted.clear()
 
     def _record(self, kind: Kind, job: JobState, task: Task, stands: Standing, column: Column) -> None:
         session = self._session
@@ -151,6 +151,8 @@ class Statement:
         stood = job.decide(task, stands)
         if kind is Kind.EVICT:
             self._evicted[task] = stood
+        elif kind is Kind.SPARE:
+            del self._evicted[task]
         self._operations.append(Operation(kind, job, task, stands.row, stood, column, accounts))
         for listener in session.placement_listeners:
             (listener.left if kind is Kind.EVICT else listener.arrived)(task, stands.row)
@@ -160,11 +162,13 @@ class Statement:
         session, nodes = self._session, self._session.nodes
         while len(self._operations) > start:
             kind, job, task, row, stood, column, accounts = self._operations.pop()
+            if kind is Kind.EVICT:
+                del self._evicted[task]
+            elif kind is Kind.SPARE:
+                self._evicted[task] = job.standing(task)
             job.restore(task, stood)
             session.queues.restore(job.queue_row, accounts)
             at = nodes.idle_at if kind is Kind.ALLOCATE else nodes.releasing_at
             nodes.restore(at, task.pod_class, row, column)
-            if kind is Kind.EVICT:
-                del self._evicted[task]
             for listener in session.placement_listeners:
                 (listener.arrived if kind is Kind.EVICT else listener.left)(task, row)
