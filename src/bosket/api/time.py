@@ -50,7 +50,7 @@ class InvalidDuration(ValueError):
         )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65536)
 def parse_time(text: str) -> float:
     """Seconds since 1970 of an RFC 3339 time with any offset and any number of fractional digits."""
     match = _TIME.fullmatch(text)

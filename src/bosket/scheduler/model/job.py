@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 import msgspec
 
@@ -128,9 +129,13 @@ def _holds_together(subgroup: PodSet | SubGroupSet) -> bool:
     return sum(map(_holds_together, subgroup.children)) >= subgroup.min_children
 
 
+_name = attrgetter("key")
+PENDING = TaskStatus.PENDING
+
+
 def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created: float) -> Job:
     """Arranges tasks in the group's tree. A tree that can't be built leaves one pod set, and says why in `problem`."""
-    ordered = sorted(tasks, key=lambda task: task.key)
+    ordered = sorted(tasks, key=_name)
     spec = group.spec
     preemptible = spec.preemptibility == "preemptible" if spec.preemptibility else priority < NON_PREEMPTIBLE_PRIORITY
     problem = _problem_of(spec.subGroups) if spec.subGroups else None
@@ -150,8 +155,9 @@ def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created:
         known = {pod_set.name for pod_set in root.pod_sets()}
         strangers = tuple(task for task in ordered if task.subgroup not in known)
     else:
-        mine = tuple(task for task in ordered if task.subgroup in ("", DEFAULT_POD_SET))
-        strangers = tuple(task for task in ordered if task.subgroup not in ("", DEFAULT_POD_SET))
+        mine = tuple([task for task in ordered if not task.subgroup or task.subgroup == DEFAULT_POD_SET])
+        if len(mine) != len(ordered):
+            strangers = tuple(task for task in ordered if task.subgroup and task.subgroup != DEFAULT_POD_SET)
         minimum = 1 if spec.minMember is None else spec.minMember
         root = SubGroupSet("", 1, (_pod_set(DEFAULT_POD_SET, minimum, mine),))
     pod_sets = tuple(root.pod_sets())
@@ -233,21 +239,38 @@ def _pod_set(name: str, minimum: int, tasks: tuple[Task, ...]) -> PodSet:
 
     KAI counts living pods alone: the last members of a Job, or of a gang bound in two halves, then wait for ever.
     """
-    statuses = [task.status for task in tasks]
-    pending = tuple(task for task in tasks if task.status == TaskStatus.PENDING)
-    active = sum(status in ACTIVE_ALLOCATED for status in statuses)
-    succeeded = statuses.count(TaskStatus.SUCCEEDED)
+    pending = tuple([task for task in tasks if task.status is PENDING])
+    gated = active = going = succeeded = 0
+    for task in tasks:
+        status = task.status
+        if status is PENDING:
+            continue
+        if status in ACTIVE_ALLOCATED:
+            active += 1
+        elif status in ACTIVE_USED:
+            going += 1
+        elif status is TaskStatus.GATED:
+            gated += 1
+        elif status is TaskStatus.SUCCEEDED:
+            succeeded += 1
     return PodSet(
         name,
         minimum if active + len(pending) >= minimum else max(0, minimum - succeeded),
         tasks,
         pending=pending,
-        only_class=pending[0].pod_class if len({task.pod_class for task in pending}) == 1 else None,
-        gated=statuses.count(TaskStatus.GATED),
+        only_class=_only_class(pending),
+        gated=gated,
         active=active,
-        used=sum(status in ACTIVE_USED for status in statuses),
+        used=active + going,
         succeeded=succeeded,
     )
+
+
+def _only_class(tasks: tuple[Task, ...]) -> PodClass | None:
+    if not tasks:
+        return None
+    first = tasks[0].pod_class
+    return first if all(task.pod_class is first for task in tasks) else None
 
 
 def _set(name: str, minimum: int | None, children: tuple[SubGroupSet | PodSet, ...]) -> SubGroupSet:

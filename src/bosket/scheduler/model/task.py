@@ -29,6 +29,8 @@ class TaskStatus(IntEnum):
     SUCCEEDED = 9
     FAILED = 10
 
+    __hash__ = int.__hash__  # an Enum's own goes by the name, in Python; statuses are looked up in sets all the time
+
 
 #: hold resources of a node
 ACTIVE_USED = frozenset(
