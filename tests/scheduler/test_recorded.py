@@ -130,16 +130,21 @@ def test_objects_of_other_node_pools_are_left_out() -> None:
         (recording(config={"actions": 3}), "file: config: actions must be a comma-separated text, it is 3"),
         (recording(rawObjects={"nodes": 3}), "file: rawObjects.nodes must be a list, it is int"),
         (recording(bosket={"time": "noon"}), "file: bosket.time: 'noon' is not a time: expected RFC 3339"),
-        (
-            recording(rawObjects={"pods": [POD, {"metadata": {"name": "b"}, "spec": {"nodeName": 3}}]}),
-            "file: rawObjects.pods[1].spec.nodeName (b): Expected `str`, got `int`",
-        ),
     ],
 )
 def test_a_bad_recording_is_refused_with_the_field_that_is_wrong(data: bytes, complaint: str) -> None:
     with pytest.raises(RecordedError) as error:
         read(data, "file")
     assert str(error.value).startswith(complaint)
+
+
+def test_an_object_that_can_not_be_read_is_left_out_by_name() -> None:
+    data = recording(rawObjects={"pods": [POD, {"metadata": {"name": "b"}, "spec": {"nodeName": 3}}]})
+    recorded = read(data, "file")
+    assert len(recorded.objects["pods"]) == 1
+    assert recorded.unreadable == (
+        "file: rawObjects.pods[1].spec.nodeName (b): Expected `str`, got `int`; it is left out",
+    )
 
 
 def test_a_bad_file_is_refused_by_name(tmp_path: Path) -> None:

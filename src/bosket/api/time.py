@@ -66,6 +66,14 @@ def parse_time(text: str) -> float:
     return seconds + float(fraction) if fraction else seconds
 
 
+def time_or_zero(text: str | None) -> float:
+    """API servers write times that can be read; of other sources a bad one only costs the object its age."""
+    try:
+        return parse_time(text) if text else 0.0
+    except InvalidTime:
+        return 0.0
+
+
 def format_time(seconds: float) -> str:
     """To the second, which has begun, in UTC: as metav1.Time is written."""
     return _utc(seconds, math.floor(seconds) * 10**6 if math.isfinite(seconds) else 0).isoformat()[:19] + "Z"

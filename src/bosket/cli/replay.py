@@ -62,10 +62,14 @@ def replay(
     configuration, missing = known_part(recorded.configuration)
     if missing:
         complain(f"{file}: its configuration names what isn't there and is left out: {', '.join(missing)}")
+    for problem in recorded.unreadable:
+        complain(problem)
     try:
         best = _cheapest(recorded, configuration, at, repeat)
     except ConfigurationError as error:
         raise CommandError(f"{file}: {error}") from error
+    for problem in best.left_out:
+        complain(f"{file}: {problem}")
     costs = {"load": watch.spent["load"], **best.spent, "total": best.total}
     if json:
         import msgspec
@@ -112,6 +116,7 @@ class _Cycle:
     decisions: Decisions
     answer: dict[str, Any]
     spent: dict[str, _Cost]  #: `open` and each action
+    left_out: list[str]  #: what couldn't be counted
 
     @property
     def total(self) -> _Cost:
@@ -136,14 +141,15 @@ def _cycle(recorded: Recorded, configuration: Configuration, now: float) -> _Cyc
     from bosket.scheduler.outcome import answer
 
     watch = _Stopwatch()
+    left_out: list[str] = []
     with gc_paused():  # as in `decide`
         with watch("open", ""):
-            snapshot = recorded.snapshot(now)
+            snapshot = recorded.snapshot(now, left_out.append)
         decisions = decide(snapshot, configuration, watch)
         answered = answer(snapshot, decisions)
     shares = answered["fairShare"].items()  # without a plugin that divides there are none
     answered["fairShare"] = {queue: share for queue, share in shares if all(map(math.isfinite, share.values()))}
-    return _Cycle(snapshot, decisions, answered, watch.spent)
+    return _Cycle(snapshot, decisions, answered, watch.spent, left_out)
 
 
 def _time(text: str) -> float:

@@ -118,7 +118,7 @@ def _condition(job: Job, waiting: Waiting | None, *, settled: bool) -> Json:
     """The newest scheduling condition as it is after the cycle."""
     if settled:
         return {}
-    tried = waiting is not None and not waiting.active and job.has_waiting
+    tried = waiting is not None and not waiting.active and (job.has_waiting or job.problem is not None)
     if waiting is None or not tried or _is_not_ready(waiting):
         before = job.group.status.schedulingConditions
         return _written(before[-1]) if before else {}

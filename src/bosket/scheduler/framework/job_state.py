@@ -246,11 +246,13 @@ class JobState:
             state = self._sets[subgroup.name]
             return self._first_waiting(state, max(1, state.minimum - state.active))
         children = subgroup.children
-        if len(children) == 1:
+        if len(children) == self.min_children(subgroup) == 1:
             return self._next_of(children[0])
         ordered = sorted(children, key=self._session.subgroup_key(self))
         if self.satisfied(subgroup):
-            return next((tasks for child in ordered if (tasks := self._next_of(child))), [])
+            # KAI gives pods also to a sub-group that can't reach its own minimum; they would run for nothing.
+            complete = (child for child in ordered if child.ready or self.satisfied(child))
+            return next((tasks for child in complete if (tasks := self._next_of(child))), [])
         wanted = self.min_children(subgroup)
         if wanted < len(ordered):
             # KAI takes the first by order, and fails if their pods aren't there; those that can be satisfied go first.

@@ -22,6 +22,8 @@ def place_job(
     if over is not None:
         return over
     tasks = job.next_tasks()
+    if not tasks:
+        return _incomplete(job)
     with statement.checkpoint() as trial:
         failed = _place_tasks(session, statement, job, tasks, on, real=real)
         if failed is not None:
@@ -64,7 +66,7 @@ def _must_wait(job: JobState) -> bool:
 
 def _incomplete(job: JobState) -> NotReady:
     """The pods there are don't make the gang, wherever they are placed."""
-    short = next(each for each in job.job.pod_sets if not job.satisfied(each))
+    short = next((each for each in job.job.pod_sets if not (each.ready or job.satisfied(each))), job.job.pod_sets[0])
     return NotReady(short.min_available, short.alive, short.gated, job.job.shown_name(short))
 
 

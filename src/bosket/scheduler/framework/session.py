@@ -46,6 +46,7 @@ from bosket.scheduler.reason import (
     NotReady,
     QueueUnusable,
     SpecUnusable,
+    unknown_subgroup,
 )
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
@@ -213,6 +214,8 @@ class Session:
             still_waits = not statuses.isdisjoint(WAITING)
             if still_waits and state is not None and state.was_evicted and (short := state.short_of_pods()) is not None:
                 reasons = [short]
+            if job.strangers and not reasons and not statuses:
+                reasons = [SpecUnusable(job.key, unknown_subgroup(job.strangers[0].subgroup, job.key), NO_CODE)]
             if reasons or job.strangers or still_waits:
                 left = state.left_over() if state else []
                 active = not statuses.isdisjoint(ACTIVE_ALLOCATED)
@@ -239,10 +242,7 @@ class Session:
         if job.problem is not None:
             return SpecUnusable(job.key, job.problem)
         if not job.root.ready:
-            short = next((pod_set for pod_set in job.pod_sets if not pod_set.ready), None)
-            if short is None:
-                problem = f"spec.minSubGroup is {job.root.min_children}, there are {len(job.root.children)} sub-groups"
-                return SpecUnusable(job.key, problem)
+            short = next((pod_set for pod_set in job.pod_sets if not pod_set.ready), job.pod_sets[0])
             return NotReady(short.min_available, short.alive, short.gated, job.shown_name(short))
         queues = self.snapshot.queues
         unusable = queues.reason_against(job.queue)

@@ -6,13 +6,14 @@ without sub-groups has one pod set, `default`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
 import msgspec
 
-from bosket.api.kai import PodGroup, SubGroup
+from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup
 from bosket.api.keys import LAST_EVICTION_ANNOTATION, LAST_START_ANNOTATION, STALE_SINCE_ANNOTATION
 from bosket.api.object import ObjectKey
 from bosket.api.time import InvalidDuration, InvalidTime, parse_duration, parse_time
@@ -133,12 +134,14 @@ _name = attrgetter("key")
 PENDING = TaskStatus.PENDING
 
 
-def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created: float) -> Job:
+def build_job(
+    group: PodGroup, tasks: Iterable[Task], *, priority: int, created: float, pod_problem: str | None = None
+) -> Job:
     """Arranges tasks in the group's tree. A tree that can't be built leaves one pod set, and says why in `problem`."""
     ordered = sorted(tasks, key=_name)
     spec = group.spec
     preemptible = spec.preemptibility == "preemptible" if spec.preemptibility else priority < NON_PREEMPTIBLE_PRIORITY
-    problem = _problem_of(spec.subGroups) if spec.subGroups else None
+    problem = _problem_of(spec)
     delay, grace = spec.preemptionDelay, spec.stalenessGracePeriod
     try:
         delay_seconds = max(0.0, parse_duration(delay)) if delay else 0.0
@@ -160,6 +163,8 @@ def build_job(group: PodGroup, tasks: Iterable[Task], *, priority: int, created:
             strangers = tuple(task for task in ordered if task.subgroup and task.subgroup != DEFAULT_POD_SET)
         minimum = 1 if spec.minMember is None else spec.minMember
         root = SubGroupSet("", 1, (_pod_set(DEFAULT_POD_SET, minimum, mine),))
+    if pod_problem is not None and not root.ready:
+        problem = problem or pod_problem  # others of the gang may do without it
     pod_sets = tuple(root.pod_sets())
     has_pending = any(pod_set.pending for pod_set in pod_sets)
     return Job(
@@ -199,7 +204,14 @@ def _time(text: str | None) -> float | None:
         return None
 
 
-def _problem_of(subgroups: tuple[SubGroup, ...]) -> str | None:
+def _problem_of(spec: PodGroupSpec) -> str | None:
+    """What of the group's spec can't be followed."""
+    if spec.minMember is not None and spec.minMember < 0:
+        return f"spec.minMember is {spec.minMember}, it must be 0 or more"
+    return _problem_of_tree(spec.subGroups, spec.minSubGroup) if spec.subGroups else None
+
+
+def _problem_of_tree(subgroups: tuple[SubGroup, ...], min_subgroup: int | None) -> str | None:
     names: dict[str, SubGroup] = {}
     for subgroup in subgroups:
         if subgroup.name in names:
@@ -217,6 +229,17 @@ def _problem_of(subgroups: tuple[SubGroup, ...]) -> str | None:
             if len(seen) > DEEPEST:
                 return f"sub-group '{subgroup.name}' is nested more than {DEEPEST} levels deep"
             parent = (names[parent].parent or "").lower()
+    children = Counter((subgroup.parent or "").lower() for subgroup in subgroups)
+    for subgroup in subgroups:
+        if (subgroup.minMember or 0) < 0:
+            return f"minMember of sub-group '{subgroup.name}' is {subgroup.minMember}, it must be 0 or more"
+        if children[subgroup.name] and (subgroup.minSubGroup or 0) > children[subgroup.name]:
+            return (
+                f"minSubGroup of sub-group '{subgroup.name}' is {subgroup.minSubGroup}, "
+                f"it has {children[subgroup.name]} sub-groups"
+            )
+    if (min_subgroup or 0) > children[""]:
+        return f"spec.minSubGroup is {min_subgroup}, there are {children['']} sub-groups"
     return None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.kai import QueueResource
-from bosket.api.time import InvalidDuration, parse_duration, parse_time
+from bosket.api.time import InvalidDuration, parse_duration, time_or_zero
 from bosket.scheduler.model.resource import Shares
 
 UNLIMITED = -1.0
@@ -60,7 +60,7 @@ def queue_from(obj: QueueObject) -> Queue:
         parent=obj.spec.parentQueue or "",
         display_name=obj.spec.displayName or obj.metadata.name,
         priority=DEFAULT_PRIORITY if obj.spec.priority is None else obj.spec.priority,
-        created=parse_time(obj.metadata.creationTimestamp) if obj.metadata.creationTimestamp else 0.0,
+        created=time_or_zero(obj.metadata.creationTimestamp),
         quota=amounts("quota"),
         limit=amounts("limit"),
         weight=amounts("overQuotaWeight"),
@@ -79,9 +79,9 @@ def _seconds(obj: QueueObject, field_name: str) -> float | None:
 
 def _amount(obj: QueueObject, name: str, part: str, share: QueueResource | None) -> float:
     value = float(getattr(share, part) or 0.0) if share else 0.0
-    least = 0.0 if part == "overQuotaWeight" else UNLIMITED
-    if not math.isfinite(value) or (value < least):
-        wanted = "0 or more" if part == "overQuotaWeight" else "0 or more, or -1 for unlimited"
+    may_be_unlimited = part != "overQuotaWeight"
+    if not math.isfinite(value) or (value < 0 and not (may_be_unlimited and value == UNLIMITED)):
+        wanted = "0 or more, or -1 for unlimited" if may_be_unlimited else "0 or more"
         raise QueueError(f"Queue {obj.metadata.name}: spec.resources.{name}.{part} is {value:g}, it must be {wanted}")
     return value
 

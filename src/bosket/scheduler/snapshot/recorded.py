@@ -106,6 +106,7 @@ class Recorded:
     objects: Mapping[str, tuple[KubeObject, ...]]  #: by the name of the list
     now: float | None = None  #: when it was recorded; KAI doesn't say
     held: tuple[ObjectKey, ...] = ()  #: pods whose binding had failed, and that were to wait for a while
+    unreadable: tuple[str, ...] = ()  #: which objects are left out, and why
 
     def state(self, report: Callable[[str], None] | None = None) -> ClusterState:
         """A state that has seen all objects of the shard."""
@@ -122,9 +123,9 @@ class Recorded:
             state.hold_back(pod, uids.get(pod, ""), self.now or 0.0)
         return state
 
-    def snapshot(self, now: float) -> Snapshot:
+    def snapshot(self, now: float, report: Callable[[str], None] | None = None) -> Snapshot:
         with gc_paused():
-            return self.state().snapshot(now)
+            return self.state(report).snapshot(now)
 
 
 class OwnPart(msgspec.Struct, frozen=True):
@@ -162,9 +163,10 @@ def read(data: bytes, source: str = FILE_NAME) -> Recorded:
     except ConfigurationError as error:
         raise RecordedError(f"{source}: config: {error}") from error
     raw_objects = envelope.raw_objects or {}
+    unreadable: list[str] = []
     with gc_paused():
         objects = {
-            name: _objects(f"{source}: rawObjects.{name}", raw_objects[name], each.kind)
+            name: _objects(f"{source}: rawObjects.{name}", raw_objects[name], each.kind, unreadable)
             for name, each in LISTS.items()
             if name in raw_objects
         }
@@ -173,7 +175,8 @@ def read(data: bytes, source: str = FILE_NAME) -> Recorded:
         now = parse_time(own.time) if own.time else None
     except InvalidTime as error:
         raise RecordedError(f"{source}: bosket.time: {error}") from error
-    return Recorded(replace(configuration, settings=parameters.settings()), parameters, objects, now, own.held)
+    followed = replace(configuration, settings=parameters.settings())
+    return Recorded(followed, parameters, objects, now, own.held, tuple(unreadable))
 
 
 def count(data: bytes, source: str = FILE_NAME) -> dict[str, int]:
@@ -218,8 +221,9 @@ def _whole(pod: Pod, scheduler_name: str) -> Pod:
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, schedulerName=scheduler_name))
 
 
-def _objects(source: str, raw: msgspec.Raw, kind: type[KubeObject]) -> tuple[KubeObject, ...]:
-    """One list of objects. Go writes null where a list or map is empty but not left out; that takes a second look."""
+def _objects(source: str, raw: msgspec.Raw, kind: type[KubeObject], unreadable: list[str]) -> tuple[KubeObject, ...]:
+    """One list of objects; one that can't be read is left out by name. Go writes null where a list or map is empty
+    but not left out; that takes a second look."""
     try:
         return tuple(msgspec.json.decode(raw, type=list[kind]))  # type: ignore[valid-type]
     except msgspec.DecodeError:
@@ -228,15 +232,14 @@ def _objects(source: str, raw: msgspec.Raw, kind: type[KubeObject]) -> tuple[Kub
         return ()
     if not isinstance(items, list):
         raise RecordedError(f"{source} must be a list, it is {type(items).__name__}")
-    return tuple(_object(f"{source}[{number}]", item, kind) for number, item in enumerate(items))
-
-
-def _object(source: str, item: Any, kind: type[KubeObject]) -> KubeObject:
-    try:
-        return msgspec.convert(strip_nulls(item), kind)
-    except msgspec.ValidationError as error:
-        path, text = _place_and_text(error)
-        raise RecordedError(f"{source}{path}{_named(item)}: {text}") from error
+    found = []
+    for number, item in enumerate(items):
+        try:
+            found.append(msgspec.convert(strip_nulls(item), kind))
+        except msgspec.ValidationError as error:
+            path, text = _place_and_text(error)
+            unreadable.append(f"{source}[{number}]{path}{_named(item)}: {text}; it is left out")
+    return tuple(found)
 
 
 def _named(item: Any) -> str:

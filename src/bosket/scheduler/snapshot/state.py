@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -30,7 +30,7 @@ from bosket.api.keys import (
 from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.quantity import InvalidQuantity
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.api.time import InvalidTime, parse_time
+from bosket.api.time import time_or_zero
 from bosket.scheduler.model.job import Job, build_job
 from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
@@ -66,6 +66,13 @@ class StateOptions:
     full_hierarchy_fairness: bool = True  #: False: queues share the cluster as if they were all siblings
 
 
+class LeftOut(NamedTuple):
+    """A pod that isn't counted."""
+
+    group: ObjectKey
+    problem: str
+
+
 class ClusterState:
     """All that the scheduler knows of the cluster, kept up to date object by object."""
 
@@ -86,6 +93,7 @@ class ClusterState:
         self._node_amounts: dict[str, Amounts] = {}
 
         self._tasks: dict[ObjectKey, Task] = {}
+        self._left_out: dict[ObjectKey, LeftOut] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, Task]] = {}  # pod group → its tasks
         self._on_node: dict[str, dict[ObjectKey, Task]] = {}
         self._residents: dict[str, tuple[Task, ...]] = {}  # the same, as snapshots have it
@@ -118,6 +126,9 @@ class ClusterState:
         if self._pods.pop(key, None) is not None:
             self._holds.forget_unless(key, None)
             self._set_task(key, None)
+            left_out = self._left_out.pop(key, None)
+            if left_out is not None:
+                self._dirty_jobs.add(left_out.group)
 
     def put_bind_request(self, request: BindRequest) -> None:
         if self._requests.observe(request):
@@ -302,7 +313,9 @@ class ClusterState:
             pod_class = self._classes.of(pod, self._tasks.get(key))
         except (InvalidQuantity, UncountableAmount) as error:
             self._report(f"Pod {key}: resources: {error}; the pod is left out")
+            self._leave_out(key, pod, str(error))
             return None
+        self._left_out.pop(key, None)
         requested = self._requests.node_of(key)
         ours = pod.spec.schedulerName == self._options.scheduler_name
         group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION) if ours else None
@@ -315,15 +328,22 @@ class ClusterState:
             node=pod.spec.nodeName or requested or "",
             group=ObjectKey(pod.metadata.namespace, group) if group else None,
             subgroup=labels.get(SUBGROUP_LABEL, ""),
-            created=_time_or_zero(pod.metadata.creationTimestamp),
+            created=time_or_zero(pod.metadata.creationTimestamp),
             task_priority=_integer_or_none(labels.get(TASK_PRIORITY_LABEL)),
         )
+
+    def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
+        """The pod can't be counted; its job is told."""
+        group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION)
+        if group and pod.spec.schedulerName == self._options.scheduler_name:
+            self._left_out[key] = LeftOut(ObjectKey(pod.metadata.namespace, group), f"pod {key}: resources: {problem}")
+            self._dirty_jobs.add(self._left_out[key].group)
 
     def _let_time_pass(self, now: float) -> None:
         """A pod that should long be gone stops promising its resources to others."""
         for key in list(self._releasing):
             task = self._tasks[key]
-            gone_by = _time_or_zero(task.pod.metadata.deletionTimestamp)
+            gone_by = time_or_zero(task.pod.metadata.deletionTimestamp)
             if now - gone_by > self._options.stuck_in_releasing_seconds:
                 self._set_task(key, msgspec.structs.replace(task, status=TaskStatus.STUCK_IN_RELEASING))
 
@@ -350,12 +370,14 @@ class ClusterState:
             if group is None or _gave_up(group, self._options.node_pool_label):
                 continue
             priority = self._priority_of(group.spec.priorityClassName or "")
-            created = _time_or_zero(group.metadata.creationTimestamp)
-            job = build_job(group, self._members.get(key, {}).values(), priority=priority, created=created)
+            created = time_or_zero(group.metadata.creationTimestamp)
+            problem = min((each.problem for each in self._left_out.values() if each.group == key), default=None)
+            members = self._members.get(key, {}).values()
+            job = build_job(group, members, priority=priority, created=created, pod_problem=problem)
             self._jobs[key] = job
             self._jobs_by_queue.setdefault(job.queue, set()).add(key)
             self._dirty_queue_use.add(job.queue)
-            if job.strangers or job.has_waiting or group.status.schedulingConditions:
+            if job.strangers or job.problem or job.has_waiting or group.status.schedulingConditions:
                 self._unsettled.add(key)
             if job.is_stale or job.history.stale_since is not None:
                 self._stale.add(key)
@@ -485,14 +507,6 @@ def _fixed_part(node: Node) -> tuple[object, ...]:
     """What verdicts about a node rest on; heartbeats and images change nothing."""
     conditions = {(condition.type, condition.status) for condition in node.status.conditions}
     return (node.metadata.labels, node.spec.unschedulable, node.spec.taints, conditions)
-
-
-def _time_or_zero(text: str | None) -> float:
-    """API servers write times that can be read; of other sources a bad one only costs the object its age."""
-    try:
-        return parse_time(text) if text else 0.0
-    except InvalidTime:
-        return 0.0
 
 
 def _integer_or_none(text: str | None) -> int | None:
