@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,10 +44,6 @@ class ClassView:
         self._moving = [each for each in filters if not each.fixed]
         self._fixed_codes = self._ask_fixed([each for each in filters if each.fixed])
         self.allowed: Mask = self._fixed_codes == 0  #: nodes to which nothing that stays the same objects
-        #: in their order, because sums of floats depend on it; with the scores where they stay the same
-        self._scorers: list[tuple[NodeScorer, Scores | None]] = [
-            (each, each.scores(pod_class, EVERYWHERE) if each.fixed else None) for each in session.node_scores
-        ]
         self._based = [each for each in (*self._moving, *session.node_scores) if not each.fixed and _has_basis(each)]
         self._explained: tuple[int, NodesRefused] | None = None
         self._bases: list[Hashable] = []
@@ -66,6 +63,13 @@ class ClassView:
         row = int(total.argmax())
         return row if total[row] > -math.inf else None
 
+    @cached_property
+    def _scorers(self) -> list[tuple[NodeScorer, Scores | None]]:
+        """In their order, because sums of floats depend on it; with the scores where they stay the same."""
+        return [
+            (each, each.scores(self._class, EVERYWHERE) if each.fixed else None) for each in self._session.node_scores
+        ]
+
     def explain(self) -> NodesRefused:
         """Why no node takes the pod: the first objection of each node, counted. Remembered until something changes."""
         if self._explained is None or self._explained[0] != len(self._ledger.log):
@@ -76,17 +80,19 @@ class ClassView:
         codes = self._fixed_codes
         for node_filter in self._moving:
             codes = np.where(codes == 0, node_filter.codes(self._class, EVERYWHERE), codes)
-        book = self._session.reason_book
-        numbers, counts = np.unique(codes[codes != 0], return_counts=True)
-        objections = Counter({book.text(int(n)): int(count) for n, count in zip(numbers, counts, strict=True)})
+        objections: Counter[str] = Counter()
         fine = codes == 0
+        if not fine.all():
+            book = self._session.reason_book
+            numbers, counts = np.unique(codes[~fine], return_counts=True)
+            objections.update({book.text(int(n)): int(count) for n, count in zip(numbers, counts, strict=True)})
         names = self._session.snapshot.resource_names
-        free = self._ledger.idle + self._ledger.releasing
+        idle, releasing = self._ledger.idle, self._ledger.releasing
         for place, amount in self._class.needs:
             resource = SHORT_OF.get(names[place], names[place])
-            short = int((fine & (free[place] < amount)).sum())
+            short = int(np.count_nonzero(fine & (idle[place] + releasing[place] < amount)))
             objections[f"node(s) didn't have enough resources: {resource}"] += short
-        objections["node(s) pod number exceeded"] += int((fine & (free[PODS] < 1)).sum())
+        objections["node(s) pod number exceeded"] += int(np.count_nonzero(fine & (idle[PODS] + releasing[PODS] < 1)))
         return NodesRefused.of(objections)
 
     def _ask_fixed(self, filters: list[NodeFilter]) -> ReasonCodes:
@@ -119,6 +125,9 @@ class ClassView:
         for node_filter in self._moving:
             codes: ReasonCodes = node_filter.codes(self._class, rows)
             fits &= codes == 0
+        if not fits.any():
+            self._total[rows] = -math.inf
+            return
         total = np.zeros(len(fits))
         for scorer, scores in self._scorers:
             total += scorer.scores(self._class, rows) if scores is None else scores[rows]
