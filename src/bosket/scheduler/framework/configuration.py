@@ -46,6 +46,7 @@ DEFAULT_PLUGINS = (
     PluginChoice("resourcetype"),
     PluginChoice("subgrouporder"),
     PluginChoice("taskorder"),
+    PluginChoice("nominatednode"),
     PluginChoice("nodeplacement", {"cpu": "binpack", "gpu": "binpack"}),
 )
 
