@@ -17,15 +17,17 @@ from typing import Any
 
 import msgspec
 
-from bosket.api.core import Node, Pod
+from bosket.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.keys import SCHEDULER_NAME
+from bosket.api.meta import PartialObjectMetadata
 from bosket.api.object import KubeObject
 from bosket.api.scheduling_k8s import PriorityClass
+from bosket.api.storage import StorageClass
 from bosket.kube.codec import gc_paused, strip_nulls
 from bosket.scheduler.framework.configuration import Configuration, ConfigurationError, configuration_from
 from bosket.scheduler.framework.settings import Settings
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.snapshot.snapshot import Snapshot, WorkerLabels
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
 
 FILE_NAME = "snapshot.json"
@@ -66,12 +68,14 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
     def state_options(self) -> StateOptions:
         """What the live state must know of them. A scheduler without a name, or one for which every pod that is being
         deleted hangs, doesn't exist: such a recording is of a version that didn't write the field."""
-        defaults = StateOptions()
+        defaults, shard = StateOptions(), self.partition_params or Partition()
         return StateOptions(
             scheduler_name=self.scheduler_name or SCHEDULER_NAME,
             stuck_in_releasing_seconds=self.stuck_in_releasing_threshold * NANOSECOND
             or defaults.stuck_in_releasing_seconds,
-            node_pool_label=(self.partition_params or Partition()).node_pool_label_key or defaults.node_pool_label,
+            node_pool_label=shard.node_pool_label_key or defaults.node_pool_label,
+            node_pool=shard.node_pool_label_value,
+            worker_labels=WorkerLabels() if self.restrict_scheduling_nodes else None,
             full_hierarchy_fairness=self.full_hierarchy_fairness,
         )
 
@@ -110,6 +114,11 @@ _LISTS: Mapping[str, _Kind] = {
     "priorityClasses": _Kind(PriorityClass, ClusterState.put_priority_class),
     "queues": _Kind(Queue, ClusterState.put_queue, sharded=True),
     "podGroups": _Kind(PodGroup, ClusterState.put_pod_group, sharded=True),
+    "namespaces": _Kind(Namespace, ClusterState.put_namespace),  # Bosket's own; KAI records none
+    "configMaps": _Kind(PartialObjectMetadata, ClusterState.put_config_map),
+    "storageClasses": _Kind(StorageClass, ClusterState.put_storage_class),
+    "persistentVolumes": _Kind(PersistentVolume, ClusterState.put_volume),
+    "persistentVolumeClaims": _Kind(PersistentVolumeClaim, ClusterState.put_claim),
     "bindRequests": _Kind(BindRequest, ClusterState.put_bind_request),
     "pods": _Kind(Pod, ClusterState.put_pod),
 }
