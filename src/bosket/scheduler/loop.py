@@ -31,9 +31,10 @@ class Scheduler:
     def __init__(self, env: Environment, options: Options) -> None:
         make_plugins(options.configuration)  # what is wrong with the configuration is said before anything starts
         self._env, self._options = env, options
-        self._state = ClusterState(
-            StateOptions(options.scheduler_name, options.stuck_in_releasing_seconds), report=_log.warning
+        reading = StateOptions(
+            options.scheduler_name, options.stuck_in_releasing_seconds, worker_labels=options.worker_labels
         )
+        self._state = ClusterState(reading, report=_log.warning)
         self._feed = Feed(env.informers, self._state)
         self._applier = Applier(env, self._state, name=options.scheduler_name, changed=self._feed.changed.set)
         self._decided: Snapshot | None = None

@@ -91,6 +91,7 @@ class SpreadConstraint:
 class PeerWishes:
     """All that a pod asks of its neighbours."""
 
+    number: int
     affinity: tuple[PeerTerm, ...]
     #: what a pod must be to count for the affinity at all: all of its terms at once
     affinity_selector: PodSelector | None

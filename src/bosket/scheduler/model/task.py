@@ -10,7 +10,7 @@ import numpy as np
 
 from bosket.api.core import NodeSelector, Pod, Toleration
 from bosket.api.object import ObjectKey
-from bosket.scheduler.model.peer import NO_MARKS, HostPort, Marks, PeerWishes
+from bosket.scheduler.model.peer import NO_MARKS, HostPort, Marks, PeerWishes, PodSelector
 from bosket.scheduler.model.resource import GPU, PODS, SHARED, Shares, Vector
 from bosket.scheduler.model.volume import VolumeNeeds
 
@@ -57,6 +57,10 @@ WAITING = frozenset({TaskStatus.PENDING, TaskStatus.GATED})
 ALIVE = ACTIVE_ALLOCATED | WAITING
 
 
+#: The number of the wishes of pods that ask nothing of their neighbours.
+NO_WISHES = -1
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class PodClass:
     """Pods that no plugin can tell apart: what depends on the class and a node alone is computed once."""
@@ -94,8 +98,12 @@ class PodClass:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What nodes and plugins treat its pods by, what they ask for apart."""
-        return (self.fixed_index, self.host_ports)
+        """What nodes and plugins treat its pods by, what they ask for apart. Kinds can be put in order."""
+        if self.marks is NO_MARKS and self.wishes is None:
+            return (self.fixed_index, (), NO_WISHES, ())
+        matched = tuple(mark.number for mark in self.marks.lasting if isinstance(mark, PodSelector))
+        wishes = NO_WISHES if self.wishes is None else self.wishes.number
+        return (self.fixed_index, self.host_ports, wishes, matched)
 
     @property
     def wants_gpu(self) -> bool:

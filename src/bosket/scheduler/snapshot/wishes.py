@@ -79,7 +79,8 @@ class WishReader:
         if not (required or anti or preferred or spread):
             return None
         clauses = tuple(clause for term in required for clause in term.selector.clauses)
-        wishes = PeerWishes(required, self._selector(clauses) if required else None, anti, preferred, spread)
+        together = self._selector(clauses) if required else None
+        wishes = PeerWishes(next(self._numbers), required, together, anti, preferred, spread)
         return _interned(self._wishes, (required, anti, preferred, spread), wishes)
 
     def _term(self, role: Role, clause: Clause, term: PodAffinityTerm, weight: int) -> PeerTerm:
