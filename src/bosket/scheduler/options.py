@@ -21,6 +21,6 @@ class Options:
     least_pause_seconds: float = 0.02
     #: after this long past its deadline, a pod that is being deleted promises its resources to nobody
     stuck_in_releasing_seconds: float = 120.0
-    #: KAI's `restrict-node-scheduling`: pods with and without GPUs each go to nodes with their own label, and nodes with
-    #: neither aren't there
+    #: KAI's `restrict-node-scheduling`: pods with and without GPUs each go to nodes with their own label, and nodes
+    #: with neither aren't there
     worker_labels: WorkerLabels | None = None
