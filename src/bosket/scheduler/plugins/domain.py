@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 
+from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.plugins.mark_ledger import Tally
@@ -16,11 +19,12 @@ NONE = -1
 class Domains:
     """Which domain each node belongs to."""
 
-    __slots__ = ("of_row", "sizes")
+    __slots__ = ("each_alone", "of_row", "sizes")
 
     def __init__(self, of_row: NDArray[np.intp]) -> None:
         self.of_row = of_row  #: (node,), `NONE` where the label is missing
         self.sizes = np.bincount(of_row[of_row != NONE])  #: (domain,), nodes in each
+        self.each_alone = len(self.sizes) == len(of_row)  #: whether every node is a domain of its own: hostnames
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -42,30 +46,49 @@ def domains_of(session: Session, label: str) -> Domains:
 class DomainCount:
     """Pods with a mark per domain, kept up to date; of nodes in `eligible` only, if that is given."""
 
-    __slots__ = ("_eligible", "_seen", "_tally", "changes", "counts", "domains", "flips")
+    __slots__ = ("_counts", "_eligible", "_seen", "changes", "domains", "flips", "tally")
 
     def __init__(self, tally: Tally, domains: Domains, eligible: Mask | None = None) -> None:
-        self._tally, self.domains, self._eligible = tally, domains, eligible
-        self.counts = np.zeros(len(domains) + 1, dtype=np.int64)  #: (domain,), and `NONE`
-        self._seen = len(tally.log)
+        self.tally, self.domains, self._eligible = tally, domains, eligible
         #: how often a domain of several nodes got its first such pod, or lost its last: what is said of the other nodes
         #: of that domain is then another
         self.flips = 0
         self.changes = 0  #: how often the count of a domain of several nodes changed
-        rows = np.flatnonzero(tally.rows if eligible is None else tally.rows * eligible)
-        np.add.at(self.counts, domains.of_row[rows], tally.rows[rows])
-        self.counts[NONE] = 0
+        self._seen = len(tally.log)
+        self._counts: NDArray[np.int64] | None = None
+        if not domains.each_alone or eligible is not None:
+            self._counts = self._count()
 
-    def catch_up(self) -> DomainCount:
-        log = self._tally.log
-        for row, change in log[self._seen :] if self._seen != len(log) else ():
-            domain = int(self.domains.of_row[row])
-            if domain == NONE or (self._eligible is not None and not self._eligible[row]):
-                continue
-            before = int(self.counts[domain])
-            self.counts[domain] = before + change
-            if self.domains.sizes[domain] > 1:
-                self.changes += 1
-                self.flips += (before == 0) or (before + change == 0)
+    def at(self, rows: Rows) -> NDArray[np.int64]:
+        """The count in the domain of each of these nodes; 0 where it has none."""
+        counts = self.per_domain()
+        return self.tally.rows[rows] if counts is None else counts[self.domains.of_row[rows]]
+
+    def per_domain(self) -> NDArray[np.int64] | None:
+        """(domain,), and a place for `NONE`. None where each node is a domain of its own: the tally says it all."""
+        if self._counts is not None and self._seen != len(self.tally.log):
+            self.catch_up()
+        return self._counts
+
+    def catch_up(self) -> Self:
+        log, counts = self.tally.log, self._counts
+        if counts is not None:
+            for row, change in log[self._seen :]:
+                domain = int(self.domains.of_row[row])
+                if domain == NONE or (self._eligible is not None and not self._eligible[row]):
+                    continue
+                before = int(counts[domain])
+                counts[domain] = before + change
+                if self.domains.sizes[domain] > 1:
+                    self.changes += 1
+                    self.flips += (before == 0) or (before + change == 0)
         self._seen = len(log)
         return self
+
+    def _count(self) -> NDArray[np.int64]:
+        counts = np.zeros(len(self.domains) + 1, dtype=np.int64)
+        if self.tally.total:
+            rows = np.flatnonzero(self.tally.rows if self._eligible is None else self.tally.rows * self._eligible)
+            np.add.at(counts, self.domains.of_row[rows], self.tally.rows[rows])
+            counts[NONE] = 0
+        return counts

@@ -6,6 +6,8 @@ gone. Only spreading doesn't count them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,15 +15,17 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.peer import NO_MARKS, Mark
 from bosket.scheduler.model.task import Task, TaskStatus
 
+NOWHERE: Mapping[str, int] = {}
+
 
 class Tally:
     """One mark's pods by node. `log` lists changes in order, so that sums over domains can catch up."""
 
     __slots__ = ("log", "rows", "total")
 
-    def __init__(self, rows: NDArray[np.int64]) -> None:
-        self.rows = rows
-        self.total = int(rows.sum())
+    def __init__(self, nodes: int) -> None:
+        self.rows: NDArray[np.int64] = np.zeros(nodes, dtype=np.int64)
+        self.total = 0
         self.log: list[tuple[int, int]] = []  #: row and change
 
     def add(self, row: int, change: int) -> None:
@@ -77,9 +81,10 @@ class MarkLedger:
 
     def _make(self, mark: Mark) -> Tally:
         table = self._session.snapshot.nodes
-        rows = np.zeros(len(table), dtype=np.int64)
-        for node, count in self._session.snapshot.tallies.get(mark, {}).items():
+        tally = Tally(len(table))
+        for node, count in self._session.snapshot.tallies.get(mark, NOWHERE).items():
             row = table.rows.get(node)
             if row is not None:
-                rows[row] = count
-        return Tally(rows)
+                tally.rows[row] = count
+                tally.total += count
+        return tally

@@ -49,14 +49,12 @@ class _Neighbourhood(NodeScorer):
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         total = self._nothing[rows]
         for weight, count in self._of(pod_class):
-            total = total + weight * count.catch_up().counts[count.domains.of_row[rows]]
+            total = total + weight * count.at(rows)
         return POD_AFFINITY * total
 
     def score(self, pod_class: PodClass, row: int) -> float:
-        total = sum(
-            weight * int(count.catch_up().counts[count.domains.of_row[row]]) for weight, count in self._of(pod_class)
-        )
-        return POD_AFFINITY * total
+        here = np.array([row])
+        return POD_AFFINITY * sum(weight * int(count.at(here)[0]) for weight, count in self._of(pod_class))
 
     def _of(self, pod_class: PodClass) -> list[tuple[int, DomainCount]]:
         """Pods that count for this class, by domain, with the weight of each."""

@@ -34,6 +34,8 @@ class NodeSizes:
 
     def _look(self, pod_class: PodClass) -> str:
         request = pod_class.request
+        if (request <= self._most[: len(request)]).all():
+            return ""
         for place in (GPU, CPU, MEMORY, *range(PODS, len(request))):
             if request[place] > self._most[place]:
                 return f"{self._request(pod_class)}. {self._topped(place, float(self._most[place]))}"

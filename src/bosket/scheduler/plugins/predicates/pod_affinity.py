@@ -14,6 +14,7 @@ from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.domain import NONE, DomainCount, domains_of
 from bosket.scheduler.plugins.mark_ledger import MarkLedger, Tally
 
+EVERYWHERE = slice(None)
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -76,34 +77,29 @@ class _Neighbours:
             for term in session.snapshot.terms.get(mark, ())
             if term.role is Role.ANTI_AFFINITY
         ]
+        counts = (*self._near, *self._away, *self._repelling)
+        self._spanning = [each for each in counts if not each.domains.each_alone]  # a change reaches several nodes
 
     def basis(self) -> Hashable:
-        counts = (*self._near, *self._away, *self._repelling)
-        return (self._is_first(), *(each.catch_up().flips for each in counts))
+        return (self._is_first(), *(each.catch_up().flips for each in self._spanning))
 
     def objections(self, rows: Rows) -> list[tuple[str, Mask]]:
         """What can be said against nodes, and for which of these rows it holds."""
         found: list[tuple[str, Mask]] = []
         if self._near:
             first = self._is_first()
-            found += [(AFFINITY, _without_label(each, rows) if first else ~_has_any(each, rows)) for each in self._near]
-        found += [(ANTI_AFFINITY, _has_any(each, rows)) for each in self._away]
-        found += [(OTHERS_ANTI_AFFINITY, _has_any(each, rows)) for each in self._repelling]
+            found += [
+                (AFFINITY, each.domains.of_row[rows] == NONE if first else each.at(rows) == 0) for each in self._near
+            ]
+        found += [(ANTI_AFFINITY, each.at(rows) > 0) for each in self._away if each.tally.total]
+        found += [(OTHERS_ANTI_AFFINITY, each.at(rows) > 0) for each in self._repelling if each.tally.total]
         return found
 
     def _is_first(self) -> bool:
         """Whether no pod that the affinity asks for is in any domain, and this one would be."""
         if self._all is None:
             return False
-        return not self._all.total or not any(each.catch_up().counts.any() for each in self._near)
-
-
-def _has_any(count: DomainCount, rows: Rows) -> Mask:
-    return np.asarray(count.catch_up().counts[count.domains.of_row[rows]] > 0)
-
-
-def _without_label(count: DomainCount, rows: Rows) -> Mask:
-    return np.asarray(count.domains.of_row[rows] == NONE)
+        return not self._all.total or not any(each.at(EVERYWHERE).any() for each in self._near)
 
 
 def _repels(session: Session, mark: Mark) -> bool:

@@ -87,14 +87,16 @@ class _Constraint:
     def look(self, rows: Rows) -> tuple[Mask, Mask]:
         """For these rows: whether the node lacks the label, and whether its domain is too far ahead."""
         self._catch_up()
-        domains = self._count.domains.of_row[rows]
-        return domains == NONE, self._count.counts[domains] - self._fewest > self._allowed
+        missing = self._count.domains.of_row[rows] == NONE
+        return missing, self._count.at(rows) - self._fewest > self._allowed
 
     def _catch_up(self) -> None:
         if self._looked_at == len(self._tally.log):
             return
         self._looked_at = len(self._tally.log)
-        counts = self._count.catch_up().counts[self._present]
+        per_domain = self._count.per_domain()
+        assert per_domain is not None
+        counts = per_domain[self._present]
         self._fewest = 0 if self._too_few or not counts.size else int(counts.min())
 
 
