@@ -133,6 +133,7 @@ def test_nearly_every_struct_has_a_model_to_be_compared_with() -> None:
         "AdmissionReview",
         "GroupVersionResource",
         "KubeObject",
+        "PartialObjectMetadata",
         "PodWorkloadReference",
     }
 

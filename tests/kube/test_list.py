@@ -8,12 +8,12 @@ import logging
 import msgspec
 import pytest
 
-from bosket.api.core import Pod
+from bosket.api.core import ConfigMap, Pod
 from bosket.api.object import ObjectKey
 from bosket.kube import codec
-from bosket.kube.codec import MALFORMED, untyped
+from bosket.kube.codec import MALFORMED, metadata_of, untyped
 from bosket.kube.errors import Forbidden, Gone, UnexpectedBody
-from tests.kube.scripted import Script, answer, client_of, failure, pod, pod_list
+from tests.kube.scripted import Script, Watch, answer, client_of, event, failure, pod, pod_list
 
 
 def malformed_count() -> float:
@@ -33,6 +33,22 @@ async def test_without_a_namespace_all_are_listed() -> None:
     script = Script(pod_list(1))
     await client_of(script).list(Pod)
     assert script.requests[0].path == "/api/v1/pods"
+
+
+async def test_where_metadata_is_enough_nothing_else_is_asked_for() -> None:
+    meta = {"name": "a", "namespace": "ns", "resourceVersion": "3"}
+    listed = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
+    page = {"kind": "PartialObjectMetadataList", "metadata": {"resourceVersion": "5"}, "items": [listed]}
+    script = Script(answer(page), watches=(Watch(event("DELETED", listed)),))
+    client = client_of(script)
+    (found,) = (await client.list(metadata_of(ConfigMap))).items
+    assert (found.key, found.kind) == (ObjectKey("ns", "a"), "")
+    accepted = "application/json;as={};g=meta.k8s.io;v=v1,application/json"
+    assert script.requests[0].path == "/api/v1/configmaps"
+    assert script.requests[0].headers["Accept"] == accepted.format("PartialObjectMetadataList")
+    events = [each async for each in client.watch(metadata_of(ConfigMap), resource_version="5")]
+    assert [(each.type, each.key) for each in events] == [("DELETED", ObjectKey("ns", "a"))]
+    assert script.watch_requests[0].headers["Accept"] == accepted.format("PartialObjectMetadata")
 
 
 async def test_an_expired_continue_token_starts_over_once_in_one_piece() -> None:

@@ -82,8 +82,13 @@ def test_a_node_takes_no_more_pods_than_it_allows():
 
 
 def test_extended_resources_count_like_any_other():
+    bare = node("n1")
+    allocatable = {**bare.status.allocatable, "example.com/fpga": "1"}
+    equipped = msgspec.structs.replace(bare, status=msgspec.structs.replace(bare.status, allocatable=allocatable))
+    taken = pod("taken").asks("example.com/fpga", "1").running_on("n1").build()
     member = pod("g-0").asks("example.com/fpga", "1").of_group("g").build()
-    told = reasons(one(node("n1"), member))["g"]
+    assert placements(one(equipped, member)) == {"g-0": "n1"}
+    told = reasons(one(equipped, taken, member))["g"]
     assert "didn't have enough resources: example.com/fpga" in told
 
 

@@ -37,7 +37,7 @@ RECORDING: dict[str, Any] = {
         "pods": [POD],
         "nodes": [
             {
-                "metadata": {"name": "x"},
+                "metadata": {"name": "x", "labels": {"zone": "a"}},
                 "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "nvidia.com/gpu": "1", "pods": "9"}},
             }
         ],
@@ -45,6 +45,13 @@ RECORDING: dict[str, Any] = {
         "podGroups": [{"metadata": {"name": "a", "namespace": "n"}, "spec": {"queue": "q", "minMember": 1}}],
         "configMaps": [{"metadata": {"name": "of no interest"}}],
     },
+}
+
+
+NEAR_THE_TEAM = {
+    "topologyKey": "zone",
+    "labelSelector": {"matchLabels": {"app": "db"}},
+    "namespaceSelector": {"matchLabels": {"team": "ml"}},
 }
 
 
@@ -95,6 +102,43 @@ def test_pods_that_succeeded_belong_to_their_group_though_kai_keeps_little_of_th
     snapshot = read(recording(rawObjects={**RECORDING["rawObjects"], "pods": [POD, done]})).snapshot(NOW)
     statuses = {task.key.name: task.status for task in snapshot.jobs[ObjectKey("n", "a")].tasks}
     assert statuses == {"a-0": TaskStatus.PENDING, "a-1": TaskStatus.SUCCEEDED}
+
+
+def test_what_pods_refer_to_is_recorded_too() -> None:
+    spec = {
+        **POD["spec"],
+        "containers": [{**POD["spec"]["containers"][0], "envFrom": [{"configMapRef": {"name": "settings"}}]}],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
+        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [NEAR_THE_TEAM]}},
+    }
+    peer = {
+        "metadata": {"name": "b", "namespace": "other", "labels": {"app": "db"}},
+        "spec": {"nodeName": "x", "containers": []},
+        "status": {"phase": "Running"},
+    }
+    objects = {
+        **RECORDING["rawObjects"],
+        "pods": [{**POD, "spec": spec}, peer],
+        "configMaps": [{"metadata": {"name": "settings", "namespace": "n"}, "data": {"k": "v"}}],
+        "persistentVolumeClaims": [
+            {"metadata": {"name": "data", "namespace": "n"}, "spec": {"storageClassName": "slow"}}
+        ],
+        "storageClasses": [
+            {"metadata": {"name": "slow"}, "provisioner": "x.dev/disk", "volumeBindingMode": "WaitForFirstConsumer"}
+        ],
+        "persistentVolumes": [{"metadata": {"name": "disk"}}],
+        "namespaces": [{"metadata": {"name": "other", "labels": {"team": "ml"}}}],
+    }
+    recorded = read(recording(rawObjects=objects))
+    assert [bind.node for bind in decide(recorded.snapshot(NOW), recorded.configuration).binds] == ["x"]
+    for missing in ("configMaps", "persistentVolumeClaims", "storageClasses", "namespaces"):
+        without = read(recording(rawObjects={**objects, missing: []}))
+        assert not decide(without.snapshot(NOW), without.configuration).binds
+
+
+def test_nodes_may_be_kept_apart_by_what_they_are_for() -> None:
+    parameters = {**RECORDING["schedulerParams"], "restrictSchedulingNodes": True}
+    assert read(recording(schedulerParams=parameters)).snapshot(NOW).nodes.names == []
 
 
 def test_what_is_missing_or_null_is_empty() -> None:

@@ -1,8 +1,8 @@
-"""metav1: what is sent beside objects."""
+"""metav1: what is sent beside objects, or in their place."""
 
 from __future__ import annotations
 
-from bosket.api.object import Wire
+from bosket.api.object import KubeObject, Wire
 
 
 class Preconditions(Wire):
@@ -39,3 +39,7 @@ class DeleteOptions(Wire):
     propagationPolicy: str | None = None
     dryRun: tuple[str, ...] = ()
     ignoreStoreReadErrorWithClusterBreakingPotential: bool | None = None
+
+
+class PartialObjectMetadata(KubeObject):
+    """An object of any kind, of which nothing but the metadata is sent."""

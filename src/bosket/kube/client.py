@@ -16,6 +16,7 @@ import msgspec
 
 from bosket.api.autoscaling import Scale
 from bosket.api.core import Pod
+from bosket.api.meta import PartialObjectMetadata
 from bosket.api.object import ObjectKey, Status
 from bosket.api.resource import Resource
 from bosket.kube import discovery, watch
@@ -101,13 +102,14 @@ class Client:
         items: list[T] = []
         left_out: list[ObjectKey] = []
         version = token = ""
+        headers = _accepted(codec, "PartialObjectMetadataList")
         while True:
             query = selection
             if page_size:
                 query += (("limit", str(page_size)),)
             if token:
                 query += (("continue", token),)
-            page, malformed = codec.decode_list(await self._send("GET", path, query=query))
+            page, malformed = codec.decode_list(await self._send("GET", path, query=query, headers=headers))
             items += page.items
             left_out += malformed
             # The first version: should later pages be newer, a watch from it repeats what they already show.
@@ -140,7 +142,8 @@ class Client:
         if timeout_seconds is not None:
             query += (("timeoutSeconds", str(timeout_seconds)),)
         path = codec.resource.path(namespace)
-        stream = await self._transport.stream(Request("GET", path, query, self._headers))
+        headers = {**self._headers, **_accepted(codec, "PartialObjectMetadata")}
+        stream = await self._transport.stream(Request("GET", path, query, headers))
         try:
             if stream.status != 200:
                 raise error_from_answer(stream.status, await stream.read_all())
@@ -371,6 +374,13 @@ def _path(codec: Codec[Any], namespace: str | None, name: str | None, subresourc
     if subresource == "scale":
         raise ValueError(f"the scale of a {resource.kind} is no {resource.kind}: use Client.scale")
     return resource.path(namespace, name, subresource)
+
+
+def _accepted(codec: Codec[Any], form: str) -> Mapping[str, str]:
+    """The header that asks for `form` instead of whole objects, where metadata is all that would be decoded."""
+    if codec.resource.struct is not PartialObjectMetadata:
+        return {}
+    return {"Accept": f"application/json;as={form};g=meta.k8s.io;v=v1,application/json"}
 
 
 def _applied(codec: Codec[Any], intent: dict[str, Any], name: str, namespace: str | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 from prometheus_client import Counter
 
+from bosket.api.meta import PartialObjectMetadata
 from bosket.api.object import ListMeta, ObjectKey, Status
 from bosket.api.resource import AnyResource, Resource
 from bosket.api.table import resource_for, resource_of
@@ -231,6 +232,11 @@ def codec_of_object(obj: T) -> Codec[T]:
 def untyped(resource: AnyResource) -> Resource[dict[str, Any]]:
     """The same kind, its objects as dicts with every field the server sends."""
     return cast("Resource[dict[str, Any]]", dataclasses.replace(resource, struct=dict))
+
+
+def metadata_of(kind: Kind[Any]) -> Resource[PartialObjectMetadata]:
+    """The same kind, its objects without their contents: lists and watches then ask the server for metadata alone."""
+    return dataclasses.replace(codec_of(kind).resource, struct=PartialObjectMetadata)
 
 
 def check_verdict(response: Response) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from bosket.api.keys import SCHEDULER_NAME
 from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.snapshot.snapshot import WorkerLabels
 from bosket.scheduler.snapshot.state import StateOptions
 
 
@@ -21,7 +22,10 @@ class Options:
     least_pause_seconds: float = 0.02
     #: after this long past its deadline, a pod that is being deleted promises its resources to nobody
     stuck_in_releasing_seconds: float = 120.0
+    #: KAI's `restrict-node-scheduling`: pods with and without GPUs each go to nodes with their own label, and nodes
+    #: with neither aren't there
+    worker_labels: WorkerLabels | None = None
 
     def state(self) -> StateOptions:
         """What the live state must know of them."""
-        return StateOptions(self.scheduler_name, self.stuck_in_releasing_seconds)
+        return StateOptions(self.scheduler_name, self.stuck_in_releasing_seconds, worker_labels=self.worker_labels)

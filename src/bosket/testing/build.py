@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Self
+from typing import Any, Self
 
 from bosket.api.core import (
     Container,
@@ -49,6 +49,9 @@ class PodBuilder:
     gates: tuple[str, ...] = ()
     deletion: str | None = None
     scheduler: str = SCHEDULER_NAME
+    nominated: str = ""
+    spec: dict[str, Any] = field(default_factory=dict)
+    container: dict[str, Any] = field(default_factory=dict)
 
     def gpu(self, amount: int) -> Self:
         return replace(self, requests={**self.requests, "nvidia.com/gpu": str(amount)})
@@ -82,6 +85,17 @@ class PodBuilder:
     def being_deleted_at(self, now: float) -> Self:
         return replace(self, deletion=format_time(now))
 
+    def nominated_to(self, node: str) -> Self:
+        return replace(self, nominated=node)
+
+    def with_spec(self, **fields: Any) -> Self:
+        """Sets fields of the pod's spec."""
+        return replace(self, spec={**self.spec, **fields})
+
+    def with_container(self, **fields: Any) -> Self:
+        """Sets fields of its container."""
+        return replace(self, container={**self.container, **fields})
+
     def gated_by(self, gate: str) -> Self:
         return replace(self, gates=(*self.gates, gate))
 
@@ -96,14 +110,17 @@ class PodBuilder:
                 deletionTimestamp=self.deletion,
             ),
             spec=PodSpec(
-                containers=(Container(name="main", image="example.com/work", resources=self._resources()),),
+                containers=(
+                    Container(name="main", image="example.com/work", resources=self._resources(), **self.container),
+                ),
                 nodeSelector=self.node_selector,
                 tolerations=self.tolerations,
                 nodeName=self.node_name,
                 schedulerName=self.scheduler,
                 schedulingGates=tuple(PodSchedulingGate(name=gate) for gate in self.gates),
+                **self.spec,
             ),
-            status=PodStatus(phase=self.phase),
+            status=PodStatus(phase=self.phase, nominatedNodeName=self.nominated),
         )
 
     def _resources(self) -> ResourceRequirements:

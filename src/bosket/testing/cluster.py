@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bosket.api.core import Node, Pod
+from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.object import KubeObject
 from bosket.api.scheduling_k8s import PriorityClass
+from bosket.api.storage import StorageClass
 from bosket.scheduler.decide import decide
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import Configuration
@@ -40,6 +41,16 @@ def put(state: ClusterState, obj: KubeObject) -> None:
             state.put_bind_request(obj)
         case PriorityClass():
             state.put_priority_class(obj)
+        case Namespace():
+            state.put_namespace(obj)
+        case PersistentVolumeClaim():
+            state.put_claim(obj)
+        case PersistentVolume():
+            state.put_volume(obj)
+        case StorageClass():
+            state.put_storage_class(obj)
+        case ConfigMap():
+            state.put_config_map(obj)
         case _:
             raise TypeError(f"the scheduler doesn't look at objects like {type(obj).__name__}")
 

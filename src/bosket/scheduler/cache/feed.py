@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from bosket.api.core import Node, Pod
+from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.object import KubeObject
 from bosket.api.scheduling_k8s import PriorityClass
+from bosket.api.storage import StorageClass
+from bosket.kube.codec import Kind, metadata_of
 from bosket.kube.informer import Change, Informers
 from bosket.scheduler.snapshot.state import ClusterState
 
@@ -34,12 +36,26 @@ class Feed:
         self._follow(informers, BindRequest, state.put_bind_request, state.drop_bind_request)
         self._follow(informers, PodGroup, state.put_pod_group, lambda group: state.drop_pod_group(group.key))
         self._follow(informers, Pod, state.put_pod, lambda pod: state.drop_pod(pod.key))
+        self._follow(
+            informers, Namespace, state.put_namespace, lambda namespace: state.drop_namespace(namespace.metadata.name)
+        )
+        self._follow(informers, PersistentVolumeClaim, state.put_claim, lambda claim: state.drop_claim(claim.key))
+        self._follow(
+            informers, PersistentVolume, state.put_volume, lambda volume: state.drop_volume(volume.metadata.name)
+        )
+        self._follow(
+            informers, StorageClass, state.put_storage_class, lambda each: state.drop_storage_class(each.metadata.name)
+        )
+        # Of ConfigMaps only their existence matters, and their contents may be large.
+        self._follow(
+            informers, metadata_of(ConfigMap), state.put_config_map, lambda each: state.drop_config_map(each.key)
+        )
 
     async def wait_synced(self) -> None:
         for wait in self._syncs:
             await wait()
 
-    def _follow(self, informers: Informers, kind: type[T], put: Callable[[T], None], drop: Callable[[T], None]) -> None:
+    def _follow(self, informers: Informers, kind: Kind[T], put: Callable[[T], None], drop: Callable[[T], None]) -> None:
         def handle(change: Change[T]) -> None:
             if change.new is not None:
                 put(change.new)

@@ -40,6 +40,7 @@ DEFAULT_PLUGINS: Final = (
     PluginChoice("resourcetype"),
     PluginChoice("subgrouporder"),
     PluginChoice("taskorder"),
+    PluginChoice("nominatednode"),
     PluginChoice("nodeplacement", {"cpu": "binpack", "gpu": "binpack"}),
     PluginChoice("minruntime"),
     PluginChoice("snapshot"),

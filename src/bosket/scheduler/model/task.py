@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from bosket.api.core import Affinity, Pod, Toleration
+from bosket.api.core import NodeSelector, Pod, Toleration
 from bosket.api.object import ObjectKey
+from bosket.scheduler.model.peer import NO_MARKS, HostPort, Marks, PeerWishes, PodSelector
 from bosket.scheduler.model.resource import GPU, PODS, SHARED, Shares, Vector
+from bosket.scheduler.model.volume import VolumeNeeds
 
 
 class TaskStatus(IntEnum):
@@ -58,12 +59,8 @@ WAITING = frozenset({TaskStatus.PENDING, TaskStatus.GATED})
 ALIVE = ACTIVE_ALLOCATED | WAITING
 
 
-class HostPort(NamedTuple):
-    """A port that a pod takes on its node; an empty address means all of them."""
-
-    port: int
-    protocol: str
-    address: str
+#: The number of the wishes of pods that ask nothing of their neighbours.
+NO_WISHES = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -73,11 +70,17 @@ class PodClass:
     index: int
     request: Vector
     node_selector: dict[str, str]
-    affinity: Affinity | None
+    required_nodes: NodeSelector | None  #: by the pods' node affinity
     tolerations: tuple[Toleration, ...]
     host_ports: tuple[HostPort, ...]
     #: the same number for all classes that differ in nothing that nodes' fixed properties are judged by
     fixed_index: int
+    wishes: PeerWishes | None = None  #: what the pods ask of their neighbours
+    marks: Marks = NO_MARKS  #: what they leave on their node for others to count
+    volumes: VolumeNeeds | None = None
+    nominated_node: str = ""  #: where somebody else would like them to be
+    #: whether the pods may refer to ConfigMaps; to which ones, each pod says for itself
+    refers: bool = False
     #: places of the resources that are asked for, `pods` apart
     needed: np.ndarray = field(init=False)
     #: (place, amount) of the same
@@ -97,8 +100,12 @@ class PodClass:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What nodes and plugins treat its pods by, what they ask for apart."""
-        return (self.fixed_index, self.host_ports)
+        """What nodes and plugins treat its pods by, what they ask for apart. Kinds can be put in order."""
+        if self.marks is NO_MARKS and self.wishes is None:
+            return (self.fixed_index, (), NO_WISHES, ())
+        matched = tuple(mark.number for mark in self.marks.lasting if isinstance(mark, PodSelector))
+        wishes = NO_WISHES if self.wishes is None else self.wishes.number
+        return (self.fixed_index, self.host_ports, wishes, matched)
 
     @property
     def wants_gpu(self) -> bool:
@@ -117,6 +124,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     subgroup: str
     created: float
     task_priority: int | None
+    claims_problem: str = ""  #: why its volume claims let it run nowhere
 
     @property
     def uid(self) -> str:

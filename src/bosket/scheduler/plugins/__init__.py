@@ -12,6 +12,8 @@ from bosket.scheduler.plugins.multinodegang import MultiNodeGang
 from bosket.scheduler.plugins.nodeavailability import NodeAvailability
 from bosket.scheduler.plugins.nodelocalgreedy import NodeLocalGreedy
 from bosket.scheduler.plugins.nodeplacement import NodePlacement
+from bosket.scheduler.plugins.nominatednode import NominatedNode
+from bosket.scheduler.plugins.podaffinity import PodAffinityScore
 from bosket.scheduler.plugins.predicates import Predicates
 from bosket.scheduler.plugins.priority import Priority
 from bosket.scheduler.plugins.proportion import Proportion
@@ -28,6 +30,8 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "kubeflow": Kubeflow,
     "nodeavailability": NodeAvailability,
     "nodeplacement": NodePlacement,
+    "nominatednode": NominatedNode,
+    "podaffinity": PodAffinityScore,
     "predicates": Predicates,
     "priority": Priority,
     "proportion": Proportion,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import count
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from bosket.api.core import Container, Pod, PodSpec
+from bosket.api.core import Container, NodeSelector, Pod, PodSpec
+from bosket.api.object import ObjectKey
+from bosket.scheduler.model.peer import ANY_ADDRESS, NO_MARKS, HostPort, Mark, Marks, PeerWishes, PodSelector
 from bosket.scheduler.model.resource import ResourceAxis, pod_request
-from bosket.scheduler.model.task import HostPort, PodClass, Task
+from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.model.volume import NO_STORAGE, PodStorage
+
+ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - how pods spell it, nobody listens here
 
 
 class PodClasses:
@@ -22,47 +27,107 @@ class PodClasses:
         self._numbers = count()
         self._fixed_numbers: dict[Hashable, int] = {}
 
-    def of(self, pod: Pod, before: Task | None) -> PodClass:
+    def of(
+        self,
+        pod: Pod,
+        before: Task | None,
+        wishes: PeerWishes | None = None,
+        matched: Sequence[PodSelector] = (),
+        storage: PodStorage = NO_STORAGE,
+    ) -> PodClass:
         """The pod's class; that of the task it had `before`, if what makes a class didn't change.
 
-        Raises InvalidQuantity for a request that is none.
+        `matched`: the selectors of other pods, and its own, that select it. Raises InvalidQuantity for a request that
+        is none.
         """
-        if before is not None and _alike(before.pod.spec, pod.spec):
-            return before.pod_class
         spec = pod.spec
+        ports, refers = _ports_and_references(spec)
+        volumes, exclusive = storage.needs, storage.exclusive
+        marks = _marks(ports, wishes, matched, exclusive) if ports or wishes or matched or exclusive else NO_MARKS
+        nominated = pod.status.nominatedNodeName if not spec.nodeName else ""
+        if before is not None and _alike(before.pod.spec, spec):
+            known = before.pod_class
+            if (
+                known.wishes is wishes
+                and known.marks == marks
+                and known.volumes == volumes
+                and known.nominated_node == nominated
+                and known.refers == refers
+            ):
+                return known
         amounts = pod_request(spec)
-        ports = tuple(sorted({port for container in spec.containers for port in _host_ports(container)}))
         tolerations = tuple(msgspec.structs.replace(each, tolerationSeconds=None) for each in spec.tolerations)
+        required = _required_nodes(spec)
         fixed = (
             tuple(sorted(spec.nodeSelector.items())),
-            msgspec.json.encode(spec.affinity) if spec.affinity else b"",
+            required,
             msgspec.json.encode(tolerations) if tolerations else b"",
+            volumes,
         )
-        signature = (tuple(sorted(amounts.items())), fixed, ports)
-        known = self._classes.get(signature)
-        if known is None:
+        signature = (tuple(sorted(amounts.items())), fixed, ports, wishes, marks, nominated, refers)
+        found = self._classes.get(signature)
+        if found is None:
             self._axis.learn(amounts)
-            vector = self._axis.vector(amounts)
-            known = PodClass(
-                next(self._numbers), vector, dict(spec.nodeSelector), spec.affinity, tolerations, ports,
+            found = PodClass(
+                next(self._numbers), self._axis.vector(amounts), dict(spec.nodeSelector), required, tolerations, ports,
                 fixed_index=self._fixed_numbers.setdefault(fixed, len(self._fixed_numbers)),
+                wishes=wishes, marks=marks, volumes=volumes, nominated_node=nominated, refers=refers,
             )  # fmt: skip
-            self._classes[signature] = known
-        return known
+            self._classes[signature] = found
+        return found
 
 
 def _alike(before: PodSpec, after: PodSpec) -> bool:
+    """Whether two specs are the same, as far as classes go; what isn't compared here is part of marks and volumes."""
     return before is after or (
         before.containers == after.containers
         and before.initContainers == after.initContainers
         and before.tolerations == after.tolerations
         and before.nodeSelector == after.nodeSelector
         and before.affinity == after.affinity
+        and before.topologySpreadConstraints == after.topologySpreadConstraints
         and before.overhead == after.overhead
     )
 
 
-def _host_ports(container: Container) -> Iterator[HostPort]:
-    for port in container.ports:
-        if port.hostPort:
-            yield HostPort(port.hostPort, port.protocol or "TCP", port.hostIP)
+def _required_nodes(spec: PodSpec) -> NodeSelector | None:
+    affinity = spec.affinity.nodeAffinity if spec.affinity else None
+    return affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
+
+
+def _ports_and_references(spec: PodSpec) -> tuple[tuple[HostPort, ...], bool]:
+    """The ports that the pod takes on its node, and whether it may refer to ConfigMaps at all."""
+    refers = bool(spec.volumes)
+    ports: tuple[HostPort, ...] = ()
+    for container in spec.containers:
+        if container.ports:
+            ports += _host_ports(container)
+        refers = refers or bool(container.env or container.envFrom)
+    for container in spec.initContainers:
+        if container.ports and container.restartPolicy == "Always":
+            ports += _host_ports(container)
+        refers = refers or bool(container.env or container.envFrom)
+    return (tuple(sorted(set(ports))) if ports else ()), refers
+
+
+def _host_ports(container: Container) -> tuple[HostPort, ...]:
+    return tuple(
+        HostPort(port.hostPort, port.protocol or "TCP", "" if port.hostIP == ALL_ADDRESSES else port.hostIP)
+        for port in container.ports
+        if port.hostPort > 0
+    )
+
+
+def _marks(
+    ports: Iterable[HostPort],
+    wishes: PeerWishes | None,
+    matched: Sequence[PodSelector],
+    exclusive: Iterable[ObjectKey],
+) -> Marks:
+    lasting: list[Mark] = []
+    for port in ports:
+        lasting += (port, port._replace(address=ANY_ADDRESS))
+    lasting += wishes.terms if wishes is not None else ()
+    lasting += (selector for selector in matched if not selector.staying)
+    lasting += exclusive
+    return Marks(tuple(lasting), tuple(selector for selector in matched if selector.staying))

@@ -27,7 +27,7 @@ from bosket.scheduler.framework.configuration import Configuration, Configuratio
 from bosket.scheduler.framework.configuration_file import configuration_from
 from bosket.scheduler.framework.settings import Settings
 from bosket.scheduler.snapshot.recorded_list import LISTS
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.snapshot.snapshot import Snapshot, WorkerLabels
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
 
 FILE_NAME = "snapshot.json"
@@ -68,12 +68,14 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
     def state_options(self) -> StateOptions:
         """What the live state must know of them. A scheduler without a name, or one for which every pod that is being
         deleted hangs, doesn't exist: such a recording is of a version that didn't write the field."""
-        defaults = StateOptions()
+        defaults, shard = StateOptions(), self.partition_params or Partition()
         return StateOptions(
             scheduler_name=self.scheduler_name or SCHEDULER_NAME,
             stuck_in_releasing_seconds=self.stuck_in_releasing_threshold / NANOSECONDS
             or defaults.stuck_in_releasing_seconds,
-            node_pool_label=(self.partition_params or Partition()).node_pool_label_key or defaults.node_pool_label,
+            node_pool_label=shard.node_pool_label_key or defaults.node_pool_label,
+            node_pool=shard.node_pool_label_value,
+            worker_labels=WorkerLabels() if self.restrict_scheduling_nodes else None,
             full_hierarchy_fairness=self.full_hierarchy_fairness,
         )
 

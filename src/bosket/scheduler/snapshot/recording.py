@@ -84,7 +84,7 @@ def _document(recorded: Recorded, discovery: dict[str, Any] | None) -> Iterator[
 def _objects(recorded: Recorded, name: str) -> Iterator[bytes]:
     """One list, in order of keys."""
     each = LISTS[name]
-    encode = codec_of(each.kind).encode
+    encode = codec_of(each.resource or each.kind).encode
     comma = b""
     for obj in sorted(recorded.objects.get(name, ()), key=lambda obj: obj.key):
         yield comma + encode(each.redact(obj))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from bosket.api.kai import BindRequest
+from bosket.api.keys import CPU_WORKER_LABEL, DEFAULT_NODE_POOL, GPU_WORKER_LABEL
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import NodeTable
+from bosket.scheduler.model.peer import Mark, PeerTerm, PodSelector
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task
@@ -22,6 +24,14 @@ class QueueUse:
     allocated: Shares
     non_preemptible: Shares
     requested: Shares  #: allocated, and what pending tasks ask for
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLabels:
+    """Node labels that say which pods a node is for."""
+
+    gpu: str = GPU_WORKER_LABEL
+    cpu: str = CPU_WORKER_LABEL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,5 +53,13 @@ class Snapshot:
     held: frozenset[ObjectKey] = frozenset()  #: jobs that wait because the binding of one of their pods failed
     #: bind requests that nobody will carry out: failed for good, or for a node that is gone
     dead_bind_requests: tuple[BindRequest, ...] = ()
+    marked: bool = False  #: whether any pod leaves marks; the next two are empty without
+    #: by mark: on which nodes, by name, how many pods with it are
+    tallies: Mapping[Mark, Mapping[str, int]] = field(default_factory=dict)
+    #: by selector: the terms with it that pods carry which are on a node, or may be placed
+    terms: Mapping[PodSelector, tuple[PeerTerm, ...]] = field(default_factory=dict)
+    config_maps: Container[ObjectKey] = ()  #: those that exist
+    node_pool: str = DEFAULT_NODE_POOL  #: what messages call the nodes of this scheduler
+    worker_labels: WorkerLabels | None = None  #: set where nodes are kept apart by what they are for
     #: verdicts of pure functions, kept between snapshots
     memory: VerdictMemory = field(default_factory=VerdictMemory)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from bosket.api.core import Node, Pod
+from bosket.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.keys import (
@@ -27,12 +27,15 @@ from bosket.api.keys import (
     SUBGROUP_LABEL,
     TASK_PRIORITY_LABEL,
 )
-from bosket.api.object import KubeObject, ObjectKey
+from bosket.api.meta import PartialObjectMetadata
+from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
 from bosket.api.quantity import InvalidQuantity
 from bosket.api.scheduling_k8s import PriorityClass
+from bosket.api.storage import StorageClass
 from bosket.api.time import time_or_zero
 from bosket.scheduler.model.job import Job, build_job
 from bosket.scheduler.model.node import NodeTable
+from bosket.scheduler.model.peer import NO_MARKS
 from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
 from bosket.scheduler.model.resource import (
     NOTHING,
@@ -45,11 +48,16 @@ from bosket.scheduler.model.resource import (
     plus,
 )
 from bosket.scheduler.model.task import ACTIVE_USED, ALLOCATED, PodClass, Task, TaskStatus
+from bosket.scheduler.model.volume import NO_STORAGE
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
 from bosket.scheduler.snapshot.hold import Holds
+from bosket.scheduler.snapshot.peers import Peers
 from bosket.scheduler.snapshot.pod_classes import PodClasses
-from bosket.scheduler.snapshot.snapshot import QueueUse, Snapshot
+from bosket.scheduler.snapshot.shared import Shared
+from bosket.scheduler.snapshot.snapshot import QueueUse, Snapshot, WorkerLabels
+from bosket.scheduler.snapshot.tally import Tallies
 from bosket.scheduler.snapshot.verdict import VerdictMemory
+from bosket.scheduler.snapshot.volumes import Volumes
 
 DEFAULT_PRIORITY = 50
 #: spec.schedulingBackoff of groups that are tried for ever; so are those that don't say.
@@ -63,6 +71,9 @@ class StateOptions:
     scheduler_name: str = SCHEDULER_NAME
     stuck_in_releasing_seconds: float = 120.0
     node_pool_label: str = NODE_POOL_LABEL
+    node_pool: str = ""  #: the label's value on this scheduler's nodes
+    #: when set: only nodes with one of these labels are there, and pods with and without GPUs go to their own ones
+    worker_labels: WorkerLabels | None = None
     full_hierarchy_fairness: bool = True  #: False: queues share the cluster as if they were all siblings
 
 
@@ -92,6 +103,9 @@ class ClusterState:
         self._holds = Holds()
         self._node_amounts: dict[str, Amounts] = {}
 
+        self._volumes = Volumes()
+        self._config_maps: Shared[ObjectKey, None] = Shared()
+
         self._tasks: dict[ObjectKey, Task] = {}
         self._left_out: dict[ObjectKey, LeftOut] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, Task]] = {}  # pod group → its tasks
@@ -103,7 +117,10 @@ class ClusterState:
         self._stale: set[ObjectKey] = set()
         self._use: dict[str, QueueUse] = {}
         self._releasing: set[ObjectKey] = set()  # tasks whose status depends on the time
+        self._peers = Peers(self._tasks)
+        self._tallies = Tallies()
 
+        self._dirty_pods: set[ObjectKey] = set()  # something that they refer to changed
         self._dirty_jobs: set[ObjectKey] = set()
         self._dirty_nodes: set[str] = set()
         self._dirty_queue_use: set[str] = set()
@@ -125,6 +142,7 @@ class ClusterState:
     def drop_pod(self, key: ObjectKey) -> None:
         if self._pods.pop(key, None) is not None:
             self._holds.forget_unless(key, None)
+            self._volumes.forget_pod(key)
             self._set_task(key, None)
             left_out = self._left_out.pop(key, None)
             if left_out is not None:
@@ -163,6 +181,10 @@ class ClusterState:
             amounts = amounts_of(node.status.allocatable)
         except (InvalidQuantity, UncountableAmount) as error:
             self._report(f"Node {name}: status.allocatable: {error}; the node is left out")
+            self.drop_node(name)
+            return
+        workers = self._options.worker_labels
+        if workers is not None and not {workers.gpu, workers.cpu} & node.metadata.labels.keys():
             self.drop_node(name)
             return
         self._axis.learn(amounts)
@@ -214,6 +236,40 @@ class ClusterState:
         self._priorities.pop(name, None)
         self._dirty_jobs.update(self._jobs)
 
+    def put_namespace(self, namespace: Namespace) -> None:
+        self._dirty_pods.update(self._peers.put_namespace(namespace.metadata.name, namespace.metadata.labels))
+
+    def drop_namespace(self, name: str) -> None:
+        self._dirty_pods.update(self._peers.drop_namespace(name))
+
+    def put_claim(self, claim: PersistentVolumeClaim) -> None:
+        self._dirty_pods.update(self._volumes.put_claim(claim))
+
+    def drop_claim(self, key: ObjectKey) -> None:
+        self._dirty_pods.update(self._volumes.drop_claim(key))
+
+    def put_volume(self, volume: PersistentVolume) -> None:
+        self._dirty_pods.update(self._volumes.put_volume(volume))
+
+    def drop_volume(self, name: str) -> None:
+        self._dirty_pods.update(self._volumes.drop_volume(name))
+
+    def put_storage_class(self, storage_class: StorageClass) -> None:
+        self._dirty_pods.update(self._volumes.put_class(storage_class))
+
+    def drop_storage_class(self, name: str) -> None:
+        self._dirty_pods.update(self._volumes.drop_class(name))
+
+    def put_config_map(self, config_map: KubeObject) -> None:
+        """Only that it exists is kept; any object with the metadata of a ConfigMap will do."""
+        if config_map.key not in self._config_maps:
+            self._config_maps.put(config_map.key, None)
+            self._last = None
+
+    def drop_config_map(self, key: ObjectKey) -> None:
+        self._config_maps.drop(key)
+        self._last = None
+
     # Objects out, for recordings
 
     def objects(self, kind: type[KubeObject]) -> tuple[KubeObject, ...]:
@@ -225,7 +281,18 @@ class ClusterState:
             PodGroup: self._groups,
             BindRequest: self._requests.known,
             PriorityClass: self._priorities,
+            StorageClass: self._volumes.classes,
+            PersistentVolume: self._volumes.volumes,
+            PersistentVolumeClaim: self._volumes.claims,
         }
+        if kind is Namespace:
+            labels = self._peers.namespaces.items()
+            return tuple(Namespace(metadata=ObjectMeta(name=name, labels=dict(each))) for name, each in labels)
+        if kind is PartialObjectMetadata:
+            names = self._config_maps.freeze()
+            return tuple(
+                PartialObjectMetadata(metadata=ObjectMeta(name=each.name, namespace=each.namespace)) for each in names
+            )
         return tuple(tables[kind].values())
 
     def held_pods(self, now: float) -> frozenset[ObjectKey]:
@@ -237,6 +304,7 @@ class ClusterState:
     def snapshot(self, now: float) -> Snapshot:
         """The state at `now`. The very same snapshot is returned while nothing changed but the time."""
         self._let_time_pass(now)
+        self._look_again()
         self._renew_jobs()
         if self._table is not None and self._table.idle.shape[0] != len(self._axis):
             self._table = None
@@ -264,6 +332,12 @@ class ClusterState:
             use=dict(self._use),
             held=held,
             dead_bind_requests=self._requests.dead(),
+            marked=self._tallies.any,
+            tallies=self._tallies.freeze(),
+            terms=self._peers.terms(),
+            config_maps=self._config_maps.freeze(),
+            node_pool=self._options.node_pool or DEFAULT_NODE_POOL,
+            worker_labels=self._options.worker_labels,
             memory=self._memory,
         )
         return self._last
@@ -278,22 +352,33 @@ class ClusterState:
         pod = self._pods.get(key)
         self._set_task(key, self._task_of(key, pod) if pod else None)
 
+    def _look_again(self) -> None:
+        """Renews the tasks of pods that may stand differently, if they do."""
+        while self._dirty_pods:
+            key = self._dirty_pods.pop()
+            pod, before = self._pods.get(key), self._tasks.get(key)
+            task = self._task_of(key, pod) if pod is not None else None
+            if not _stand_alike(before, task):
+                self._set_task(key, task)
+
     def _set_task(self, key: ObjectKey, task: Task | None) -> None:
         before = self._tasks.pop(key, None)
         if before is not None:
             self._forget_task(key, before)
         self._releasing.discard(key)
-        if task is None:
-            return
-        self._tasks[key] = task
-        if task.group is not None:
-            self._members.setdefault(task.group, {})[key] = task
-            self._dirty_jobs.add(task.group)
-        if task.node and task.status in ACTIVE_USED:
-            self._on_node.setdefault(task.node, {})[key] = task
-            self._dirty_nodes.add(task.node)
-        if task.status == TaskStatus.RELEASING:
-            self._releasing.add(key)
+        if task is not None:
+            self._tasks[key] = task
+            if task.group is not None:
+                self._members.setdefault(task.group, {})[key] = task
+                self._dirty_jobs.add(task.group)
+            if task.node and task.status in ACTIVE_USED:
+                self._on_node.setdefault(task.node, {})[key] = task
+                self._dirty_nodes.add(task.node)
+            if task.status == TaskStatus.RELEASING:
+                self._releasing.add(key)
+        if self._peers.in_use or _is_marked(before) or _is_marked(task):
+            self._tallies.replace(before, task)
+            self._dirty_pods.update(self._peers.follow(key, before, task))
 
     def _forget_task(self, key: ObjectKey, task: Task) -> None:
         if task.group is not None:
@@ -309,8 +394,11 @@ class ClusterState:
                 del self._on_node[task.node]
 
     def _task_of(self, key: ObjectKey, pod: Pod) -> Task | None:
+        spec = pod.spec
+        storage = self._volumes.storage_of(key, pod) if spec.volumes else NO_STORAGE
+        wishes, matched = self._peers.look_at(pod)
         try:
-            pod_class = self._classes.of(pod, self._tasks.get(key))
+            pod_class = self._classes.of(pod, self._tasks.get(key), wishes, matched, storage)
         except (InvalidQuantity, UncountableAmount) as error:
             self._report(f"Pod {key}: resources: {error}; the pod is left out")
             self._leave_out(key, pod, str(error))
@@ -330,6 +418,7 @@ class ClusterState:
             subgroup=labels.get(SUBGROUP_LABEL, ""),
             created=time_or_zero(pod.metadata.creationTimestamp),
             task_priority=_integer_or_none(labels.get(TASK_PRIORITY_LABEL)),
+            claims_problem=storage.problem,
         )
 
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
@@ -463,6 +552,17 @@ class ClusterState:
             if task.pod.spec.schedulerName != self._options.scheduler_name:
                 foreign[: len(request)] += request
         return held, going, foreign
+
+
+def _stand_alike(before: Task | None, after: Task | None) -> bool:
+    """Of two tasks made of the same pod: whether the pod's surroundings left it what it was."""
+    if before is None or after is None:
+        return before is after
+    return before.pod_class is after.pod_class and before.claims_problem == after.claims_problem
+
+
+def _is_marked(task: Task | None) -> bool:
+    return task is not None and (task.pod_class.marks is not NO_MARKS or task.pod_class.wishes is not None)
 
 
 def _shared_request(pods: Counter[PodClass]) -> Shares:

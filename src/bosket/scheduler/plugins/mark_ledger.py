@@ -1,0 +1,90 @@
+"""How many pods with a mark are on each node in the middle of a cycle: the snapshot's tallies, and what was decided.
+
+Pods that were evicted in this cycle are still there: as in KAI, what they select, carry and take counts until they are
+gone. Only spreading doesn't count them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.peer import NO_MARKS, Mark
+from bosket.scheduler.model.task import Task, TaskStatus
+
+NOWHERE: Mapping[str, int] = {}
+
+
+class Tally:
+    """One mark's pods by node. `log` lists changes in order, so that sums over domains can catch up."""
+
+    __slots__ = ("log", "rows", "total")
+
+    def __init__(self, nodes: int) -> None:
+        self.rows: NDArray[np.int64] = np.zeros(nodes, dtype=np.int64)
+        self.total = 0
+        self.log: list[tuple[int, int]] = []  #: row and change
+
+    def add(self, row: int, change: int) -> None:
+        self.rows[row] += change
+        self.total += change
+        self.log.append((row, change))
+
+
+class MarkLedger:
+    """Listens to placements. Tallies are made of the snapshot when first asked for."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._tallies: dict[Mark, Tally] = {}
+        self._going: set[tuple[Task, int]] = set()  # evicted in this cycle, with the row where they are
+        session.placement_listeners.add(self)
+
+    def tally(self, mark: Mark) -> Tally:
+        found = self._tallies.get(mark)
+        if found is None:
+            found = self._tallies[mark] = self._make(mark)
+        return found
+
+    def arrived(self, task: Task, row: int) -> None:
+        marks = task.pod_class.marks
+        if marks is NO_MARKS:
+            return
+        if (task, row) in self._going:  # it stays after all
+            self._going.discard((task, row))
+        else:
+            for mark in marks.lasting:
+                self.tally(mark).add(row, 1)
+        for mark in marks.staying:
+            self.tally(mark).add(row, 1)
+
+    def left(self, task: Task, row: int) -> None:
+        marks = task.pod_class.marks
+        if marks is NO_MARKS:
+            return
+        if self._is_evicted(task, row):
+            self._going.add((task, row))
+        else:
+            for mark in marks.lasting:
+                self.tally(mark).add(row, -1)
+        for mark in marks.staying:
+            self.tally(mark).add(row, -1)
+
+    def _is_evicted(self, task: Task, row: int) -> bool:
+        """Whether it leaves by eviction; otherwise a placement of this cycle is undone."""
+        assert task.group is not None
+        job = self._session.state(self._session.snapshot.jobs[task.group])
+        return job.standing(task) == (TaskStatus.RELEASING, row)
+
+    def _make(self, mark: Mark) -> Tally:
+        table = self._session.snapshot.nodes
+        tally = Tally(len(table))
+        for node, count in self._session.snapshot.tallies.get(mark, NOWHERE).items():
+            row = table.rows.get(node)
+            if row is not None:
+                tally.rows[row] = count
+                tally.total += count
+        return tally

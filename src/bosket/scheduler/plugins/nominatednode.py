@@ -1,0 +1,39 @@
+"""Pods go where somebody has nominated a node for them (`status.nominatedNodeName`), if they can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import NodeTable
+from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.score import NOMINATED_NODE
+
+
+class NominatedNode:
+    """Adds to the nominated node more than all other scores together."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        session.node_scores.add(_Nominated(session.snapshot.nodes))
+
+
+class _Nominated(NodeScorer):
+    fixed = True
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._nowhere = np.zeros(len(table))
+
+    def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
+        row = self._table.rows.get(pod_class.nominated_node)
+        if row is None:
+            return self._nowhere[rows]
+        scores = self._nowhere.copy()
+        scores[row] = NOMINATED_NODE
+        return scores[rows]

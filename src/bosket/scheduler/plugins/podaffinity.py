@@ -1,0 +1,84 @@
+"""Pods prefer to be near, or away from, the pods that their preferred affinity names; and those prefer them.
+
+The score of a node is the sum of the weights of all terms that other pods in its domains satisfy, or carry and the pod
+satisfies, as Kubernetes' InterPodAffinity counts it before it is normalised. Pods whose required affinity the pod
+satisfies count with the argument `hardPodAffinityWeight`: 1 by default as in Kubernetes, where KAI has 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+
+from bosket.scheduler.framework.configuration import ConfigurationError
+from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.peer import PeerTerm, PodSelector, Role
+from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.domain import DomainCount, domains_of
+from bosket.scheduler.plugins.mark_ledger import MarkLedger
+from bosket.scheduler.plugins.score import POD_AFFINITY
+
+
+class PodAffinityScore:
+    """Scores nodes by their neighbours, where any pod has a preference."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        weight = arguments.get("hardPodAffinityWeight", "1")
+        if not weight.isdecimal() or int(weight) > 100:
+            raise ConfigurationError(f"plugin podaffinity: hardPodAffinityWeight is {weight!r}, it must be 0 to 100")
+        self._hard_weight = int(weight)
+
+    def open(self, session: Session) -> None:
+        if session.snapshot.marked:
+            session.node_scores.add(_Neighbourhood(session, self._hard_weight))
+
+
+class _Neighbourhood(NodeScorer):
+    def __init__(self, session: Session, hard_weight: int) -> None:
+        self._session = session
+        self._ledger = MarkLedger(session)
+        self._hard_weight = hard_weight
+        self._weighed: dict[int, list[tuple[int, DomainCount]]] = {}
+        self._nothing = np.zeros(len(session.snapshot.nodes))
+
+    def basis(self, pod_class: PodClass) -> Hashable:
+        return tuple(count.catch_up().changes for _, count in self._of(pod_class))
+
+    def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
+        total = self._nothing[rows]
+        for weight, count in self._of(pod_class):
+            total = total + weight * count.at(rows)
+        return POD_AFFINITY * total
+
+    def score(self, pod_class: PodClass, row: int) -> float:
+        here = np.array([row])
+        return POD_AFFINITY * sum(weight * int(count.at(here)[0]) for weight, count in self._of(pod_class))
+
+    def _of(self, pod_class: PodClass) -> list[tuple[int, DomainCount]]:
+        """Pods that count for this class, by domain, with the weight of each."""
+        found = self._weighed.get(pod_class.index)
+        if found is None:
+            own = pod_class.wishes.preferences if pod_class.wishes is not None else ()
+            found = [(term.weight, self._count(term.selector, term)) for term in own]
+            for mark in pod_class.marks.lasting:
+                for term in self._session.snapshot.terms.get(mark, ()) if isinstance(mark, PodSelector) else ():
+                    weight = self._weight(term)
+                    if weight:
+                        found.append((weight, self._count(term, term)))
+            self._weighed[pod_class.index] = found
+        return found
+
+    def _count(self, mark: PodSelector | PeerTerm, term: PeerTerm) -> DomainCount:
+        return DomainCount(self._ledger.tally(mark), domains_of(self._session, term.topology_key))
+
+    def _weight(self, term: PeerTerm) -> int:
+        """What a pod that carries the term adds to the domain it is in, for pods that satisfy it."""
+        match term.role:
+            case Role.PREFERENCE:
+                return term.weight
+            case Role.AFFINITY:
+                return self._hard_weight
+            case Role.ANTI_AFFINITY:
+                return 0

@@ -1,0 +1,29 @@
+"""Which pods can be placed at all, and on which nodes: by what nodes are, and by who is on them already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.plugins.mark_ledger import MarkLedger
+from bosket.scheduler.plugins.predicates.by_node import ByNode
+from bosket.scheduler.plugins.predicates.pod_affinity import PodAffinity
+from bosket.scheduler.plugins.predicates.ports import HostPorts
+from bosket.scheduler.plugins.predicates.spread import TopologySpread
+from bosket.scheduler.plugins.predicates.unfit import PodFitness
+
+
+class Predicates:
+    """Registers the checks, in the order in which their objections are reported."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        session.node_filters.add(ByNode(session))
+        ledger = MarkLedger(session) if session.snapshot.marked else None
+        session.task_checks.add(PodFitness(session, ledger))
+        if ledger is not None:
+            session.node_filters.add(HostPorts(session, ledger))
+            session.node_filters.add(PodAffinity(session, ledger))
+            session.node_filters.add(TopologySpread(session, ledger))

@@ -1,0 +1,134 @@
+"""Which nodes may take a pod, by what nodes are: conditions, taints, labels, and the volumes that they reach.
+
+Verdicts rest on a class and on nodes' fixed properties alone, and are remembered between cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bosket.api.core import Node
+from bosket.kube.taint import tolerates
+from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import refuses_pods
+from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.volume import Places, VolumeNeeds
+from bosket.scheduler.plugins.predicates.node_selector import NodeTest, node_test, own_nodes
+from bosket.scheduler.snapshot.snapshot import WorkerLabels
+from bosket.scheduler.snapshot.volume_places import ZONE_LABELS
+
+WRONG_LABELS = "node(s) didn't match Pod's node affinity/selector"
+VOLUME_ELSEWHERE = "node(s) didn't match PersistentVolume's node affinity"
+VOLUME_ZONE = "node(s) had no available volume zone"
+NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
+VOLUME_LOST = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+NOT_FOR_GPUS = "node(s) are not for pods with GPUs"
+NOT_FOR_CPUS = "node(s) are not for pods without GPUs"
+
+Objection = Callable[[Node], str | None]  #: what speaks against one node
+
+
+class ByNode(NodeFilter):
+    """All checks of one class against one node at a time; the first objection counts."""
+
+    fixed = True
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
+        snapshot = self._session.snapshot
+        known_by = pod_class.fixed_index, pod_class.wants_gpu if snapshot.worker_labels else None
+        texts, numbers = snapshot.memory.recall(
+            snapshot.nodes.static_version, "by node", known_by, lambda: self._ask(pod_class)
+        )
+        codes: ReasonCodes = self._session.reason_book.numbers(texts)[numbers[rows]]
+        return codes
+
+    def _ask(self, pod_class: PodClass) -> tuple[tuple[str, ...], np.ndarray]:
+        """All objections there are, the first being none, and which of them each node has."""
+        checks: list[Objection] = [refuses_pods, _taints(pod_class), _affinity(pod_class)]
+        if pod_class.volumes is not None:
+            checks.append(_volumes(pod_class.volumes))
+        if self._session.snapshot.worker_labels is not None:
+            checks.append(_worker(self._session.snapshot.worker_labels, wants_gpu=pod_class.wants_gpu))
+        places: dict[str, int] = {"": 0}
+        nodes = self._session.snapshot.nodes.nodes
+        found = (places.setdefault(_first(checks, node), len(places)) for node in nodes)
+        numbers = np.fromiter(found, np.intp, len(nodes))
+        return tuple(places), numbers
+
+
+def _first(checks: list[Objection], node: Node) -> str:
+    for check in checks:
+        objection = check(node)
+        if objection is not None:
+            return objection
+    return ""
+
+
+def _taints(pod_class: PodClass) -> Objection:
+    def objection(node: Node) -> str | None:
+        for taint in node.spec.taints:
+            if taint.effect == "PreferNoSchedule" or any(tolerates(each, taint) for each in pod_class.tolerations):
+                continue
+            value = f": {taint.value}" if taint.value else ""
+            return f"node(s) had untolerated taint {{{taint.key}{value}}}"
+        return None
+
+    return objection
+
+
+def _affinity(pod_class: PodClass) -> Objection:
+    fits = own_nodes(pod_class)
+    return lambda node: None if fits(node) else WRONG_LABELS
+
+
+def _volumes(needs: VolumeNeeds) -> Objection:
+    reach = [node_test(selector) for selector in needs.reach]
+    places = [_place_test(each) for each in needs.open]
+
+    def objection(node: Node) -> str | None:
+        if needs.lost:
+            return VOLUME_LOST
+        if not all(test(node) for test in reach):
+            return VOLUME_ELSEWHERE
+        if not all(test(node) for test in places):
+            return NO_VOLUME
+        return None if _in_zones(needs, node) else VOLUME_ZONE
+
+    return objection
+
+
+def _place_test(places: Places) -> NodeTest:
+    selectors = [node_test(selector) for selector in places.selectors]
+
+    def test(node: Node) -> bool:
+        labels = node.metadata.labels
+        return (
+            places.everywhere
+            or any(labels.get(key) in values for key, values in places.by_label)
+            or any(selector(node) for selector in selectors)
+        )
+
+    return test
+
+
+def _in_zones(needs: VolumeNeeds, node: Node) -> bool:
+    """A node without any such label is in a cluster that doesn't care for zones."""
+    labels = node.metadata.labels
+    if not any(label in labels for label in ZONE_LABELS):
+        return True
+    for label, zones in needs.zones:
+        zone = labels.get(label, labels.get(label.replace("failure-domain.beta.", "topology.")))
+        if zone not in zones:
+            return False
+    return True
+
+
+def _worker(labels: WorkerLabels, *, wants_gpu: bool) -> Objection:
+    label, objection = (labels.gpu, NOT_FOR_GPUS) if wants_gpu else (labels.cpu, NOT_FOR_CPUS)
+    return lambda node: None if label in node.metadata.labels else objection

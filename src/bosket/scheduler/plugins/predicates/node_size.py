@@ -1,0 +1,77 @@
+"""Whether a request is larger than anything that one node has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS
+from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.snapshot.snapshot import Snapshot
+
+MILLICORES = 1000.0
+GIGABYTE = 1e9
+#: Extended resources that are amounts of bytes.
+STORAGE = frozenset({"ephemeral-storage", "storage"})
+
+
+class NodeSizes:
+    """The most of each resource that one node of the pool has."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        allocatable = snapshot.nodes.allocatable
+        self._names = snapshot.resource_names
+        self._pool = snapshot.node_pool
+        self._most = allocatable.max(axis=1) if allocatable.shape[1] else np.zeros(allocatable.shape[0])
+        self._known: dict[int, str] = {}
+
+    def objection(self, task: Task) -> str:
+        """Empty when some node is large enough, were it empty."""
+        pod_class = task.pod_class
+        text = self._known.get(pod_class.index)
+        if text is None:
+            text = self._known[pod_class.index] = self._look(pod_class)
+        return f"The pod {task.key} requires {text}" if text else ""
+
+    def _look(self, pod_class: PodClass) -> str:
+        request = pod_class.request
+        if (request <= self._most[: len(request)]).all():
+            return ""
+        for place in (GPU, CPU, MEMORY, *range(PODS, len(request))):
+            if request[place] > self._most[place]:
+                return f"{self._request(pod_class)}. {self._topped(place, float(self._most[place]))}"
+        return ""
+
+    def _topped(self, place: int, most: float) -> str:
+        name = self._names[place]
+        what, unit, most = {
+            GPU: ("GPU", "", most),
+            CPU: ("CPU", " cores", most / MILLICORES),
+            MEMORY: ("memory", " GB", most / GIGABYTE),
+        }.get(place, (name, " GB", most / GIGABYTE) if name in STORAGE else (name, "", most))
+        if not most:
+            return f"No node in the {self._pool} node-pool has {what} resources"
+        return (
+            f"Max {what} resources available in a single node in the {self._pool} node-pool is topped at "
+            f"{_short(most)}{unit}"
+        )
+
+    def _request(self, pod_class: PodClass) -> str:
+        request = pod_class.request
+        parts = [
+            f"GPU: {_short(request[GPU])}",
+            f"CPU: {_short(request[CPU] / MILLICORES)} (cores)",
+            f"memory: {_short(request[MEMORY] / GIGABYTE)} (GB)",
+        ]
+        for place, amount in pod_class.holds:
+            name = self._names[place]
+            if place >= PODS:
+                in_bytes = name in STORAGE
+                parts.append(f"{name}: {_short(amount / GIGABYTE)} (GB)" if in_bytes else f"{name}: {_short(amount)}")
+        return ", ".join(parts)
+
+
+def _short(value: float) -> str:
+    """At most three digits after the point; further ones are cut off."""
+    whole, _, rest = f"{value:.6f}".partition(".")
+    rest = rest[:3].rstrip("0")
+    return f"{whole}.{rest}" if rest else whole

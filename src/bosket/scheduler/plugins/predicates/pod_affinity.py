@@ -1,0 +1,108 @@
+"""Required affinity and anti-affinity between pods, the anti-affinity of pods that are already there included."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.peer import Mark, PodSelector, Role
+from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.domain import NONE, DomainCount, domains_of
+from bosket.scheduler.plugins.mark_ledger import MarkLedger, Tally
+
+EVERYWHERE = slice(None)
+AFFINITY = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+
+class PodAffinity(NodeFilter):
+    """Objects to domains that lack pods which must be there, or have pods which must not."""
+
+    def __init__(self, session: Session, ledger: MarkLedger) -> None:
+        self._session, self._ledger = session, ledger
+        objections = (AFFINITY, ANTI_AFFINITY, OTHERS_ANTI_AFFINITY)
+        self._numbers = dict(zip(objections, session.reason_book.numbers(objections), strict=True))
+        self._nothing: ReasonCodes = np.zeros(len(session.snapshot.nodes), dtype=np.int32)
+        self._neighbours: dict[int, _Neighbours] = {}
+
+    def concerns(self, pod_class: PodClass) -> bool:
+        wishes = pod_class.wishes
+        if wishes is not None and (wishes.affinity or wishes.anti_affinity):
+            return True
+        return any(_repels(self._session, mark) for mark in pod_class.marks.lasting)
+
+    def basis(self, pod_class: PodClass) -> Hashable:
+        return self._of(pod_class).basis()
+
+    def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
+        codes = self._nothing[rows]
+        for objection, where in reversed(self._of(pod_class).objections(rows)):  # the first one counts
+            codes = np.where(where, self._numbers[objection], codes)
+        return codes
+
+    def _of(self, pod_class: PodClass) -> _Neighbours:
+        found = self._neighbours.get(pod_class.index)
+        if found is None:
+            found = self._neighbours[pod_class.index] = _Neighbours(self._session, self._ledger, pod_class)
+        return found
+
+
+class _Neighbours:
+    """The pods that matter to one class, counted by domain."""
+
+    def __init__(self, session: Session, ledger: MarkLedger, pod_class: PodClass) -> None:
+        def counted(mark: Mark, label: str) -> DomainCount:
+            return DomainCount(ledger.tally(mark), domains_of(session, label))
+
+        wishes = pod_class.wishes
+        self._all: Tally | None = None  # pods that the affinity asks for, wherever they are
+        self._near: list[DomainCount] = []
+        self._away: list[DomainCount] = []
+        if wishes is not None:
+            self._away = [counted(term.selector, term.topology_key) for term in wishes.anti_affinity]
+            wanted = wishes.affinity_selector
+            if wanted is not None:
+                self._near = [counted(wanted, term.topology_key) for term in wishes.affinity]
+                # The first of a series may go anywhere: there is nobody yet, and it is one of those that it asks for.
+                self._all = ledger.tally(wanted) if wanted in pod_class.marks.lasting else None
+        self._repelling = [
+            counted(term, term.topology_key)
+            for mark in pod_class.marks.lasting
+            if isinstance(mark, PodSelector)
+            for term in session.snapshot.terms.get(mark, ())
+            if term.role is Role.ANTI_AFFINITY
+        ]
+        counts = (*self._near, *self._away, *self._repelling)
+        self._spanning = [each for each in counts if not each.domains.each_alone]  # a change reaches several nodes
+
+    def basis(self) -> Hashable:
+        return (self._is_first(), *(each.catch_up().flips for each in self._spanning))
+
+    def objections(self, rows: Rows) -> list[tuple[str, Mask]]:
+        """What can be said against nodes, and for which of these rows it holds."""
+        found: list[tuple[str, Mask]] = []
+        if self._near:
+            first = self._is_first()
+            found += [
+                (AFFINITY, each.domains.of_row[rows] == NONE if first else each.at(rows) == 0) for each in self._near
+            ]
+        found += [(ANTI_AFFINITY, each.at(rows) > 0) for each in self._away if each.tally.total]
+        found += [(OTHERS_ANTI_AFFINITY, each.at(rows) > 0) for each in self._repelling if each.tally.total]
+        return found
+
+    def _is_first(self) -> bool:
+        """Whether no pod that the affinity asks for is in any domain, and this one would be."""
+        if self._all is None:
+            return False
+        return not self._all.total or not any(each.at(EVERYWHERE).any() for each in self._near)
+
+
+def _repels(session: Session, mark: Mark) -> bool:
+    """Whether pods carry an anti-affinity to pods with this mark."""
+    terms = session.snapshot.terms.get(mark, ()) if isinstance(mark, PodSelector) else ()
+    return any(term.role is Role.ANTI_AFFINITY for term in terms)

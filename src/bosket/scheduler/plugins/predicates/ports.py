@@ -1,0 +1,35 @@
+"""A port of a node can be taken by one pod only, per protocol and address."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.peer import ANY_ADDRESS, HostPort
+from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.mark_ledger import MarkLedger
+
+TAKEN = "node(s) didn't have free ports for the requested pod ports"
+
+
+class HostPorts(NodeFilter):
+    """Objects to nodes where one of the ports is taken."""
+
+    def __init__(self, session: Session, ledger: MarkLedger) -> None:
+        self._ledger = ledger
+        self._code = session.reason_book.number(TAKEN)
+
+    def concerns(self, pod_class: PodClass) -> bool:
+        return bool(pod_class.host_ports)
+
+    def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
+        taken = sum(self._ledger.tally(each).rows[rows] for port in pod_class.host_ports for each in _rivals(port))
+        return np.where(np.asarray(taken) > 0, self._code, 0).astype(np.int32)
+
+
+def _rivals(port: HostPort) -> tuple[HostPort, ...]:
+    """Ports that can't be taken beside this one; all addresses clash with each of them."""
+    if not port.address:
+        return (port._replace(address=ANY_ADDRESS),)
+    return port, port._replace(address="")

@@ -1,0 +1,55 @@
+"""What makes it useless to look for a node: missing claims and ConfigMaps, requests that are larger than any node.
+
+All objections are told at once, each under the name that KAI's users know it by.
+"""
+
+from __future__ import annotations
+
+from bosket.api.object import ObjectKey
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.plugins.mark_ledger import MarkLedger
+from bosket.scheduler.plugins.predicates.node_size import NodeSizes
+from bosket.scheduler.plugins.predicates.references import required_config_maps
+
+CLAIM_IN_USE = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+
+
+class PodFitness:
+    """A task check. Classes that nothing can ever be said against are looked at once."""
+
+    def __init__(self, session: Session, ledger: MarkLedger | None) -> None:
+        """`ledger`: None where no pod has a mark."""
+        self._ledger = ledger
+        self._config_maps = session.snapshot.config_maps
+        self._sizes = NodeSizes(session.snapshot)
+        self._fine: set[int] = set()
+
+    def __call__(self, task: Task) -> str | None:
+        pod_class = task.pod_class
+        if pod_class.index in self._fine and not task.claims_problem:
+            return None
+        exclusive = [mark for mark in pod_class.marks.lasting if isinstance(mark, ObjectKey)]
+        too_large = self._sizes.objection(task)
+        if not (exclusive or too_large or pod_class.refers):
+            self._fine.add(pod_class.index)
+        objections = {
+            "VolumeBinding": task.claims_problem,
+            "VolumeRestrictions": self._in_use(exclusive),
+            "MaxNodePoolResources": too_large,
+            "ConfigMap": self._missing(task, pod_class),
+        }
+        lines = "".join(f"{name}: {text}.\n" for name, text in objections.items() if text)
+        return f"Scheduling conditions were not met for pod {task.key}:\n{lines}" if lines else None
+
+    def _in_use(self, claims: list[ObjectKey]) -> str:
+        ledger = self._ledger
+        return CLAIM_IN_USE if ledger is not None and any(ledger.tally(claim).total for claim in claims) else ""
+
+    def _missing(self, task: Task, pod_class: PodClass) -> str:
+        if not pod_class.refers:
+            return ""
+        namespace = task.key.namespace
+        names = sorted(required_config_maps(task.pod))
+        missing = [name for name in names if ObjectKey(namespace, name) not in self._config_maps]
+        return f"Missing required configmaps: [{' '.join(missing)}]" if missing else ""

@@ -1,0 +1,254 @@
+"""Whatever is placed, evicted and undone: counts kept on the way say the same as counting anew."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bosket.api.core import Affinity, Pod
+from bosket.kube.selector import label_selector
+from bosket.scheduler.decide import open_session
+from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.task import TaskStatus
+from bosket.testing.build import node, pod, pod_group, queue
+from bosket.testing.cluster import NOW, snapshot_of
+from tests.scheduler.peers import HOST, away, near, rather_away, rather_near, spread, term
+
+EVERYWHERE = slice(None)
+APPS = ("web", "db")
+KEYS = ("zone", HOST)
+CONFIGURATION = Configuration(plugins=(PluginChoice("predicates"), PluginChoice("podaffinity")))
+HARD_WEIGHT = 1
+
+
+# A plain count of all pods, node by node, in the words of the Kubernetes documentation
+
+
+def _selects(wanted, of: Pod, other: Pod) -> bool:
+    namespaces = wanted.namespaces or (of.metadata.namespace,)
+    return other.metadata.namespace in namespaces and label_selector(wanted.labelSelector).matches(
+        other.metadata.labels
+    )
+
+
+def _required(side):
+    return side.requiredDuringSchedulingIgnoredDuringExecution if side else ()
+
+
+def _preferred(side):
+    return side.preferredDuringSchedulingIgnoredDuringExecution if side else ()
+
+
+def _affinity(of: Pod) -> Affinity:
+    return of.spec.affinity or Affinity()
+
+
+def _in_domain(nodes, row, key, spots):
+    """Of pods by row: those in the domain of this node."""
+    value = nodes[row].metadata.labels.get(key)
+    return [] if value is None else [p for p, r in spots if nodes[r].metadata.labels.get(key) == value]
+
+
+def plainly_objects(nodes, row, new: Pod, there, staying) -> str:
+    near_terms = _required(_affinity(new).podAffinity)
+    if near_terms:
+        wanted = [(p, r) for p, r in there if all(_selects(each, new, p) for each in near_terms)]
+        labelled = [each.topologyKey in nodes[row].metadata.labels for each in near_terms]
+        counts = any(nodes[r].metadata.labels.get(each.topologyKey) for p, r in wanted for each in near_terms)
+        first = not counts and all(_selects(each, new, new) for each in near_terms)
+        missing = not all(_in_domain(nodes, row, each.topologyKey, wanted) for each in near_terms)
+        if not all(labelled) or (missing and not first):
+            return "node(s) didn't match pod affinity rules"
+    for each in _required(_affinity(new).podAntiAffinity):
+        if any(_selects(each, new, p) for p in _in_domain(nodes, row, each.topologyKey, there)):
+            return "node(s) didn't match pod anti-affinity rules"
+    for p, r in there:
+        for each in _required(_affinity(p).podAntiAffinity):
+            if _selects(each, p, new) and _in_domain(nodes, row, each.topologyKey, [(p, r)]):
+                return "node(s) didn't satisfy existing pods anti-affinity rules"
+    for each in new.spec.topologySpreadConstraints:
+        if each.topologyKey not in nodes[row].metadata.labels:
+            return "node(s) didn't match pod topology spread constraints (missing required label)"
+        labels = label_selector(each.labelSelector)
+        counted = [
+            n for n in nodes if all(c.topologyKey in n.metadata.labels for c in new.spec.topologySpreadConstraints)
+        ]
+        domains = {n.metadata.labels[each.topologyKey]: 0 for n in counted}
+        for p, r in staying:
+            if (
+                nodes[r] in counted
+                and p.metadata.namespace == new.metadata.namespace
+                and labels.matches(p.metadata.labels)
+            ):
+                domains[nodes[r].metadata.labels[each.topologyKey]] += 1
+        here = domains.get(nodes[row].metadata.labels[each.topologyKey], 0)
+        if here + labels.matches(new.metadata.labels) - min(domains.values(), default=0) > each.maxSkew:
+            return "node(s) didn't match pod topology spread constraints"
+    return ""
+
+
+def plain_score(nodes, row, new: Pod, there) -> float:
+    total = 0
+
+    def weigh(wanted, weight, of, other, where):
+        nonlocal total
+        if _selects(wanted, of, other) and _in_domain(nodes, row, wanted.topologyKey, [(other, where)]):
+            total += weight
+
+    for p, r in there:
+        for sign, side, theirs in (
+            (1, _affinity(new).podAffinity, _affinity(p).podAffinity),
+            (-1, _affinity(new).podAntiAffinity, _affinity(p).podAntiAffinity),
+        ):
+            for each in _preferred(side):
+                weigh(each.podAffinityTerm, sign * each.weight, new, p, r)
+            for each in _preferred(theirs):
+                if _selects(each.podAffinityTerm, p, new) and _in_domain(
+                    nodes, row, each.podAffinityTerm.topologyKey, [(p, r)]
+                ):
+                    total += sign * each.weight
+        for each in _required(_affinity(p).podAffinity):
+            if _selects(each, p, new) and _in_domain(nodes, row, each.topologyKey, [(p, r)]):
+                total += HARD_WEIGHT
+    return 1e6 * total
+
+
+# Clusters and what happens in them
+
+
+wanted_terms = st.builds(
+    lambda by, app, namespaces: term(by, namespaces=namespaces, app=app),
+    st.sampled_from(KEYS),
+    st.sampled_from(APPS),
+    st.sampled_from([(), ("other",), ("default", "other")]),
+)
+affinities = st.one_of(
+    st.none(),
+    st.builds(lambda terms: near(*terms), st.lists(wanted_terms, min_size=1, max_size=2)),
+    st.builds(lambda terms: away(*terms), st.lists(wanted_terms, min_size=1, max_size=2)),
+    st.builds(rather_near, st.integers(1, 9), wanted_terms),
+    st.builds(rather_away, st.integers(1, 9), wanted_terms),
+)
+spreading = st.lists(
+    st.builds(
+        lambda by, skew, app: spread(by, skew, app=app), st.sampled_from(KEYS), st.integers(1, 2), st.sampled_from(APPS)
+    ),
+    max_size=2,
+    unique_by=lambda each: each.topologyKey,
+)
+
+
+@st.composite
+def clusters(draw):
+    zones = draw(st.lists(st.sampled_from(["a", "b", None]), min_size=2, max_size=5))
+    objects = [node(f"n{i}", **({"zone": zone} if zone else {})) for i, zone in enumerate(zones)]
+    objects.append(queue("q"))
+    for number in range(draw(st.integers(2, 7))):
+        group = f"g{number}"
+        namespace = draw(st.sampled_from(["default", "other"]))
+        made = pod(f"{group}-0", namespace).cpu("1").of_group(group).label("app", draw(st.sampled_from(APPS)))
+        made = made.with_spec(affinity=draw(affinities), topologySpreadConstraints=tuple(draw(spreading)))
+        if draw(st.booleans()):
+            made = made.running_on(f"n{draw(st.integers(0, len(zones) - 1))}")
+            if draw(st.integers(0, 4)) == 0:
+                made = made.being_deleted_at(NOW)
+        objects += [pod_group(group, namespace=namespace), made.build()]
+    return objects
+
+
+steps = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(0, 4), st.sampled_from(["go", "go", "go", "undo", "ask"])), max_size=12
+)
+
+
+@given(clusters(), steps)
+@settings(max_examples=150, deadline=None)
+def test_counts_kept_on_the_way_equal_counting_anew(objects, happenings):
+    session = open_session(snapshot_of(objects), CONFIGURATION)
+    snapshot = session.snapshot
+    nodes = snapshot.nodes.nodes
+    tasks = [task for key in sorted(snapshot.jobs) for task in snapshot.jobs[key].tasks]
+    # By task: where it is or is going to be, and whether it stays there.
+    spots = {
+        task: [[snapshot.nodes.rows[task.node], task.status != TaskStatus.RELEASING]] if task.node else []
+        for task in tasks
+    }
+    statement = Statement(session)
+    past = []
+
+    def compare():
+        there = [(task.pod, row) for task in tasks for row, _ in spots[task]]
+        staying = [(task.pod, row) for task in tasks for row, stays in spots[task] if stays]
+        for task in tasks:
+            codes = np.zeros(len(nodes), dtype=np.int32)
+            for each in session.node_filters:
+                if each.concerns(task.pod_class):
+                    codes = np.where(codes == 0, each.codes(task.pod_class, EVERYWHERE), codes)
+                    for row in range(len(nodes)):
+                        alone = each.codes(task.pod_class, np.array([row]))
+                        assert alone[0] == each.codes(task.pod_class, EVERYWHERE)[row]
+            found = [session.reason_book.text(int(code)) for code in codes]
+            assert found == [plainly_objects(nodes, row, task.pod, there, staying) for row in range(len(nodes))]
+            for scorer in session.node_scores:
+                scores = scorer.scores(task.pod_class, EVERYWHERE).tolist()
+                assert scores == [plain_score(nodes, row, task.pod, there) for row in range(len(nodes))]
+                assert scores == [scorer.score(task.pod_class, row) for row in range(len(nodes))]
+
+    compare()
+    for number, where, what in happenings:
+        task, row = tasks[number % len(tasks)], where % len(nodes)
+        job = session.state(snapshot.jobs[task.group])
+        status, stood_on = job.standing(task)
+        if what == "ask":
+            compare()
+        elif what == "undo":
+            if past:
+                spots = past.pop()
+                statement.rollback(len(past))
+        elif status == TaskStatus.PENDING or (status == TaskStatus.RELEASING and task.status != TaskStatus.RELEASING):
+            past.append(deepcopy_spots(spots))
+            going = next((spot for spot in spots[task] if spot[0] == row and not spot[1]), None)
+            if going is not None and row == stood_on:
+                going[1] = True
+            else:
+                spots[task].append([row, True])
+            statement.pipeline(job, task, row)
+        elif status in (TaskStatus.RUNNING, TaskStatus.PIPELINED) and task not in statement._evicted:
+            past.append(deepcopy_spots(spots))
+            next(spot for spot in spots[task] if spot[0] == stood_on)[1] = False
+            statement.evict(job, task)
+    compare()
+    statement.discard()
+    spots = past[0] if past else spots
+    compare()
+
+
+def deepcopy_spots(spots):
+    return {task: deepcopy(each) for task, each in spots.items()}
+
+
+@given(clusters(), steps)
+@settings(max_examples=60, deadline=None)
+def test_views_choose_as_if_made_anew(objects, happenings):
+    """What a view remembers of all nodes is corrected where a placement changes it, however far away."""
+    session = open_session(snapshot_of(objects), CONFIGURATION)
+    snapshot = session.snapshot
+    tasks = [task for key in sorted(snapshot.jobs) for task in snapshot.jobs[key].tasks]
+    statement = Statement(session)
+    count = 0
+    for number, where, what in happenings:
+        task, row = tasks[number % len(tasks)], where % len(snapshot.nodes)
+        job = session.state(snapshot.jobs[task.group])
+        if what == "undo" and count:
+            count -= 1
+            statement.rollback(count)
+        elif job.standing(task).status == TaskStatus.PENDING:
+            statement.pipeline(job, task, row)
+            count += 1
+        remembered = [session.view(each.pod_class).best() for each in tasks]
+        session._views.clear()
+        assert remembered == [session.view(each.pod_class).best() for each in tasks]

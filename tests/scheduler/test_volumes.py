@@ -1,0 +1,285 @@
+"""Where a pod's volumes let it go."""
+
+import msgspec
+import pytest
+
+from bosket.api.core import (
+    EphemeralVolumeSource,
+    LocalVolumeSource,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimStatus,
+    PersistentVolumeClaimVolumeSource,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+    TopologySelectorLabelRequirement,
+    TopologySelectorTerm,
+    Volume,
+    VolumeNodeAffinity,
+    VolumeResourceRequirements,
+)
+from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta, OwnerReference
+from bosket.api.storage import StorageClass
+from bosket.scheduler.decide import decide
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.testing.build import node, pod, pod_group, queue
+from bosket.testing.cluster import NOW, decided, placements, put, reasons, state_of
+
+NODES = [node("a1", zone="a"), node("b1", zone="b")]
+BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
+ONE_POD = ("ReadWriteOncePod",)
+
+
+def one(*objects):
+    return decided(queue("q"), pod_group("g"), *objects)
+
+
+def member(*claims, name="g-0", group="g"):
+    volumes = tuple(
+        Volume(name=claim, persistentVolumeClaim=PersistentVolumeClaimVolumeSource(claimName=claim)) for claim in claims
+    )
+    return pod(name).cpu("1").of_group(group).with_spec(volumes=volumes)
+
+
+def claim(name="data", volume="", storage_class="slow", *, phase="", annotations=None, size="1Gi", modes=(), **meta):
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(
+            name=name, namespace="default", annotations=(BOUND if volume else {}) | (annotations or {}), **meta
+        ),
+        spec=PersistentVolumeClaimSpec(
+            volumeName=volume,
+            storageClassName=storage_class,
+            accessModes=modes or ("ReadWriteOnce",),
+            resources=VolumeResourceRequirements(requests={"storage": size}),
+        ),
+        status=PersistentVolumeClaimStatus(phase=phase or ("Bound" if volume else "Pending")),
+    )
+
+
+def volume(name="disk", *zones, storage_class="slow", phase="Bound", size="1Gi", labels=None, **spec):
+    requirement = NodeSelectorRequirement(key="zone", operator="In", values=zones)
+    term = NodeSelectorTerm(matchExpressions=(requirement,))
+    affinity = VolumeNodeAffinity(required=NodeSelector(nodeSelectorTerms=(term,))) if zones else None
+    spec.setdefault("accessModes", ("ReadWriteOnce",))
+    return PersistentVolume(
+        metadata=ObjectMeta(name=name, labels=labels or {}),
+        spec=PersistentVolumeSpec(
+            nodeAffinity=affinity,
+            storageClassName=storage_class,
+            capacity={"storage": size},
+            local=LocalVolumeSource(path="/disk"),
+            **spec,
+        ),
+        status=PersistentVolumeStatus(phase=phase),
+    )
+
+
+def storage_class(name="slow", *zones, mode="WaitForFirstConsumer", provisioner="example.com/disk"):
+    requirement = TopologySelectorLabelRequirement(key="zone", values=zones)
+    allowed = (TopologySelectorTerm(matchLabelExpressions=(requirement,)),) if zones else ()
+    return StorageClass(
+        metadata=ObjectMeta(name=name), provisioner=provisioner, volumeBindingMode=mode, allowedTopologies=allowed
+    )
+
+
+# Claims that are bound
+
+
+def test_a_pod_goes_where_its_volume_can_be_reached():
+    assert placements(one(NODES, volume("disk", "b"), claim(volume="disk"), member("data").build())) == {"g-0": "b1"}
+
+
+def test_no_node_that_reaches_the_volume_is_the_reason():
+    decisions = one(NODES, volume("disk", "c"), claim(volume="disk"), member("data").build())
+    assert placements(decisions) == {}
+    assert "2 node(s) didn't match PersistentVolume's node affinity." in reasons(decisions)["g"]
+
+
+def test_all_volumes_must_be_reached():
+    objects = [volume("x", "a", "b"), volume("y", "b"), claim("left", "x"), claim("right", "y")]
+    assert placements(one(NODES, objects, member("left", "right").build())) == {"g-0": "b1"}
+
+
+def test_a_volume_says_by_labels_in_which_zones_it_is():
+    label = "topology.kubernetes.io/zone"
+    nodes = [node("a1", **{label: "a"}), node("b1", **{label: "b"}), node("c1", **{label: "c"})]
+    zoned = volume("disk", labels={label: "b__c"})
+    assert placements(one(nodes, zoned, claim(volume="disk"), member("data").build())) == {"g-0": "b1"}
+    decisions = one(nodes[:1], zoned, claim(volume="disk"), member("data").build())
+    assert "1 node(s) had no available volume zone." in reasons(decisions)["g"]
+    assert placements(one(node("bare"), zoned, claim(volume="disk"), member("data").build())) == {"g-0": "bare"}
+    old = volume("disk", labels={"failure-domain.beta.kubernetes.io/zone": "b"})
+    assert placements(one(nodes, old, claim(volume="disk"), member("data").build())) == {"g-0": "b1"}
+
+
+def test_a_volume_that_is_gone_keeps_every_node_away():
+    decisions = one(NODES, claim(volume="disk"), member("data").build())
+    expected = "2 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)."
+    assert expected in reasons(decisions)["g"]
+
+
+# Claims that make a pod fit nowhere
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        ([], 'persistentvolumeclaim "data" not found'),
+        (
+            [claim(volume="disk", phase="Lost")],
+            'persistentvolumeclaim "data" bound to non-existent persistentvolume "disk"',
+        ),
+        ([claim(deletionTimestamp="2026-01-01T00:00:00Z")], 'persistentvolumeclaim "data" is being deleted'),
+        ([claim()], "pod has unbound immediate PersistentVolumeClaims"),
+        ([claim(), storage_class(mode="Immediate")], "pod has unbound immediate PersistentVolumeClaims"),
+    ],
+)
+def test_claims_that_let_a_pod_run_nowhere_are_the_reason(objects, expected):
+    decisions = one(NODES, volume("disk"), objects, member("data").build())
+    assert placements(decisions) == {}
+    told = f"Scheduling conditions were not met for pod default/g-0:\nVolumeBinding: {expected}.\n"
+    assert told in reasons(decisions)["g"]
+
+
+def test_a_claim_that_names_its_volume_but_is_not_bound_yet_is_waited_for():
+    named = msgspec.structs.replace(claim(volume="disk"), metadata=ObjectMeta(name="data", namespace="default"))
+    decisions = one(NODES, volume("disk"), storage_class(), named, member("data").build())
+    assert "pod has unbound immediate PersistentVolumeClaims" in reasons(decisions)["g"]
+
+
+# Claims that are bound when the pod has a node
+
+
+def test_a_volume_is_made_only_where_its_class_allows_it():
+    objects = [storage_class("slow", "b"), claim()]
+    assert placements(one(NODES, objects, member("data").build())) == {"g-0": "b1"}
+    assert placements(one(NODES, storage_class(), claim(), member("data").build())) == {"g-0": "a1"}
+    decisions = one(NODES, storage_class("slow", "c"), claim(), member("data").build())
+    assert "2 node(s) didn't find available persistent volumes to bind." in reasons(decisions)["g"]
+
+
+def test_a_volume_that_is_being_made_for_a_node_ties_the_pod_to_it():
+    being_made = claim(annotations={"volume.kubernetes.io/selected-node": "b1"})
+    assert placements(one(NODES, storage_class(), being_made, member("data").build())) == {"g-0": "b1"}
+
+
+LOCAL = storage_class(provisioner="kubernetes.io/no-provisioner")
+
+
+def test_where_nothing_is_made_a_volume_must_be_there():
+    free = volume("disk", "b", phase="Available")
+    assert placements(one(NODES, LOCAL, free, claim(), member("data").build())) == {"g-0": "b1"}
+    decisions = one(NODES, LOCAL, claim(), member("data").build())
+    assert "2 node(s) didn't find available persistent volumes to bind." in reasons(decisions)["g"]
+
+
+@pytest.mark.parametrize(
+    "unsuitable",
+    [
+        volume("disk", "b", phase="Bound"),
+        volume("disk", "b", phase="Available", size="1Mi"),
+        volume("disk", "b", phase="Available", storage_class="fast"),
+        volume("disk", "b", phase="Available", volumeMode="Block"),
+        volume("disk", "b", phase="Available", accessModes=("ReadOnlyMany",)),
+        volume("disk", "b", phase="Available", claimRef=ObjectReference(name="other", namespace="default")),
+    ],
+    ids=["bound", "small", "class", "mode", "access", "promised"],
+)
+def test_a_volume_that_does_not_suit_the_claim_is_none(unsuitable):
+    assert placements(one(NODES, LOCAL, unsuitable, claim(), member("data").build())) == {}
+
+
+def test_a_claim_may_select_volumes_by_their_labels():
+    picky = claim()
+    picky = msgspec.structs.replace(
+        picky, spec=msgspec.structs.replace(picky.spec, selector=LabelSelector(matchLabels={"speed": "high"}))
+    )
+    free = [volume("x", "a", phase="Available"), volume("y", "b", phase="Available", labels={"speed": "high"})]
+    assert placements(one(NODES, LOCAL, free, picky, member("data").build())) == {"g-0": "b1"}
+
+
+# Claims of a pod's own, and of one pod at a time
+
+
+def test_a_claim_made_for_the_pod_is_named_after_it_and_must_be_its_own():
+    own = pod("g-0").cpu("1").of_group("g")
+    own = own.with_spec(volumes=(Volume(name="scratch", ephemeral=EphemeralVolumeSource()),)).build()
+    owner = OwnerReference(apiVersion="v1", kind="Pod", name="g-0", uid=own.metadata.uid, controller=True)
+    assert placements(one(NODES, volume(), claim("g-0-scratch", "disk", ownerReferences=(owner,)), own)) == {
+        "g-0": "a1"
+    }
+    waiting = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "g-0-scratch"'
+    assert waiting in reasons(one(NODES, own))["g"]
+    told = reasons(one(NODES, volume(), claim("g-0-scratch", "disk"), own))["g"]
+    assert "PVC default/g-0-scratch was not created for pod default/g-0 (pod is not owner)" in told
+
+
+def test_a_claim_of_one_pod_at_a_time_is_not_given_to_a_second_pod():
+    objects = [volume(), claim(volume="disk", modes=ONE_POD)]
+    assert placements(one(NODES, objects, member("data").build())) == {"g-0": "a1"}
+    user = member("data", name="user").running_on("a1").build()
+    told = reasons(one(NODES, objects, user, member("data").build()))["g"]
+    assert "PersistentVolumeClaim with the same name and ReadWriteOncePod access mode" in told
+
+
+def test_a_claim_of_one_pod_at_a_time_is_not_given_to_two_pods_of_one_cycle():
+    objects = [volume(), claim(volume="disk", modes=ONE_POD), pod_group("h")]
+    pods = [member("data").build(), member("data", name="h-0", group="h").build()]
+    assert len(placements(one(NODES, objects, pods))) == 1
+
+
+# The live state
+
+
+def test_what_a_pod_waits_for_may_come_in_any_order():
+    state = state_of([queue("q"), pod_group("g"), *NODES, member("data").build()])
+
+    def now():
+        return placements(decide(state.snapshot(NOW), Configuration()))
+
+    assert now() == {}
+    put(state, claim())
+    put(state, storage_class("slow", "c"))
+    assert now() == {}
+    put(state, storage_class("slow", "b"))
+    assert now() == {"g-0": "b1"}
+    put(state, claim(volume="disk"))
+    assert now() == {}
+    put(state, volume("disk", "a"))
+    assert now() == {"g-0": "a1"}
+    put(state, volume("disk", "b"))
+    assert now() == {"g-0": "b1"}
+    state.drop_volume("disk")
+    assert now() == {}
+    put(state, volume("disk", "a"))
+    state.drop_claim(ObjectKey("default", "data"))
+    assert now() == {}
+    put(state, LOCAL)
+    put(state, claim())
+    assert now() == {}
+    put(state, volume("disk", "b", phase="Available"))
+    assert now() == {"g-0": "b1"}
+    state.drop_storage_class("slow")
+    assert now() == {}
+
+
+def test_a_change_that_means_nothing_to_a_pod_changes_no_snapshot():
+    state = state_of([queue("q"), pod_group("g"), *NODES, volume(), claim(volume="disk"), member("data").build()])
+    before = state.snapshot(NOW)
+    put(state, msgspec.structs.replace(claim(volume="disk"), apiVersion=""))
+    put(state, volume())
+    put(state, claim("other"))
+    assert state.snapshot(NOW) is before
+
+
+def test_pods_whose_claims_ask_for_the_same_are_alike():
+    members = [member(f"data-{i}", name=f"g-{i}").build() for i in range(5)]
+    claims = [claim(f"data-{i}") for i in range(5)]
+    state = state_of([queue("q"), pod_group("g"), *NODES, storage_class(), *claims, *members])
+    (job,) = state.snapshot(NOW).jobs.values()
+    assert len({task.pod_class for task in job.tasks}) == 1
