@@ -1,0 +1,17 @@
+"""Whatever the cluster looks like: nodes within capacity, gangs whole, queues within bounds, a reason for who waits."""
+
+from hypothesis import given, settings
+
+from bosket.scheduler.decide import decide
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.testing.cluster import snapshot_of
+from tests.scheduler import rules
+from tests.scheduler.random_cluster import RandomCluster, clusters
+
+
+@given(clusters())
+@settings(max_examples=500)
+def test_every_rule_holds_in_every_cluster(cluster: RandomCluster) -> None:
+    snapshot = snapshot_of(cluster.objects())
+    decisions = decide(snapshot, Configuration())
+    assert [text for rule in rules.ALL for text in rule(snapshot, decisions)] == []
