@@ -60,7 +60,7 @@ class PodBuilder:
     def memory(self, amount: str) -> Self:
         return replace(self, requests={**self.requests, "memory": amount})
 
-    def asks(self, resource: str, amount: str) -> Self:
+    def asks(self, resource: str, amount: Quantity) -> Self:
         return replace(self, requests={**self.requests, resource: amount})
 
     def of_group(self, group: str, subgroup: str = "") -> Self:
