@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from bosket.api.kai import SubGroup
 from bosket.api.object import KubeObject
+from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.build import gang, node, pod, pod_group, queue
@@ -94,11 +95,16 @@ def _first_of(file: Path) -> Json:
     return snapshot
 
 
+def evictions() -> Json:
+    """A random cluster in which all actions find something to do."""
+    return {"config": {"actions": ", ".join(ACTIONS)}, **recording_of(RandomCluster(24, 6, 6, 8).objects())}
+
+
 CASES = [
     pytest.param(lambda: recording_of(levelled_queues()), id="levelled queues"),
     pytest.param(lambda: recording_of(subgroups_and_extras()), id="sub-groups and extras"),
     pytest.param(lambda: recording_of(releasing_pods()), id="releasing pods"),
-    pytest.param(lambda: recording_of(RandomCluster(7, 15, 12, 30).objects()), id="random"),
+    pytest.param(evictions, id="evictions"),
     *recorded_cases(),
 ]
 
@@ -121,8 +127,13 @@ def shuffled(recording: Json, dice: Random) -> Json:
 def test_there_is_something_to_decide(make: Callable[[], Json]) -> None:
     snapshot, configuration = snapshot_and_configuration(make())
     decisions = decide(snapshot, configuration)
-    assert len(decisions.binds) > 10
-    assert any(waiting.reason for waiting in decisions.waiting)
+    assert len(decisions.operations) > 10
+    assert any(waiting.reasons for waiting in decisions.waiting)
+
+
+def test_some_of_it_is_eviction() -> None:
+    snapshot, configuration = snapshot_and_configuration(evictions())
+    assert decide(snapshot, configuration).evictions
 
 
 @pytest.mark.parametrize("make", CASES)
@@ -157,11 +168,11 @@ def test_other_processes_with_other_hashes_decide_alike(tmp_path: Path) -> None:
 
 
 @given(clusters(), st.integers(0, 2**32))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_the_order_in_which_objects_are_seen_changes_nothing(cluster: RandomCluster, seed: int) -> None:
     def outcome(objects: list[KubeObject]) -> bytes:
         snapshot = snapshot_of(objects)
-        return transcript(snapshot, decide(snapshot, Configuration()))
+        return transcript(snapshot, decide(snapshot, Configuration(actions=tuple(ACTIONS))))
 
     objects = cluster.objects()
     assert outcome(Random(seed).sample(objects, len(objects))) == outcome(objects)

@@ -179,7 +179,7 @@ def queue(
     cpu: QueueResource = UNBOUNDED,
     memory: QueueResource = UNBOUNDED,
 ) -> Queue:
-    """A queue with the given GPU amounts; CPU (in millicores) and memory (in megabytes) are without bounds by default."""
+    """A queue with the given GPU amounts; CPU (in millicores) and memory (in megabytes) have no bounds by default."""
     return Queue(
         metadata=ObjectMeta(name=name),
         spec=QueueSpec(
