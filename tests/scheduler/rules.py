@@ -56,7 +56,8 @@ def pods_on_nodes_that_refuse_them(snapshot: Snapshot, decisions: Decisions) -> 
 def gangs_below_their_minimum(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
     """Whoever was given something has its minimum then, in every sub-group that got something and in all above it.
 
-    What is bound at once must not rest on promises, what is pipelined may; so may a job of which something was moved.
+    What is bound at once must not rest on promises, what is pipelined may. Of a job that was evicted to make room, what
+    is placed again rests on promises, and isn't more than it was if the job lacks pods.
     """
     bound = {bind.task for bind in decisions.binds}
     placed = bound | {each.task for each in decisions.pipelined if each.task.status not in ACTIVE_ALLOCATED}
@@ -66,7 +67,8 @@ def gangs_below_their_minimum(snapshot: Snapshot, decisions: Decisions) -> Itera
         firm = {task for task in active if not isinstance(decisions.outcome.get(task), Pipeline)}
         if key not in moved:
             yield from _broken_parts(job, job.root, bound, firm)
-        yield from _broken_parts(job, job.root, placed & active, active)
+        if key not in moved or job.root.ready:
+            yield from _broken_parts(job, job.root, placed & active, active)
 
 
 def gangs_torn_apart(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
