@@ -48,7 +48,7 @@ def queue_trees(draw: st.DrawFn) -> list[Sharer]:
 
 
 @given(queue_trees(), st.sampled_from((0.0, 5.0, 17.0, 64.0, 1000.0)), st.sampled_from((0.0, 1.0, 0.5, 4.0)))
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_fair_shares_are_those_of_a_plain_loop(queues: list[Sharer], total: float, k: float) -> None:
     rows = {each.name: row for row, each in enumerate(queues)}
     children = [[rows[each.name] for each in queues if each.parent == parent.name] for parent in queues]
