@@ -12,6 +12,7 @@ import msgspec
 from benchmarks.report import Column, Report, number, progress
 from bosket.api.core import Node, NodeCondition, Pod
 from bosket.api.object import KubeObject
+from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.snapshot import Snapshot
@@ -21,6 +22,7 @@ from bosket.testing.cluster import NOW, state_of
 
 NODES, PODS_PER_NODE, QUEUES = 5000, 8, 10
 REPEAT = 20
+CONFIGURATION = Configuration(actions=tuple(ACTIONS))
 #: Of a cycle in which nothing changed.
 PROMISED_MS = 20.0
 
@@ -42,12 +44,12 @@ def run() -> Report:
         nonlocal decided
         snapshot = state.snapshot(NOW)
         if snapshot is not decided:
-            decide(snapshot, Configuration())
+            decide(snapshot, CONFIGURATION)
             decided = snapshot
 
     def decide_anyway() -> None:
-        decisions = decide(state.snapshot(NOW), Configuration())
-        report.expect(not decisions.binds, "something was bound though nothing waits")
+        decisions = decide(state.snapshot(NOW), CONFIGURATION)
+        report.expect(not decisions.operations, "something was decided though nothing waits")
 
     loop_cycle()
     heartbeats, phases = _heartbeats(state), _phases(state)
