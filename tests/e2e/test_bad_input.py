@@ -239,4 +239,5 @@ async def test_an_absurd_request_and_a_missing_priority_class_stop_nobody(cluste
     await cluster.client.create(pod("fine", gpus=1), cluster.namespace)
     await until_running(cluster, "fine")
     await until_running(cluster, "nobody")
+    await until_told(cluster, "pg-absurd-", f"pod {cluster.namespace}/absurd: resources: memory is 9000")
     assert not (await cluster.client.get(Pod, "absurd", cluster.namespace)).spec.nodeName

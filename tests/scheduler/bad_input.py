@@ -74,7 +74,7 @@ def _queues() -> Iterator[Case]:
 
 def _amounts() -> Iterator[Case]:
     """Numbers that can't be; JSON has no word for some of them, other callers have."""
-    for number, wrong in enumerate((-5.0, math.nan, math.inf, -math.inf)):
+    for number, wrong in enumerate((-5.0, -0.5, math.nan, math.inf, -math.inf)):
         for part, right in (("quota", "0 or more, or -1 for unlimited"), ("overQuotaWeight", "0 or more")):
             name = f"{part.lower()}{number}"
             share = QueueResource(**{"quota": -1, "limit": -1, "overQuotaWeight": 1, part: wrong})
@@ -101,6 +101,17 @@ def _groups() -> Iterator[Case]:
         (pod_group("endless", min_member=10**12), *gang("endless", 2)),
         "Waiting for 1000000000000 pods, currently 2 exist",
     )
+    yield Case(
+        "negative",
+        (pod_group("negative", min_member=-3), *gang("negative", 1)),
+        "PodGroup default/negative can't be scheduled: spec.minMember is -3, it must be 0 or more",
+    )
+    for number, amount in enumerate(("-1", "NaN", "1e400", "9e99", "", "abc", "1E18", "9" * 5000)):
+        name = f"uncountable{number}"
+        member = pod(f"{name}-0").of_group(name).asks("cpu", amount).build()
+        yield Case(
+            name, (pod_group(name), member), f"default/{name} can't be scheduled: pod default/{name}-0: resources: "
+        )
 
 
 def _subgroups() -> Iterator[Case]:
@@ -125,6 +136,17 @@ def _subgroups() -> Iterator[Case]:
         "deep",
         (*deep, SubGroup(name="a", parent="s1999", minMember=1)),
         "sub-group 's64' is nested more than 64 levels deep",
+    )
+    yield _tree(
+        "hungry",
+        (SubGroup(name="b", minSubGroup=3), SubGroup(name="a", parent="b", minMember=1)),
+        "minSubGroup of sub-group 'b' is 3, it has 1 sub-groups",
+    )
+    yield _tree("below0", (SubGroup(name="a", minMember=-2),), "minMember of sub-group 'a' is -2, it must be 0 or more")
+    yield _tree(
+        "stranger",
+        (SubGroup(name="b", minMember=1),),
+        'Pod references subgroup "a", which does not exist in PodGroup default/stranger',
     )
     yield _tree(
         "greedy",

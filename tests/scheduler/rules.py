@@ -108,7 +108,7 @@ def silent_jobs(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
         left = sum(task.status == TaskStatus.PENDING and task not in decisions.outcome for task in job.tasks)
         if left and key not in waiting:
             yield f"{key} has {left} pods left over, and nothing is said about it"
-        if left and not placed[key] and key in waiting and not waiting[key].reasons and _complete(job.root):
+        if left and not placed[key] and key in waiting and not waiting[key].reasons:
             yield f"{key} got nothing, and has no reason"
     for key, each in waiting.items():
         for reason in each.reasons:
@@ -170,18 +170,11 @@ def _overdrawn(snapshot: Snapshot, before: np.ndarray, after: np.ndarray, how: s
 def _broken_parts(job: Job, part: PodSet | SubGroupSet, given: set[Task], active: set[Task]) -> Iterator[str]:
     if not any(task in given for pod_set in part.pod_sets() for task in pod_set.tasks):
         return
-    if _complete(job.root) and not _satisfied(part, active):
+    if not _satisfied(part, active):
         yield f"{job.key} was given pods, and its part {part.name or 'as a whole'} is below its minimum"
     if isinstance(part, SubGroupSet):
         for child in part.children:
             yield from _broken_parts(job, child, given, active)
-
-
-def _complete(part: PodSet | SubGroupSet) -> bool:
-    """Whether each part that has pending pods has as many pods as it needs; of others the scheduler may take some."""
-    if not any(task.status == TaskStatus.PENDING for pod_set in part.pod_sets() for task in pod_set.tasks):
-        return True
-    return part.ready and (isinstance(part, PodSet) or all(map(_complete, part.children)))
 
 
 def _satisfied(part: PodSet | SubGroupSet, active: set[Task]) -> bool:

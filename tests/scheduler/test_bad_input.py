@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bosket.api.core import Node, Pod
-from bosket.api.kai import PodGroup, PodGroupSpec, QueueResource, SubGroup
+from bosket.api.kai import PodGroup, PodGroupSpec, Queue, QueueResource, SubGroup
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.scheduler.decide import decide
 from bosket.scheduler.decisions import Decisions
@@ -67,7 +67,7 @@ def test_all_of_it_at_once() -> None:
 # What can be made sense of
 
 
-def with_times(obj: Pod | PodGroup, **times: str) -> KubeObject:
+def with_times(obj: Pod | PodGroup | Queue, **times: str) -> KubeObject:
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, **times))
 
 
@@ -81,6 +81,11 @@ HARMLESS = {
         ONE,
     ],
     "a pod group of a time that is none": [with_times(pod_group("odd"), creationTimestamp="yesterday"), ONE],
+    "a queue of a time that is none": [
+        with_times(queue("timeless"), creationTimestamp="yesterday"),
+        pod_group("odd", queue="timeless"),
+        ONE,
+    ],
     "a pod of a time that is none": [pod_group("odd"), with_times(ONE, creationTimestamp="soon")],
     "a priority class that is not there": [pod_group("odd", priority="nobody"), ONE],
     "an absurd priority": [
@@ -113,13 +118,6 @@ def test_what_can_be_made_sense_of_is_scheduled(objects: list[KubeObject]) -> No
     assert list(beside_what_is_fine(*objects).others) == ["odd-0"]
 
 
-def test_minima_below_nothing_disturb_nobody() -> None:
-    subgroups = (SubGroup(name="a", minMember=-2),)
-    objects = [pod_group("odd", min_member=-(10**12)), ONE, pod_group("tree", subgroups=subgroups, min_subgroup=-1)]
-    member = pod("tree-0").gpu(1).of_group("tree", "a").build()
-    assert beside_what_is_fine(*objects, member).others.keys() <= {"odd-0", "tree-0"}
-
-
 def test_a_pod_of_an_unknown_subgroup_waits_and_the_others_of_its_job_run() -> None:
     group = pod_group("odd", subgroups=(SubGroup(name="a", minMember=1),))
     members = [pod(f"odd-{name}").gpu(1).of_group("odd", name).build() for name in ("a", "zzz", "")]
@@ -139,7 +137,7 @@ def test_a_deletion_time_that_is_none_leaves_the_pod_where_it_is() -> None:
 # Amounts
 
 
-@pytest.mark.parametrize("amount", ["1e400", "-1", "NaN", "", "abc", "1E18", "9" * 5000, float("nan"), float("inf")])
+@pytest.mark.parametrize("amount", ["-1", "NaN", "9" * 5000, float("nan"), float("inf")])
 def test_a_pod_whose_request_is_no_amount_is_left_out_by_name(amount: str | float) -> None:
     member = pod("odd-0").of_group("odd").asks("cpu", amount).build()
     outcome = beside_what_is_fine(pod_group("odd"), member)
@@ -148,6 +146,11 @@ def test_a_pod_whose_request_is_no_amount_is_left_out_by_name(amount: str | floa
     assert text.startswith("Pod default/odd-0: resources: ")
     assert "is not a quantity" in text or "it must be between 0 and" in text
     assert len(text) < 300
+
+
+def test_a_gang_that_can_do_without_a_pod_that_can_not_be_counted_runs_without_it() -> None:
+    uncountable = pod("odd-1").of_group("odd").asks("cpu", "NaN").build()
+    assert list(beside_what_is_fine(pod_group("odd", min_member=1), ONE, uncountable).others) == ["odd-0"]
 
 
 @pytest.mark.parametrize("amount", ["-4", "1e500", "NaN", float("nan"), "9223372036854775808"])

@@ -44,6 +44,7 @@ def test_what_is_fine_is_bound(spoiled: str, capsys: pytest.CaptureFixture[str])
     groups = printed["podGroups"]
     assert groups["default/orphan"]["reasons"] == ["QueueDoesNotExist"]
     assert groups["default/unknown"]["reasons"] == ["QueueDoesNotExist"]
+    assert groups["default/round"]["reasons"] == ["InvalidSpec"]
     assert groups["default/endless"]["notReady"] is True
 
 
@@ -67,6 +68,40 @@ def test_objects_that_are_left_out_leave_the_rest_alone(
         ("default/fine-0", "n0"),
         ("default/fine-1", "n0"),
     ]
+
+
+def test_what_is_left_out_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", recorded(tmp_path, node("bad", cpu="-4"))]) == 0
+    assert "Node bad: status.allocatable: cpu is -4000, it must be between 0 and" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("queues", ("spec", "resources", "gpu", "quota"), "NaN"),
+        ("podGroups", ("spec", "preemptibility"), "maybe"),
+        ("podGroups", ("spec", "minMember"), "two"),
+        ("pods", ("spec", "containers"), 3),
+        ("nodes", ("status", "allocatable"), ["all"]),
+    ],
+)
+def test_one_object_that_can_not_be_read_is_named_and_does_not_stop_the_rest(
+    kind: str, path: tuple[str, ...], value: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoiled = (node("bad"), queue("bad"), pod_group("bad", queue="bad"), pod("bad").of_group("bad").build())
+    document = recording_of([*spoiled, *FINE])
+    at = document["rawObjects"][kind][0]
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
+    file = tmp_path / "snapshot.json"
+    file.write_text(json.dumps(document))
+    assert main(["replay", str(file), "--json"]) == 0
+    captured = capsys.readouterr()
+    bound = [bind["pod"] for bind in json.loads(captured.out)["binds"]]
+    assert {"default/fine-0", "default/fine-1"} <= set(bound)
+    assert f"rawObjects.{kind}[0].{'.'.join(path)}" in captured.err
+    assert "(bad)" in captured.err
 
 
 def test_an_empty_recording_has_nothing_to_decide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
