@@ -43,7 +43,7 @@ e2e: $(READY) ## the end-to-end tests on the embedded and on a real control plan
 	$(BIN)/python -m tests.controlplane build
 	$(BIN)/pytest tests/e2e -m e2e
 
-bench: $(READY) ## measure: how long, how much CPU, how many API writes
+bench: $(READY) ## measure: CPU beside the Go scheduler's, growth, idle cycles, Job to Running
 	$(BIN)/python -m benchmarks
 
 clean: ## remove what was made here; the control plane's binaries stay in the user's cache

@@ -1,22 +1,47 @@
-"""Runs the benchmarks named, or all of them."""
+"""Runs the benchmarks named, or all of them, and prints tables or JSON. Exit code 1: something isn't as promised."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
+from collections.abc import Callable, Mapping
 
-from benchmarks import cycle, gangs
+from benchmarks import gangs, growth, idle, perf
+from benchmarks.report import Report
+from benchmarks.workload import NotMeasured
 
-BENCHMARKS = {"gangs": gangs.main, "cycle": cycle.main}
+BENCHMARKS: Mapping[str, Callable[[], Report]] = {
+    "perf": perf.run,
+    "growth": growth.run,
+    "idle": idle.run,
+    "gangs": gangs.run,
+}
 
 
-def main(names: list[str]) -> int:
-    unknown = [name for name in names if name not in BENCHMARKS]
+def main() -> int:
+    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; by default all")
+    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:
-        print(f"there is no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
-        return 2
-    for name in names or BENCHMARKS:
-        BENCHMARKS[name]()
-    return 0
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}")
+    reports: dict[str, Report] = {}
+    failed = False
+    for name in arguments.names or BENCHMARKS:
+        try:
+            reports[name] = BENCHMARKS[name]()
+        except NotMeasured as error:
+            print(f"benchmark {name}: {error}", file=sys.stderr)
+            failed = True
+            continue
+        if not arguments.json:
+            reports[name].print()
+    if arguments.json:
+        print(json.dumps({name: report.as_json() for name, report in reports.items()}, indent=2))
+    return int(failed or any(report.broken for report in reports.values()))
 
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import socket
-import sys
 import tempfile
 import time
 import urllib.request
@@ -19,9 +18,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.report import Column, Report, number, progress
+from benchmarks.workload import BOSKET
 from bosket.api.batch import Job, JobSpec
 from bosket.api.core import Container, Pod, PodSpec, PodTemplateSpec, ResourceRequirements
 from bosket.api.keys import SCHEDULER_NAME
@@ -33,14 +31,21 @@ GANGS, GANG_SIZE, NODES = 125, 8, 125
 SERVICES = ("podgrouper", "scheduler", "binder")
 TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE_SECONDS = 300.0
-BOSKET = Path(sys.executable).with_name("bosket")
+
+COLUMNS = (
+    Column("process", "process"),
+    Column("cpu_s", "CPU", number(2, " s")),
+    Column("cpu_ms_per_pod", "CPU per pod", number(2, " ms")),
+    Column("writes_per_pod", "API writes per pod", number(2)),
+)
 
 
-def main() -> None:
-    asyncio.run(measure())
+def run() -> Report:
+    progress(f"{GANGS} gangs of {GANG_SIZE} from Job to Running")
+    return asyncio.run(measure())
 
 
-async def measure() -> None:
+async def measure() -> Report:
     pods = GANGS * GANG_SIZE
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -71,16 +76,20 @@ async def measure() -> None:
         cpu = {name: cpu_seconds(each.pid) - cpu_before[name] for name, each in running.items()}
         made = {name: writes(port) - writes_before[name] for name, port in ports.items()}
 
-    print(
-        f"{pods} pods in gangs of {GANG_SIZE} on {NODES} nodes: all running after {took:.1f} s "
-        f"({pods / took:.0f} pods/s); submitted in {submitted:.1f} s"
-    )
-    table = Table("process", "CPU", "CPU per pod", "API writes per pod")
+    report = Report(f"{pods:,} pods in gangs of {GANG_SIZE} on {NODES} nodes, from Job to Running", COLUMNS)
     for name in running:
-        per_pod = f"{made[name] / pods:.2f}" if name in made else ""
-        table.add_row(name, f"{cpu[name]:.2f} s", f"{cpu[name] / pods * 1e3:.2f} ms", per_pod)
-    table.add_row("all services", f"{sum(cpu[n] for n in SERVICES):.2f} s", "", f"{sum(made.values()) / pods:.2f}")
-    Console().print(table)
+        report.rows.append(_row(name, cpu[name], made.get(name), pods))
+    report.rows.append(_row("all services", sum(cpu[name] for name in SERVICES), sum(made.values()), pods))
+    report.notes.append(
+        f"All running {took:.1f} s after the first Job was submitted ({pods / took:.0f} pods a second); "
+        f"submitting took {submitted:.1f} s."
+    )
+    return report
+
+
+def _row(process: str, cpu_s: float, writes: int | None, pods: int) -> dict[str, object]:
+    per_pod = None if writes is None else writes / pods
+    return {"process": process, "cpu_s": cpu_s, "cpu_ms_per_pod": cpu_s / pods * 1e3, "writes_per_pod": per_pod}
 
 
 def gang_job(number: int) -> Job:

@@ -39,9 +39,20 @@ def pod(name: str, *, queue: str | None = None, annotations: dict[str, str] | No
 
 
 def job(
-    name: str, *, pods: int, queue: str | None = None, run_duration: str | None = None, exit_code: int = 0, **spec: Any
+    name: str,
+    *,
+    pods: int,
+    minimum: int | None = None,
+    queue: str | None = None,
+    priority: str | None = None,
+    run_duration: str | None = None,
+    exit_code: int = 0,
+    **spec: Any,
 ) -> Manifest:
-    """A Job whose pods all run at once: a gang. Without `run_duration` they run until they are deleted."""
+    """A Job whose pods all run at once: a gang, of all of them or of a `minimum` that grows.
+
+    Without `run_duration` they run until they are deleted.
+    """
     annotations = {"bosket.dev/exit-code": str(exit_code)}
     if run_duration is not None:
         annotations["bosket.dev/run-duration"] = run_duration
@@ -50,9 +61,9 @@ def job(
         "kind": "Job",
         "metadata": {
             "name": name,
-            "labels": _labels(queue),
+            "labels": {**_labels(queue), **({"priorityClassName": priority} if priority else {})},
             # Without it each pod of a Job may start on its own.
-            "annotations": {"kai.scheduler/batch-min-member": str(pods)},
+            "annotations": {"kai.scheduler/batch-min-member": str(pods if minimum is None else minimum)},
         },
         "spec": {
             "parallelism": pods,

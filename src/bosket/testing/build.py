@@ -5,6 +5,7 @@ Every builder gives back a changed copy of itself, so that a half-made object ca
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Self
@@ -62,7 +63,7 @@ class PodBuilder:
     def memory(self, amount: str) -> Self:
         return replace(self, requests={**self.requests, "memory": amount})
 
-    def asks(self, resource: str, amount: str) -> Self:
+    def asks(self, resource: str, amount: Quantity) -> Self:
         return replace(self, requests={**self.requests, resource: amount})
 
     def of_group(self, group: str, subgroup: str = "") -> Self:
@@ -81,6 +82,9 @@ class PodBuilder:
 
     def running_on(self, node: str) -> Self:
         return replace(self, node_name=node, phase="Running")
+
+    def ended_on(self, node: str, phase: str = "Succeeded") -> Self:
+        return replace(self, node_name=node, phase=phase)
 
     def being_deleted_at(self, now: float) -> Self:
         return replace(self, deletion=format_time(now))
@@ -104,7 +108,7 @@ class PodBuilder:
             metadata=ObjectMeta(
                 name=self.name,
                 namespace=self.namespace,
-                uid=f"uid-{self.name}",
+                uid=_uid(self.namespace, self.name),
                 labels=self.labels,
                 annotations=self.annotations,
                 deletionTimestamp=self.deletion,
@@ -139,9 +143,18 @@ def gang(name: str, size: int, *, gpus: int = 1, namespace: str = "default") -> 
     return [pod(f"{name}-{i}", namespace).gpu(gpus).of_group(name).build() for i in range(size)]
 
 
-def node(name: str, *, gpus: int = 8, cpu: str = "64", memory: str = "512Gi", pods: int = 110, **labels: str) -> Node:
-    """A ready node."""
-    allocatable: dict[str, Quantity] = {"cpu": cpu, "memory": memory, "pods": str(pods)}
+def node(
+    name: str,
+    *,
+    gpus: int = 8,
+    cpu: str = "64",
+    memory: str = "512Gi",
+    pods: int = 110,
+    extended: Mapping[str, Quantity] | None = None,
+    **labels: str,
+) -> Node:
+    """A ready node; `extended` are resources that Kubernetes itself doesn't know."""
+    allocatable: dict[str, Quantity] = {"cpu": cpu, "memory": memory, "pods": str(pods), **(extended or {})}
     if gpus:
         allocatable["nvidia.com/gpu"] = str(gpus)
     return Node(
@@ -161,18 +174,36 @@ def tainted(base: Node, key: str, value: str = "", effect: str = "NoSchedule") -
     return msgspec.structs.replace(base, spec=spec)
 
 
+def cordoned(base: Node) -> Node:
+    """The same node, taking no new pods."""
+    import msgspec
+
+    return msgspec.structs.replace(base, spec=msgspec.structs.replace(base.spec, unschedulable=True))
+
+
+#: What a queue has of a resource that it needn't count.
+UNBOUNDED = QueueResource(quota=-1, limit=-1, overQuotaWeight=1)
+
+
 def queue(
-    name: str, *, parent: str = "", quota: float = -1, limit: float = -1, weight: float = 1, priority: int | None = None
+    name: str,
+    *,
+    parent: str = "",
+    quota: float = -1,
+    limit: float = -1,
+    weight: float = 1,
+    priority: int | None = None,
+    cpu: QueueResource = UNBOUNDED,
+    memory: QueueResource = UNBOUNDED,
 ) -> Queue:
-    """A queue with the given GPU amounts, and no bounds on CPU and memory."""
-    free = QueueResource(quota=-1, limit=-1, overQuotaWeight=1)
+    """A queue with the given GPU amounts; CPU (in millicores) and memory (in megabytes) have no bounds by default."""
     return Queue(
         metadata=ObjectMeta(name=name),
         spec=QueueSpec(
             parentQueue=parent,
             priority=priority,
             resources=QueueResources(
-                gpu=QueueResource(quota=quota, limit=limit, overQuotaWeight=weight), cpu=free, memory=free
+                gpu=QueueResource(quota=quota, limit=limit, overQuotaWeight=weight), cpu=cpu, memory=memory
             ),
         ),
     )
@@ -188,12 +219,12 @@ def pod_group(
     preemptibility: str = "",
     subgroups: tuple[SubGroup, ...] = (),
     min_subgroup: int | None = None,
+    created: float | None = None,
 ) -> PodGroup:
-    """A pod group, each one a second younger than the one before."""
+    """A pod group; each one that isn't told when it was created is a second younger than the one before."""
+    born = format_time(1.7e9 + next(_ages) if created is None else created)
     return PodGroup(
-        metadata=ObjectMeta(
-            name=name, namespace=namespace, uid=f"uid-{name}", creationTimestamp=format_time(1.7e9 + next(_ages))
-        ),
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=_uid(namespace, name), creationTimestamp=born),
         spec=PodGroupSpec(
             minMember=None if subgroups else min_member,
             minSubGroup=min_subgroup,
@@ -208,3 +239,8 @@ def pod_group(
 def priority_class(name: str, value: int, *, default: bool = False) -> PriorityClass:
     """A priority class."""
     return PriorityClass(metadata=ObjectMeta(name=name), value=value, globalDefault=default)
+
+
+def _uid(namespace: str, name: str) -> str:
+    """Unique over all namespaces, and easy to guess in the one that tests use."""
+    return f"uid-{name}" if namespace == "default" else f"uid-{namespace}-{name}"

@@ -1,0 +1,51 @@
+"""What the Go scheduler needs for the same work: the table "CPU ms of one cycle" of `perf/kai.md`, read when asked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+HEADING = "## CPU ms of one cycle"
+#: The row that tells what dividing shares costs, at some number of queues.
+FAIR_SHARE = "fair share alone"
+
+Table = dict[str, dict[str, str]]  #: workload → column → cell
+
+
+class GoFigure(NamedTuple):
+    """Milliseconds as they are written there, such as `4,700–5,100`; `low` is the smallest of them, if there is one."""
+
+    text: str
+    low: float | None
+
+
+UNKNOWN = GoFigure("–", None)
+
+
+def read_table(document: Path) -> Table:
+    """The table's cells. Raises ValueError when the document has no such table."""
+    _, heading, rest = document.read_text().partition(f"{HEADING}\n")
+    lines = [line for line in rest.split("\n## ")[0].splitlines() if line.startswith("|")]
+    if not heading or len(lines) < 3:
+        raise ValueError(f"{document}: there is no table below {HEADING!r}")
+    columns, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0]: dict(zip(columns[1:], row[1:], strict=False)) for row in rows}
+
+
+def for_nodes(table: Table, workload: str, nodes: int) -> GoFigure:
+    """What one cycle of the workload costs on so many nodes."""
+    return _figure(table.get(workload, {}).get(f"N={nodes}", ""))
+
+
+def for_queues(table: Table, queues: int) -> GoFigure:
+    """What dividing shares among so many queues costs."""
+    cells = table.get(FAIR_SHARE, {}).values()
+    return next((_figure(cell) for cell in cells if cell.endswith(f"at {queues:,} queues")), UNKNOWN)
+
+
+def _figure(cell: str) -> GoFigure:
+    found = re.match(r"[\d,]+", cell)
+    if found is None:
+        return UNKNOWN
+    return GoFigure(cell.partition(" ")[0], float(found[0].replace(",", "")))

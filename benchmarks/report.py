@@ -1,0 +1,68 @@
+"""What a benchmark measured: rows of figures, and the promises that they break.
+
+Every benchmark gives back one `Report`; `python -m benchmarks` prints it as a table or as JSON.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Figures = Mapping[str, Any]  #: of one row, by column
+
+
+def number(decimals: int = 0, unit: str = "") -> Callable[[Any], str]:
+    """Writes figures with so many decimals; what was not measured as a dash."""
+    return lambda value: "–" if value is None else f"{value:,.{decimals}f}{unit}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: the figures' name, its title, and how people like to read it."""
+
+    name: str
+    title: str
+    show: Callable[[Any], str] = str
+
+
+@dataclass
+class Report:
+    """Figures in rows, what to know about them, and what is not as promised."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: list[Figures] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+
+    def expect(self, holds: bool, promise: str) -> None:
+        """Notes a promise that doesn't hold."""
+        if not holds:
+            self.broken.append(promise)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"title": self.title, "rows": self.rows, "notes": self.notes, "broken": self.broken}
+
+    def print(self) -> None:
+        table = Table(title=self.title, title_justify="left")
+        for column in self.columns:
+            table.add_column(column.title, justify="left" if column.show is str else "right", no_wrap=True)
+        for row in self.rows:
+            table.add_row(*(column.show(row.get(column.name)) for column in self.columns))
+        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+        console.print(table)
+        for note in self.notes:
+            console.print(note, markup=False)
+        for promise in self.broken:
+            console.print(f"not as promised: {promise}", style="bold red", markup=False)
+        console.print()
+
+
+def progress(text: str) -> None:
+    """Says what is being measured, beside the results."""
+    print(f"… {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,90 @@
+"""The workloads that the Go scheduler was measured with, run through `bosket replay` in a process of its own.
+
+They are written by `perf/gen.py` below `$BOSKET_SHARED`, or `../shared` beside the repository. The child process
+reports its own CPU time and memory, so that nothing of this one is in the figures.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+BOSKET = Path(sys.executable).with_name("bosket")
+#: Whoever needs longer for one workload has failed it.
+PATIENCE_SECONDS = 600.0
+
+
+class NotMeasured(Exception):
+    """Something that the measurement needs isn't there, or went wrong; the text says what."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of a workload, and what it cost."""
+
+    answer: dict[str, Any]
+
+    @property
+    def binds(self) -> int:
+        return len(self.answer["binds"])
+
+    @property
+    def pods(self) -> int:
+        return sum(sum(group["pods"].values()) for group in self.answer["podGroups"].values())
+
+    @property
+    def queues(self) -> int:
+        return len(self.answer["fairShare"])
+
+    @property
+    def peak_rss_mb(self) -> float:
+        return float(self.answer["peak_rss_mb"])
+
+    def cpu_ms(self, step: str) -> float:
+        return float(self.answer["cpu_ms"][step])
+
+
+def perf_folder() -> Path:
+    """Where the generator and the Go scheduler's figures are."""
+    beside = Path(__file__).resolve().parents[1].parent / "shared"
+    folder = Path(os.environ.get("BOSKET_SHARED", beside)) / "perf"
+    if not (folder / "gen.py").is_file():
+        raise NotMeasured(
+            f"there are no workloads: {folder}/gen.py is missing; set BOSKET_SHARED to a folder with perf/"
+        )
+    return folder
+
+
+@contextmanager
+def workload(kind: str, **parameters: int) -> Iterator[Path]:
+    """The recording of a cluster with work to do, for the length of the block."""
+    generator = perf_folder() / "gen.py"
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "snapshot.zip"
+        settings = [f"{name}={value}" for name, value in parameters.items()]
+        _run([sys.executable, str(generator), kind, *settings, str(file)])
+        yield file
+
+
+def replay(file: Path, repeat: int = 1) -> Replayed:
+    """One cycle on a recording: the cheapest of several."""
+    return Replayed(msgspec.json.decode(_run([str(BOSKET), "replay", str(file), "--json", f"--repeat={repeat}"])))
+
+
+def _run(command: list[str]) -> bytes:
+    try:
+        done = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise NotMeasured(f"{' '.join(command)}: not done after {PATIENCE_SECONDS:.0f} s") from None
+    except subprocess.CalledProcessError as error:
+        raise NotMeasured(f"{' '.join(command)}: exit {error.returncode}: {error.stderr.decode().strip()}") from error
+    return done.stdout

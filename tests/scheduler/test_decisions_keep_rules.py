@@ -1,0 +1,20 @@
+"""Whatever the cluster looks like: nodes within capacity, gangs whole, queues within bounds, a reason for who waits."""
+
+import pytest
+from hypothesis import given, settings
+
+from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.decide import decide
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.testing.cluster import snapshot_of
+from tests.scheduler import rules
+from tests.scheduler.random_cluster import RandomCluster, clusters
+
+
+@pytest.mark.parametrize("actions", [("allocate",), tuple(ACTIONS)], ids=["allocate", "all actions"])
+@given(cluster=clusters())
+@settings(max_examples=300)
+def test_every_rule_holds_in_every_cluster(actions: tuple[str, ...], cluster: RandomCluster) -> None:
+    snapshot = snapshot_of(cluster.objects())
+    decisions = decide(snapshot, Configuration(actions=actions))
+    assert [text for rule in rules.ALL for text in rule(snapshot, decisions)] == []

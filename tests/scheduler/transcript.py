@@ -1,0 +1,76 @@
+"""Decisions as bytes: everything in them, in its order, down to the last digit. Equal decisions have equal transcripts.
+
+`python -m tests.scheduler.transcript FILE` decides the recordings in a file, a JSON list, and prints a transcript of
+each on a line: how the same input is decided in another process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bosket.api.object import KubeObject
+from bosket.scheduler.decide import decide, known_part
+from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.task import Task
+from bosket.scheduler.outcome import answer
+from bosket.scheduler.snapshot.recorded import read
+from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.testing.cluster import NOW
+
+Json = dict[str, Any]
+
+#: The lists of a recording, by what they hold.
+LISTS = {"Node": "nodes", "Queue": "queues", "PodGroup": "podGroups", "PriorityClass": "priorityClasses", "Pod": "pods"}
+
+
+def recording_of(objects: Iterable[KubeObject]) -> Json:
+    """These objects as a recorded snapshot."""
+    lists: dict[str, list[Any]] = {}
+    for each in objects:
+        lists.setdefault(LISTS[type(each).__name__], []).append(msgspec.to_builtins(each))
+    return {"rawObjects": lists}
+
+
+def snapshot_and_configuration(recording: Json) -> tuple[Snapshot, Configuration]:
+    recorded = read(msgspec.json.encode(recording))
+    return recorded.snapshot(NOW), known_part(recorded.configuration)[0]
+
+
+def transcript(snapshot: Snapshot, decisions: Decisions) -> bytes:
+    """Everything that was decided, and everything that is made of it."""
+    return msgspec.json.encode([_plain(decisions), answer(snapshot, decisions)])
+
+
+def decide_recording(recording: Json) -> bytes:
+    snapshot, configuration = snapshot_and_configuration(recording)
+    return transcript(snapshot, decide(snapshot, configuration))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Job | Task):
+        return str(value.key)
+    if dataclasses.is_dataclass(value):
+        fields = [[field.name, _plain(getattr(value, field.name))] for field in dataclasses.fields(value)]
+        return [type(value).__name__, str(value) if "__str__" in vars(type(value)) else "", *fields]
+    if isinstance(value, msgspec.Struct):
+        return [[name, _plain(getattr(value, name))] for name in value.__struct_fields__]
+    if isinstance(value, Mapping):
+        return [[str(key), _plain(each)] for key, each in value.items()]
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"a decision has a {type(value).__name__} in it, of which a transcript says nothing")
+
+
+if __name__ == "__main__":
+    for each in msgspec.json.decode(Path(sys.argv[1]).read_bytes()):
+        print(decide_recording(each).decode())
