@@ -167,7 +167,7 @@ def test_a_node_whose_amounts_are_none_is_left_out_by_name(amount: str | float) 
 def test_a_node_without_allocatable_has_nothing_to_give() -> None:
     assert beside_what_is_fine(Node(metadata=ObjectMeta(name="a-first"))).reported == []
     alone = Outcome([Node(metadata=ObjectMeta(name="empty")), queue("q"), pod_group("odd"), ONE])
-    assert "1 node(s) didn't have enough resources: GPUs" in reasons(alone.decisions)["odd"]
+    assert "No node in the default node-pool has GPU resources" in reasons(alone.decisions)["odd"]
     assert beside_what_is_fine(Node(metadata=ObjectMeta(name="a-first"))).others == {}
 
 
@@ -213,4 +213,4 @@ def test_an_empty_cluster_has_nothing_to_decide() -> None:
 def test_without_queues_and_without_nodes_everybody_is_told() -> None:
     assert reasons(Outcome([node("n"), pod_group("odd"), ONE]).decisions) == {"odd": "Queue 'q' does not exist"}
     told = reasons(Outcome([queue("q"), pod_group("odd"), ONE]).decisions)["odd"]
-    assert "the cluster has no nodes" in told
+    assert "No node in the default node-pool has GPU resources" in told
