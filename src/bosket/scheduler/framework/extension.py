@@ -45,6 +45,10 @@ class NodeFilter(ABC):
         del pod_class
         return None
 
+    def known_by(self, pod_class: PodClass) -> Hashable:
+        """What of a class a fixed filter looks at: classes that have it in common get the same answer."""
+        return pod_class.index
+
     @abstractmethod
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
         """0 for a node that will do, otherwise the number of an objection in the session's `ReasonBook`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.decisions import Decisions, Operation, StaleMark, Waiting
@@ -21,6 +21,7 @@ from bosket.scheduler.framework.extension import (
     PlacementListener,
     QueueOrder,
     ReasonBook,
+    ReasonCodes,
     ReclaimRight,
     ScenarioGenerator,
     ScenarioValidator,
@@ -85,6 +86,8 @@ class Session:
         self._states: dict[ObjectKey, JobState] = {}
         self._candidates: list[JobState] | None = None
         self._views: dict[int, ClassView] = {}
+        #: what filters say of nodes that nothing in this cycle changes, by what they look at of a class
+        self.fixed_codes: dict[Hashable, ReasonCodes] = {}
         self._reasons: dict[ObjectKey, list[JobReason]] = {}
         self._stale: list[StaleMark] = []
         self._recovered: list[Job] = []

@@ -97,6 +97,13 @@ class ClassView:
 
     def _ask_fixed(self, filters: list[NodeFilter]) -> ReasonCodes:
         """The first objection of each node among those that nothing in this cycle changes."""
+        known_by = tuple((each, each.known_by(self._class)) for each in filters)
+        found = self._session.fixed_codes.get(known_by)
+        if found is None:
+            found = self._session.fixed_codes[known_by] = self._find_fixed(filters)
+        return found
+
+    def _find_fixed(self, filters: list[NodeFilter]) -> ReasonCodes:
         codes = np.zeros(len(self._session.snapshot.nodes), dtype=np.int32)
         for node_filter in filters:
             codes = np.where(codes == 0, node_filter.codes(self._class, EVERYWHERE), codes)

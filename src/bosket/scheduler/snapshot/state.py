@@ -460,7 +460,7 @@ class ClusterState:
                 continue
             priority = self._priority_of(group.spec.priorityClassName or "")
             created = time_or_zero(group.metadata.creationTimestamp)
-            problem = min((each.problem for each in self._left_out.values() if each.group == key), default=None)
+            problem = self._pod_problem(key) if self._left_out else None
             members = self._members.get(key, {}).values()
             job = build_job(group, members, priority=priority, created=created, pod_problem=problem)
             self._jobs[key] = job
@@ -471,6 +471,9 @@ class ClusterState:
             if job.is_stale or job.history.stale_since is not None:
                 self._stale.add(key)
         self._dirty_jobs.clear()
+
+    def _pod_problem(self, group: ObjectKey) -> str | None:
+        return min((each.problem for each in self._left_out.values() if each.group == group), default=None)
 
     def _priority_of(self, class_name: str) -> int:
         found = self._priorities.get(class_name)

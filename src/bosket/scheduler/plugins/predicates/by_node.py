@@ -5,7 +5,7 @@ Verdicts rest on a class and on nodes' fixed properties alone, and are remembere
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
@@ -39,11 +39,13 @@ class ByNode(NodeFilter):
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    def known_by(self, pod_class: PodClass) -> Hashable:
+        return pod_class.fixed_index, pod_class.wants_gpu if self._session.snapshot.worker_labels else None
+
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
         snapshot = self._session.snapshot
-        known_by = pod_class.fixed_index, pod_class.wants_gpu if snapshot.worker_labels else None
         texts, numbers = snapshot.memory.recall(
-            snapshot.nodes.static_version, "by node", known_by, lambda: self._ask(pod_class)
+            snapshot.nodes.static_version, "by node", self.known_by(pod_class), lambda: self._ask(pod_class)
         )
         codes: ReasonCodes = self._session.reason_book.numbers(texts)[numbers[rows]]
         return codes
