@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -81,6 +82,7 @@ class PodClass:
     nominated_node: str = ""  #: where somebody else would like them to be
     #: whether the pods may refer to ConfigMaps; to which ones, each pod says for itself
     refers: bool = False
+    special: Hashable = None  #: all that few pods have, for comparison: from ports to references; None for most classes
     #: places of the resources that are asked for, `pods` apart
     needed: np.ndarray = field(init=False)
     #: (place, amount) of the same

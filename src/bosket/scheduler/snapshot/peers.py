@@ -33,7 +33,7 @@ class Peers:
         self._tasks = tasks
         self._wishes = WishReader()
         self._carriers = Counter[PeerWishes]()
-        self._uses = Counter[PodSelector]()
+        self.selectors = Counter[PodSelector]()  #: in use, by how many different wishes
         self._uses_of_term = Counter[PeerTerm]()
         self._by_label: dict[str, dict[str, dict[PodSelector, None]]] = {}  # label → value → selectors that ask for it
         self._by_no_label: dict[PodSelector, None] = {}  # those that ask for no particular value
@@ -41,20 +41,13 @@ class Peers:
         self._terms: Shared[PodSelector, tuple[PeerTerm, ...]] = Shared()
         self.namespaces: dict[str, Labels] = {}  #: the labels of each
 
-    @property
-    def in_use(self) -> bool:
-        return bool(self._uses)
-
     def terms(self) -> Mapping[PodSelector, tuple[PeerTerm, ...]]:
         """By selector: the terms that some pod carries which is on a node, or may be placed."""
         return self._terms.freeze()
 
     def look_at(self, pod: Pod) -> tuple[PeerWishes | None, Sequence[PodSelector]]:
         """What the pod wishes, and the selectors in use, its own included, that it matches, in order of numbers."""
-        spec = pod.spec
-        wishes = self._wishes.read(pod) if spec.affinity is not None or spec.topologySpreadConstraints else None
-        if wishes is None and not self._uses:
-            return None, ()
+        wishes = self._wishes.read(pod)
         candidates = set(self._asking_for(pod.metadata.labels))
         if wishes is not None:
             candidates |= wishes.selectors
@@ -94,8 +87,8 @@ class Peers:
             known = self._terms.get(term.selector, ())
             if term not in known:
                 self._terms.put(term.selector, (*known, term))
-        new = {selector for selector in wishes.selectors if selector not in self._uses}
-        self._uses.update(wishes.selectors)
+        new = {selector for selector in wishes.selectors if selector not in self.selectors}
+        self.selectors.update(wishes.selectors)
         for selector in new:
             self._list(selector)
         return {pod for selector in new for pod in self._pods_for(selector)}
@@ -115,11 +108,11 @@ class Peers:
                     self._terms.put(term.selector, left)
                 else:
                     self._terms.drop(term.selector)
-        self._uses.subtract(wishes.selectors)
-        old = {selector for selector in wishes.selectors if not self._uses[selector]}
+        self.selectors.subtract(wishes.selectors)
+        old = {selector for selector in wishes.selectors if not self.selectors[selector]}
         affected = {pod for selector in old for pod in self._pods_for(selector)}
         for selector in old:
-            del self._uses[selector]
+            del self.selectors[selector]
             self._unlist(selector)
         return affected
 
@@ -185,7 +178,7 @@ class Peers:
         return (key for key in candidates if self._matches(selector, self._tasks[key].pod))
 
     def _pods_in(self, namespace: str) -> list[ObjectKey]:
-        return sorted(key for key in self._tasks if key.namespace == namespace) if self._uses else []
+        return sorted(key for key in self._tasks if key.namespace == namespace) if self.selectors else []
 
     def _matches(self, selector: PodSelector, pod: Pod) -> bool:
         meta = pod.metadata

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from bosket.api.core import Container, NodeSelector, Pod, PodSpec
+from bosket.api.core import Affinity, Container, NodeSelector, Pod, PodSpec
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.peer import ANY_ADDRESS, NO_MARKS, HostPort, Mark, Marks, PeerWishes, PodSelector
 from bosket.scheduler.model.resource import ResourceAxis, pod_request
@@ -45,33 +45,29 @@ class PodClasses:
         volumes, exclusive = storage.needs, storage.exclusive
         marks = _marks(ports, wishes, matched, exclusive) if ports or wishes or matched or exclusive else NO_MARKS
         nominated = pod.status.nominatedNodeName if not spec.nodeName else ""
+        # What few pods have is left out of the others' signature, which is made for every pod.
+        special = (ports, wishes, marks, nominated, refers) if nominated or refers or marks is not NO_MARKS else None
         if before is not None and _alike(before.pod.spec, spec):
             known = before.pod_class
-            if (
-                known.wishes is wishes
-                and known.marks == marks
-                and known.volumes == volumes
-                and known.nominated_node == nominated
-                and known.refers == refers
-            ):
+            if known.special == special and known.volumes == volumes:
                 return known
         amounts = pod_request(spec)
         tolerations = tuple(msgspec.structs.replace(each, tolerationSeconds=None) for each in spec.tolerations)
-        required = _required_nodes(spec)
+        required = _required_nodes(spec.affinity) if spec.affinity is not None else None
         fixed = (
             tuple(sorted(spec.nodeSelector.items())),
             required,
             msgspec.json.encode(tolerations) if tolerations else b"",
             volumes,
         )
-        signature = (tuple(sorted(amounts.items())), fixed, ports, wishes, marks, nominated, refers)
+        signature = (tuple(sorted(amounts.items())), fixed, special)
         found = self._classes.get(signature)
         if found is None:
             self._axis.learn(amounts)
             found = PodClass(
                 next(self._numbers), self._axis.vector(amounts), dict(spec.nodeSelector), required, tolerations, ports,
                 fixed_index=self._fixed_numbers.setdefault(fixed, len(self._fixed_numbers)),
-                wishes=wishes, marks=marks, volumes=volumes, nominated_node=nominated, refers=refers,
+                wishes=wishes, marks=marks, volumes=volumes, nominated_node=nominated, refers=refers, special=special,
             )  # fmt: skip
             self._classes[signature] = found
         return found
@@ -90,9 +86,9 @@ def _alike(before: PodSpec, after: PodSpec) -> bool:
     )
 
 
-def _required_nodes(spec: PodSpec) -> NodeSelector | None:
-    affinity = spec.affinity.nodeAffinity if spec.affinity else None
-    return affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
+def _required_nodes(affinity: Affinity) -> NodeSelector | None:
+    nodes = affinity.nodeAffinity
+    return nodes.requiredDuringSchedulingIgnoredDuringExecution if nodes else None
 
 
 def _ports_and_references(spec: PodSpec) -> tuple[tuple[HostPort, ...], bool]:
@@ -102,11 +98,13 @@ def _ports_and_references(spec: PodSpec) -> tuple[tuple[HostPort, ...], bool]:
     for container in spec.containers:
         if container.ports:
             ports += _host_ports(container)
-        refers = refers or bool(container.env or container.envFrom)
+        if container.env or container.envFrom:
+            refers = True
     for container in spec.initContainers:
         if container.ports and container.restartPolicy == "Always":
             ports += _host_ports(container)
-        refers = refers or bool(container.env or container.envFrom)
+        if container.env or container.envFrom:
+            refers = True
     return (tuple(sorted(set(ports))) if ports else ()), refers
 
 

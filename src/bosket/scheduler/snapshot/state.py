@@ -376,7 +376,9 @@ class ClusterState:
                 self._dirty_nodes.add(task.node)
             if task.status == TaskStatus.RELEASING:
                 self._releasing.add(key)
-        if self._peers.in_use or _is_marked(before) or _is_marked(task):
+        unmarked = before is None or before.pod_class.marks is NO_MARKS
+        unmarked = unmarked and (task is None or task.pod_class.marks is NO_MARKS)
+        if self._peers.selectors or not unmarked:
             self._tallies.replace(before, task)
             self._dirty_pods.update(self._peers.follow(key, before, task))
 
@@ -396,7 +398,8 @@ class ClusterState:
     def _task_of(self, key: ObjectKey, pod: Pod) -> Task | None:
         spec = pod.spec
         storage = self._volumes.storage_of(key, pod) if spec.volumes else NO_STORAGE
-        wishes, matched = self._peers.look_at(pod)
+        asks = spec.affinity is not None or spec.topologySpreadConstraints or self._peers.selectors
+        wishes, matched = self._peers.look_at(pod) if asks else (None, ())
         try:
             pod_class = self._classes.of(pod, self._tasks.get(key), wishes, matched, storage)
         except (InvalidQuantity, UncountableAmount) as error:
@@ -562,10 +565,6 @@ def _stand_alike(before: Task | None, after: Task | None) -> bool:
     if before is None or after is None:
         return before is after
     return before.pod_class is after.pod_class and before.claims_problem == after.claims_problem
-
-
-def _is_marked(task: Task | None) -> bool:
-    return task is not None and (task.pod_class.marks is not NO_MARKS or task.pod_class.wishes is not None)
 
 
 def _shared_request(pods: Counter[PodClass]) -> Shares:

@@ -27,11 +27,11 @@ class PodFitness:
 
     def __call__(self, task: Task) -> str | None:
         pod_class = task.pod_class
-        if pod_class.index in self._fine and not task.claims_problem:
+        if pod_class.index in self._fine:
             return None
         exclusive = [mark for mark in pod_class.marks.lasting if isinstance(mark, ObjectKey)]
         too_large = self._sizes.objection(task)
-        if not (exclusive or too_large or pod_class.refers):
+        if not (exclusive or too_large or pod_class.refers):  # whoever has claims refers
             self._fine.add(pod_class.index)
         objections = {
             "VolumeBinding": task.claims_problem,
