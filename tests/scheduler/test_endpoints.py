@@ -63,12 +63,16 @@ async def test_a_snapshot_holds_what_the_scheduler_knows_and_is_decided_on_as_it
         status, data = await fetch(f"{url}/get-snapshot")
     assert status == 200
     recorded = read(data)
-    assert {name: len(objects) for name, objects in recorded.objects.items() if objects} == {
+    assert {name: len(objects) for name, objects in recorded.objects.items()} == {
         "nodes": 1,
         "priorityClasses": 2,  # the server's own
         "queues": 1,
         "podGroups": 2,
-        "namespaces": 5,
+        "namespaces": 5,  # the server's own, and the test's
+        "configMaps": 0,
+        "storageClasses": 0,
+        "persistentVolumes": 0,
+        "persistentVolumeClaims": 0,
         "bindRequests": 2,
         "pods": 3,
     }

@@ -65,10 +65,13 @@ class ClassView:
 
     @cached_property
     def _scorers(self) -> list[tuple[NodeScorer, Scores | None]]:
-        """In their order, because sums of floats depend on it; with the scores where they stay the same."""
-        return [
-            (each, each.scores(self._class, EVERYWHERE) if each.fixed else None) for each in self._session.node_scores
-        ]
+        """In their order, because sums of floats depend on it; with the scores where they stay the same.
+
+        Those that say nothing about the class aren't asked again.
+        """
+        scorers = self._session.node_scores
+        fixed = ((each, each.scores(self._class, EVERYWHERE) if each.fixed else None) for each in scorers)
+        return [(each, scores) for each, scores in fixed if scores is None or scores.any()]
 
     def explain(self) -> NodesRefused:
         """Why no node takes the pod: the first objection of each node, counted. Remembered until something changes."""

@@ -11,13 +11,10 @@ from typing import Any, Final
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue
-from bosket.api.meta import PartialObjectMetadata
 from bosket.api.object import KubeObject
-from bosket.api.resource import AnyResource
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
-from bosket.kube.codec import metadata_of
-from bosket.scheduler.snapshot.redaction import bare, bare_pod
+from bosket.scheduler.snapshot.redaction import bare, bare_pod, bare_storage_class, bare_volume
 from bosket.scheduler.snapshot.state import ClusterState
 
 
@@ -29,7 +26,6 @@ class RecordedList:
     put: Callable[[ClusterState, Any], None]
     sharded: bool = False  #: whether only those of the scheduler's own node pool count
     redact: Callable[[Any], KubeObject] = bare  #: what of an object is written down
-    resource: AnyResource | None = None  #: whose objects they are, where `kind` is only a part of them
 
 
 #: By name, in the order in which they are read: pods last, because they are judged by what else is there.
@@ -39,9 +35,9 @@ LISTS: Final[Mapping[str, RecordedList]] = {
     "queues": RecordedList(Queue, ClusterState.put_queue, sharded=True),
     "podGroups": RecordedList(PodGroup, ClusterState.put_pod_group, sharded=True),
     "namespaces": RecordedList(Namespace, ClusterState.put_namespace),  # Bosket's own; KAI records none
-    "configMaps": RecordedList(PartialObjectMetadata, ClusterState.put_config_map, resource=metadata_of(ConfigMap)),
-    "storageClasses": RecordedList(StorageClass, ClusterState.put_storage_class),
-    "persistentVolumes": RecordedList(PersistentVolume, ClusterState.put_volume),
+    "configMaps": RecordedList(ConfigMap, ClusterState.put_config_map),
+    "storageClasses": RecordedList(StorageClass, ClusterState.put_storage_class, redact=bare_storage_class),
+    "persistentVolumes": RecordedList(PersistentVolume, ClusterState.put_volume, redact=bare_volume),
     "persistentVolumeClaims": RecordedList(PersistentVolumeClaim, ClusterState.put_claim),
     "bindRequests": RecordedList(BindRequest, ClusterState.put_bind_request),
     "pods": RecordedList(Pod, ClusterState.put_pod, redact=bare_pod),

@@ -46,6 +46,7 @@ def parameters_of(options: StateOptions, settings: Settings) -> Parameters:
         FLAG_DEFAULTS,
         scheduler_name=options.scheduler_name,
         stuck_in_releasing_threshold=round(options.stuck_in_releasing_seconds * NANOSECONDS),
+        restrict_scheduling_nodes=options.worker_labels is not None,
         full_hierarchy_fairness=options.full_hierarchy_fairness,
         max_number_consolidation_preemptees=settings.max_consolidation_preemptees,
         use_scheduling_signatures=settings.use_scheduling_signatures,
@@ -84,7 +85,7 @@ def _document(recorded: Recorded, discovery: dict[str, Any] | None) -> Iterator[
 def _objects(recorded: Recorded, name: str) -> Iterator[bytes]:
     """One list, in order of keys."""
     each = LISTS[name]
-    encode = codec_of(each.resource or each.kind).encode
+    encode = codec_of(each.kind).encode
     comma = b""
     for obj in sorted(recorded.objects.get(name, ()), key=lambda obj: obj.key):
         yield comma + encode(each.redact(obj))

@@ -13,9 +13,12 @@ from msgspec.structs import replace
 
 from bosket.api.core import (
     Container,
+    CSIPersistentVolumeSource,
     EnvFromSource,
     EnvVar,
     EnvVarSource,
+    PersistentVolume,
+    PersistentVolumeSpec,
     Pod,
     PodSpec,
     PodStatus,
@@ -24,6 +27,7 @@ from bosket.api.core import (
     VolumeProjection,
 )
 from bosket.api.object import KubeObject
+from bosket.api.storage import StorageClass
 from bosket.kube.informer import without_managed_fields
 
 T = TypeVar("T", bound=KubeObject)
@@ -69,6 +73,8 @@ STATUS_FIELDS: Final = (
     "resources",
     "startTime",
 )
+#: Fields of a volume's spec that decisions may rest on.
+VOLUME_SPEC_FIELDS: Final = ("accessModes", "capacity", "claimRef", "nodeAffinity", "storageClassName", "volumeMode")
 _CONTAINER_FIELDS: Final = ("name", "ports", "resources", "restartPolicy", "volumeMounts", "volumeDevices")
 _VOLUME_FIELDS: Final = ("name", "configMap", "emptyDir", "ephemeral", "persistentVolumeClaim")
 
@@ -96,6 +102,18 @@ def bare_pod(pod: Pod) -> Pod:
         ),
         status=PodStatus(**_part(pod.status, STATUS_FIELDS)),
     )
+
+
+def bare_volume(volume: PersistentVolume) -> PersistentVolume:
+    """The volume as far as decisions rest on it; how it is mounted is nobody's business."""
+    csi = volume.spec.csi
+    slim = CSIPersistentVolumeSource(driver=csi.driver, volumeHandle=csi.volumeHandle) if csi is not None else None
+    return replace(bare(volume), spec=PersistentVolumeSpec(**_part(volume.spec, VOLUME_SPEC_FIELDS), csi=slim))
+
+
+def bare_storage_class(storage_class: StorageClass) -> StorageClass:
+    """The class without what it tells its provisioner."""
+    return replace(bare(storage_class), parameters={}, mountOptions=())
 
 
 def _part(whole: Any, fields: tuple[str, ...]) -> dict[str, Any]:

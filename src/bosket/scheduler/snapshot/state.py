@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from bosket.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.keys import (
@@ -27,7 +27,6 @@ from bosket.api.keys import (
     SUBGROUP_LABEL,
     TASK_PRIORITY_LABEL,
 )
-from bosket.api.meta import PartialObjectMetadata
 from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
 from bosket.api.quantity import InvalidQuantity
 from bosket.api.scheduling_k8s import PriorityClass
@@ -103,6 +102,7 @@ class ClusterState:
         self._holds = Holds()
         self._node_amounts: dict[str, Amounts] = {}
 
+        self._namespaces: dict[str, Namespace] = {}
         self._volumes = Volumes()
         self._config_maps: Shared[ObjectKey, None] = Shared()
 
@@ -237,9 +237,11 @@ class ClusterState:
         self._dirty_jobs.update(self._jobs)
 
     def put_namespace(self, namespace: Namespace) -> None:
+        self._namespaces[namespace.metadata.name] = namespace
         self._dirty_pods.update(self._peers.put_namespace(namespace.metadata.name, namespace.metadata.labels))
 
     def drop_namespace(self, name: str) -> None:
+        self._namespaces.pop(name, None)
         self._dirty_pods.update(self._peers.drop_namespace(name))
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
@@ -281,18 +283,12 @@ class ClusterState:
             PodGroup: self._groups,
             BindRequest: self._requests.known,
             PriorityClass: self._priorities,
-            StorageClass: self._volumes.classes,
-            PersistentVolume: self._volumes.volumes,
+            Namespace: self._namespaces,
             PersistentVolumeClaim: self._volumes.claims,
+            PersistentVolume: self._volumes.volumes,
+            StorageClass: self._volumes.classes,
+            ConfigMap: {key: ConfigMap(metadata=_named(key)) for key in self._config_maps.freeze()},
         }
-        if kind is Namespace:
-            labels = self._peers.namespaces.items()
-            return tuple(Namespace(metadata=ObjectMeta(name=name, labels=dict(each))) for name, each in labels)
-        if kind is PartialObjectMetadata:
-            names = self._config_maps.freeze()
-            return tuple(
-                PartialObjectMetadata(metadata=ObjectMeta(name=each.name, namespace=each.namespace)) for each in names
-            )
         return tuple(tables[kind].values())
 
     def held_pods(self, now: float) -> frozenset[ObjectKey]:
@@ -558,6 +554,10 @@ class ClusterState:
             if task.pod.spec.schedulerName != self._options.scheduler_name:
                 foreign[: len(request)] += request
         return held, going, foreign
+
+
+def _named(key: ObjectKey) -> ObjectMeta:
+    return ObjectMeta(namespace=key.namespace, name=key.name)
 
 
 def _stand_alike(before: Task | None, after: Task | None) -> bool:
