@@ -7,6 +7,7 @@ unit. The first four places are fixed; extended resources follow in the order in
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from bosket.api.quantity import Quantity, to_int, to_milli
 
 Vector = NDArray[np.float64]  #: (resource,), in the axis' units
 Amounts = dict[str, int]  #: resource name → amount, in the axis' units
+Quantities = tuple[tuple[str, Quantity], ...]  #: resource name and amount as on the wire
 
 CPU, MEMORY, GPU, PODS = range(4)
 FIXED_NAMES = ("cpu", "memory", "gpu", "pods")
@@ -111,6 +113,27 @@ def pod_request(spec: PodSpec) -> Amounts:
         _add(running, amounts_of(spec.overhead))
     running["pods"] = 1
     return running
+
+
+def sorted_request(spec: PodSpec) -> tuple[tuple[str, int], ...]:
+    """The same in order of names. Clusters are full of pods that ask for the same: that is counted once."""
+    if spec.initContainers or spec.overhead:
+        return tuple(sorted(pod_request(spec).items()))
+    return _plain_request(
+        tuple(
+            [(tuple(each.resources.requests.items()), tuple(each.resources.limits.items())) for each in spec.containers]
+        )
+    )
+
+
+@lru_cache(maxsize=4096)
+def _plain_request(containers: tuple[tuple[Quantities, Quantities], ...]) -> tuple[tuple[str, int], ...]:
+    """Of a pod that has only containers, given as requests and limits."""
+    running: Amounts = {}
+    for requests, limits in containers:
+        _add(running, amounts_of({**dict(limits), **dict(requests)}))
+    running["pods"] = 1
+    return tuple(sorted(running.items()))
 
 
 def _container_request(container: Container) -> Amounts:

@@ -11,7 +11,7 @@ import msgspec
 from bosket.api.core import Affinity, Container, NodeSelector, Pod, PodSpec
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.peer import ANY_ADDRESS, NO_MARKS, HostPort, Mark, Marks, PeerWishes, PodSelector
-from bosket.scheduler.model.resource import ResourceAxis, pod_request
+from bosket.scheduler.model.resource import ResourceAxis, sorted_request
 from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.model.volume import NO_STORAGE, PodStorage
 
@@ -51,7 +51,7 @@ class PodClasses:
             known = before.pod_class
             if known.special == special and known.volumes == volumes:
                 return known
-        amounts = pod_request(spec)
+        request = sorted_request(spec)
         tolerations = tuple(msgspec.structs.replace(each, tolerationSeconds=None) for each in spec.tolerations)
         required = _required_nodes(spec.affinity) if spec.affinity is not None else None
         fixed = (
@@ -60,9 +60,10 @@ class PodClasses:
             msgspec.json.encode(tolerations) if tolerations else b"",
             volumes,
         )
-        signature = (tuple(sorted(amounts.items())), fixed, special)
+        signature = (request, fixed, special)
         found = self._classes.get(signature)
         if found is None:
+            amounts = dict(request)
             self._axis.learn(amounts)
             found = PodClass(
                 next(self._numbers), self._axis.vector(amounts), dict(spec.nodeSelector), required, tolerations, ports,
