@@ -44,8 +44,11 @@ class _Consolidation(Policy):
 
     def solve(self, job: JobState, tables: Tables) -> Solution | None:
         """As KAI does it, unless fewer moves are enough, or its way takes too long."""
+        candidates = self.candidates(job, tables.running)
+        if not any(candidates.values()):
+            return None
         frugal = self._cheapest_moves(job, tables)
-        search = self.search(job, tables)
+        search = self.search(job, tables, candidates)
         solution = search.solve()
         if frugal is None or (solution is not None and solution.evicted <= sum(len(each.tasks) for each in frugal)):
             return solution
@@ -60,7 +63,7 @@ class _Consolidation(Policy):
         bound = self.session.settings.max_consolidation_preemptees
         if not moves or (bound != NO_BOUND and len({batch.job for batch in moves}) > bound):
             return None
-        solution = self.search(job, tables).solve_with(moves)
+        solution = self.search(job, tables, {}).solve_with(moves)
         if solution is None:
             return None
         solution.statement.discard()

@@ -52,14 +52,15 @@ class Policy(ABC):
 
     def solve(self, job: JobState, tables: Tables) -> Solution | None:
         """Makes room for the job; in effect, to be committed."""
-        return self.search(job, tables).solve()
+        candidates = self.candidates(job, tables.running)
+        return self.search(job, tables, candidates).solve() if any(candidates.values()) else None
 
-    def search(self, job: JobState, tables: Tables) -> Search:
+    def search(self, job: JobState, tables: Tables, candidates: Mapping[int, Entries]) -> Search:
         return Search(
             self.session,
             job,
             pending=tables.pending,
-            candidates=self.candidates(job, tables.running),
+            candidates=candidates,
             validators=self.validators(),
             most_scenarios=self.most_scenarios,
         )
