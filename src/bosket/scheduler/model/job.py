@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 
 import msgspec
@@ -51,8 +50,7 @@ class PodSet(msgspec.Struct, frozen=True, eq=False):
         yield self
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SubGroupSet:
+class SubGroupSet(msgspec.Struct, frozen=True, eq=False):
     """An inner node: at least `min_children` of its children must be satisfied."""
 
     name: str
@@ -119,7 +117,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
 
         KAI asks every pod set for its minimum, whatever the sub-groups' own minimum says.
         """
-        if any(pod_set.succeeded for pod_set in self.pod_sets) or not any(pod_set.used for pod_set in self.pod_sets):
+        if not any(each.used for each in self.pod_sets) or any(each.succeeded for each in self.pod_sets):
             return False
         return not _holds_together(self.root)
 
@@ -138,7 +136,9 @@ def build_job(
     group: PodGroup, tasks: Iterable[Task], *, priority: int, created: float, pod_problem: str | None = None
 ) -> Job:
     """Arranges tasks in the group's tree. A tree that can't be built leaves one pod set, and says why in `problem`."""
-    ordered = sorted(tasks, key=_name)
+    ordered = list(tasks)
+    if len(ordered) > 1:
+        ordered.sort(key=_name)
     spec = group.spec
     preemptible = spec.preemptibility == "preemptible" if spec.preemptibility else priority < NON_PREEMPTIBLE_PRIORITY
     problem = _problem_of(spec)
@@ -150,22 +150,24 @@ def build_job(
         delay_seconds, grace_seconds = 0.0, None
         problem = problem or f"spec.preemptionDelay or spec.stalenessGracePeriod: {error}"
     strangers: tuple[Task, ...] = ()
+    pod_sets: tuple[PodSet, ...]
     if spec.subGroups and problem is None:
         by_subgroup: dict[str, list[Task]] = {}
         for task in ordered:
             by_subgroup.setdefault(task.subgroup, []).append(task)
         root = _build_root(spec.subGroups, spec.minSubGroup, by_subgroup)
-        known = {pod_set.name for pod_set in root.pod_sets()}
+        pod_sets = tuple(root.pod_sets())
+        known = {pod_set.name for pod_set in pod_sets}
         strangers = tuple(task for task in ordered if task.subgroup not in known)
     else:
         mine = tuple([task for task in ordered if not task.subgroup or task.subgroup == DEFAULT_POD_SET])
         if len(mine) != len(ordered):
             strangers = tuple(task for task in ordered if task.subgroup and task.subgroup != DEFAULT_POD_SET)
         minimum = 1 if spec.minMember is None else spec.minMember
-        root = SubGroupSet("", 1, (_pod_set(DEFAULT_POD_SET, minimum, mine),))
+        only = _pod_set(DEFAULT_POD_SET, minimum, mine)
+        root, pod_sets = SubGroupSet("", 1, (only,)), (only,)
     if pod_problem is not None and not root.ready:
         problem = problem or pod_problem  # others of the gang may do without it
-    pod_sets = tuple(root.pod_sets())
     has_pending = any(pod_set.pending for pod_set in pod_sets)
     return Job(
         key=group.key,
@@ -186,9 +188,12 @@ def build_job(
     )
 
 
+NO_HISTORY = History()
+
+
 def _history(annotations: Mapping[str, str]) -> History:
     if not annotations:
-        return History()
+        return NO_HISTORY
     return History(
         last_started=_time(annotations.get(LAST_START_ANNOTATION)),
         last_evicted=_time(annotations.get(LAST_EVICTION_ANNOTATION)),
