@@ -144,8 +144,8 @@ class _Turn:
             self.renew()
         if turns.accounts[other.row] is not other._account:
             other.renew()
-        for order, mine, others in zip(turns.orders, self._ranks, other._ranks, strict=True):
-            opinion = order.compare(mine, others)
+        for number, order in enumerate(turns.orders):
+            opinion = order.compare(self._ranks[number], other._ranks[number])
             if opinion:
                 return opinion < 0
         left, right = turns.tree.queues[self.row], turns.tree.queues[other.row]
