@@ -8,6 +8,7 @@ from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, PodG
 from bosket.api.object import ObjectKey, ObjectMeta
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.snapshot.verdict import MOST, VerdictMemory
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, placements, put, snapshot_of, state_of
 
@@ -200,3 +201,10 @@ def test_an_older_version_of_a_bind_request_changes_nothing():
     state = state_of([node("n1"), queue("q"), pod_group("g"), *gang("g", 1), version("12", "Failed")])
     put(state, version("9", ""))
     assert len(state.snapshot(NOW).dead_bind_requests) == 1
+
+
+def test_verdicts_about_classes_that_are_long_gone_are_not_kept_for_ever():
+    memory = VerdictMemory()
+    for number in range(10 * MOST):
+        assert memory.recall(1, "double", number, lambda number=number: 2 * number) == 2 * number
+    assert len(memory._verdicts) <= MOST + 1

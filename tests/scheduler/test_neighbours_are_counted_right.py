@@ -1,4 +1,4 @@
-"""Whatever is placed, evicted and undone: counts kept on the way say the same as counting anew."""
+"""Whatever comes, goes, is placed, evicted and undone: counts kept on the way say the same as counting anew."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bosket.api.core import Affinity, Pod
+from bosket.api.core import Affinity, Namespace, Pod
+from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
 from bosket.kube.selector import label_selector
-from bosket.scheduler.decide import open_session
+from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.task import TaskStatus
 from bosket.testing.build import node, pod, pod_group, queue
-from bosket.testing.cluster import NOW, snapshot_of
+from bosket.testing.cluster import NOW, placements, put, reasons, snapshot_of, state_of
 from tests.scheduler.peers import HOST, away, near, rather_away, rather_near, spread, term
 
 EVERYWHERE = slice(None)
@@ -166,7 +168,7 @@ steps = st.lists(
 
 
 @given(clusters(), steps)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_counts_kept_on_the_way_equal_counting_anew(objects, happenings):
     session = open_session(snapshot_of(objects), CONFIGURATION)
     snapshot = session.snapshot
@@ -232,7 +234,7 @@ def deepcopy_spots(spots):
 
 
 @given(clusters(), steps)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_views_choose_as_if_made_anew(objects, happenings):
     """What a view remembers of all nodes is corrected where a placement changes it, however far away."""
     session = open_session(snapshot_of(objects), CONFIGURATION)
@@ -240,6 +242,8 @@ def test_views_choose_as_if_made_anew(objects, happenings):
     tasks = [task for key in sorted(snapshot.jobs) for task in snapshot.jobs[key].tasks]
     statement = Statement(session)
     count = 0
+    for each in tasks:
+        session.view(each.pod_class).best()
     for number, where, what in happenings:
         task, row = tasks[number % len(tasks)], where % len(snapshot.nodes)
         job = session.state(snapshot.jobs[task.group])
@@ -250,5 +254,60 @@ def test_views_choose_as_if_made_anew(objects, happenings):
             statement.pipeline(job, task, row)
             count += 1
         remembered = [session.view(each.pod_class).best() for each in tasks]
-        session._views.clear()
-        assert remembered == [session.view(each.pod_class).best() for each in tasks]
+        assert remembered == [ClassView(session, each.pod_class).best() for each in tasks]
+
+
+# The live state
+
+
+@st.composite
+def versions(draw):
+    """A pod as it may be at some time: where it is, what it is labelled, whom it wants near; or that it is gone."""
+    number = draw(st.integers(0, 4))
+    namespace = "other" if number % 2 else "default"
+    if draw(st.integers(0, 5)) == 0:
+        return ObjectKey(namespace, f"g{number}-0")
+    by_team = term("zone", namespaceSelector=LabelSelector(matchLabels={"team": "ml"}), app="web")
+    affinity = draw(st.one_of(affinities, st.sampled_from([near(by_team), away(by_team)])))
+    made = pod(f"g{number}-0", namespace).cpu("1").of_group(f"g{number}").label("app", draw(st.sampled_from(APPS)))
+    made = made.with_spec(affinity=affinity, topologySpreadConstraints=tuple(draw(spreading)))
+    if draw(st.booleans()):
+        made = made.running_on(draw(st.sampled_from(["a1", "a2", "b1"])))
+    return made.build()
+
+
+namespaces = st.builds(
+    lambda name, team: Namespace(metadata=ObjectMeta(name=name, labels={"team": team})),
+    st.sampled_from(["default", "other"]),
+    st.sampled_from(["ml", "web"]),
+)
+
+
+@given(st.lists(st.one_of(versions(), versions(), namespaces), min_size=1, max_size=15), st.integers(0, 3))
+@settings(max_examples=80, deadline=None)
+def test_the_live_state_sees_neighbours_as_one_made_anew_does(changes, looks):
+    fixed = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b"), queue("q")]
+    fixed += [pod_group(f"g{i}", namespace="other" if i % 2 else "default") for i in range(5)]
+    state, now = state_of(fixed), {}
+    for number, change in enumerate(changes):
+        if isinstance(change, ObjectKey):
+            now.pop((Pod, change), None)
+            state.drop_pod(change)
+        else:
+            now[type(change), change.key] = change
+            put(state, change)
+        if number % (looks + 1) == 0:
+            state.snapshot(NOW)
+    grown, anew = state.snapshot(NOW), snapshot_of(fixed, list(now.values()))
+    assert outcome(grown) == outcome(anew)
+    assert sorted(map(sum_of, grown.tallies.values())) == sorted(map(sum_of, anew.tallies.values()))
+    assert grown.marked == anew.marked
+
+
+def outcome(snapshot):
+    decisions = decide(snapshot, CONFIGURATION)
+    return placements(decisions), reasons(decisions)
+
+
+def sum_of(counts):
+    return sorted(counts.items())

@@ -51,6 +51,14 @@ def test_the_first_of_a_series_may_go_anywhere_and_the_others_follow_it():
     assert len({node[0] for node in placements(decisions).values()}) == 1, "they are in one zone"
 
 
+def test_where_the_first_of_a_series_is_all_others_must_fit_in():
+    together = near(term(app="web"))
+    members = [member(f"g-{i}").label("app", "web").with_spec(affinity=together).build() for i in "012"]
+    small = [node("n1", pods=2), node("n2", pods=2)]
+    assert placements(decided(queue("q"), pod_group("g", min_member=3), small, members)) == {}
+    assert len(placements(decided(queue("q"), pod_group("g", min_member=3), small, node("n0", pods=3), members))) == 3
+
+
 def test_the_first_of_a_series_still_needs_a_node_with_the_label():
     wanting = member().label("app", "web").with_spec(affinity=near(term("rack", app="web"))).build()
     assert placements(one(ZONES, wanting)) == {}
@@ -243,6 +251,22 @@ def test_labels_that_nobody_selects_make_no_classes():
     put(state, pod("loner").with_spec(affinity=away(term(app="web"))).running_on("n").build())
     (job,) = state.snapshot(NOW).jobs.values()
     assert len({task.pod_class for task in job.tasks}) == 1
+
+
+def test_pods_are_told_apart_only_as_long_as_somebody_selects_them():
+    members = [member(f"g-{i}").label("app", f"web-{i % 2}").build() for i in range(4)]
+    state = state_of([queue("q"), pod_group("g"), node("n"), *members])
+
+    def classes():
+        (job,) = state.snapshot(NOW).jobs.values()
+        return len({task.pod_class for task in job.tasks})
+
+    assert classes() == 1
+    loner = pod("loner").with_spec(affinity=away(term(app="web-0"))).running_on("n").build()
+    put(state, loner)
+    assert classes() == 2
+    state.drop_pod(loner.key)
+    assert classes() == 1
 
 
 def test_hostnames_are_compared_by_label_not_by_name():

@@ -33,6 +33,19 @@ def test_a_gang_is_spread_evenly_over_zones():
     assert zones == ["a", "a", "b", "b"]
 
 
+def test_what_is_placed_in_a_zone_counts_for_all_its_nodes():
+    members = [member(spread("zone", app="web"), name=f"g-{i}") for i in range(2)]
+    decisions = decided(queue("q"), pod_group("g", min_member=2), ZONES, members)
+    assert sorted(node[0] for node in placements(decisions).values()) == ["a", "b"]
+
+
+def test_when_the_emptiest_domain_fills_up_the_others_may_take_more():
+    hosts = [node("n1"), node("n2")]
+    members = [member(spread(HOST, app="web"), name=f"g-{i}") for i in range(4)]
+    decisions = decided(queue("q"), pod_group("g", min_member=4), hosts, members)
+    assert sorted(placements(decisions).values()) == ["n1", "n1", "n2", "n2"]
+
+
 def test_the_domain_that_is_ahead_by_the_skew_gets_no_more():
     assert placements(one(ZONES, running("a1"), member(spread("zone", app="web")))) == {"g-0": "b1"}
     assert placements(one(ZONES, running("a1"), member(spread("zone", 2, app="web")))) == {"g-0": "a1"}

@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+#: As many verdicts are remembered; classes come and go, and nodes may stay what they are for weeks.
+MOST = 2000
+
 
 class VerdictMemory:
     """A table of verdicts for one static version of the nodes."""
@@ -21,7 +24,7 @@ class VerdictMemory:
 
     def recall(self, static_version: int, question: str, of: Hashable, answer: Callable[[], T]) -> T:
         """The remembered answer, or a new one from `answer()`."""
-        if static_version != self._version:
+        if static_version != self._version or len(self._verdicts) > MOST:
             self._verdicts.clear()
             self._version = static_version
         key = (question, of)
