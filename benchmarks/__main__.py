@@ -7,12 +7,13 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 
-from benchmarks import gangs, growth, idle, perf
+from benchmarks import evict, gangs, growth, idle, perf
 from benchmarks.report import Report
 from benchmarks.workload import NotMeasured
 
 BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "perf": perf.run,
+    "evict": evict.run,
     "growth": growth.run,
     "idle": idle.run,
     "gangs": gangs.run,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from bosket.scheduler.actions.order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.kernel.room import Room
 from bosket.scheduler.model.task import PodClass
-from bosket.scheduler.reason import GangShort, JobReason
+from bosket.scheduler.reason import GangShort, JobReason, NodesRefused
 
 
 def allocate(session: Session) -> None:
@@ -30,33 +29,44 @@ def allocate(session: Session) -> None:
 
 
 class _Shortages:
-    """What wasn't there for a gang isn't there for the next one of the same make, until something else is placed."""
+    """What wasn't there for a gang isn't there for the next one of the same make, until something else is placed.
+
+    Nor is it there for one of another make that asks for more than any node has.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: dict[tuple[PodClass, int], GangShort] = {}
+        self._room: Room | None = None
         self._version = session.version
 
     def recall(self, job: JobState) -> JobReason | None:
         if self._version != self._session.version:
             self._version = self._session.version
             self._known.clear()
+            self._room = None
         alike = job.next_alike() if self._known else None
-        found = self._known.get(alike) if alike is not None else None
-        if found is None:
+        if alike is None:
+            return None
+        (pod_set,) = job.job.pod_sets
+        found = self._known.get(alike)
+        placed, because = (found.placed, found.because) if found else (0, self._refusal(job, alike[0]))
+        if because is None:
             return None
         over = self._session.over_capacity(job)
         if over is not None:
             return over
-        (pod_set,) = job.job.pod_sets
-        return replace(
-            found,
-            first_failed=pod_set.pending[0].key,
-            required=pod_set.min_available,
-            subgroup=job.job.shown_name(pod_set),
-        )
+        first, subgroup = pod_set.pending[0].key, job.job.shown_name(pod_set)
+        return GangShort(first, placed, pod_set.min_available, subgroup, because)
 
     def remember(self, job: JobState, reason: JobReason) -> None:
         alike = job.next_alike()
-        if alike is not None and isinstance(reason, GangShort):
+        if alike is not None and isinstance(reason, GangShort) and isinstance(reason.because, NodesRefused):
             self._known.setdefault(alike, reason)
+
+    def _refusal(self, job: JobState, pod_class: PodClass) -> NodesRefused | None:
+        if self._session.unfit(job.job.pod_sets[0].pending[0]) is not None:
+            return None  # that says more than the nodes do
+        if self._room is None:
+            self._room = Room(self._session)
+        return self._room.refusal(pod_class)

@@ -73,8 +73,10 @@ def _incomplete(job: JobState) -> NotReady:
 def _shortage(job: JobState, tasks: list[Task], failed: int, because: NodesRefused | PodUnfit) -> GangShort:
     task = tasks[failed]
     pod_set = job.pod_set(task)
+    # Of pods that are all alike the first by name is named, so that the text stays the same however it was found out.
+    named = pod_set.pending[0] if not failed and job.next_alike() is not None else task
     return GangShort(
-        first_failed=task.key,
+        first_failed=named.key,
         placed=sum(job.pod_set(each) is pod_set for each in tasks[:failed]),
         required=pod_set.min_available,
         subgroup=job.job.shown_name(pod_set),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
+import numpy as np
+
 from bosket.api.object import ObjectKey
 from bosket.scheduler.decisions import Decisions, Operation, StaleMark, Waiting
 from bosket.scheduler.framework.configuration import Configuration
@@ -86,8 +88,9 @@ class Session:
         self._states: dict[ObjectKey, JobState] = {}
         self._candidates: list[JobState] | None = None
         self._views: dict[int, ClassView] = {}
-        #: what filters say of nodes that nothing in this cycle changes, by what they look at of a class
-        self.fixed_codes: dict[Hashable, ReasonCodes] = {}
+        # what filters say of nodes that nothing in this cycle changes, by what they look at of a class
+        self._fixed_codes: dict[Hashable, ReasonCodes] = {}
+        self._welcome: dict[Hashable, bool] = {}  # whether they object to no node at all
         self._reasons: dict[ObjectKey, list[JobReason]] = {}
         self._stale: list[StaleMark] = []
         self._recovered: list[Job] = []
@@ -148,6 +151,27 @@ class Session:
         if view is None:
             view = self._views[pod_class.index] = ClassView(self, pod_class)
         return view
+
+    def fixed_codes(self, pod_class: PodClass) -> ReasonCodes:
+        """The first objection to each node among those that nothing in this cycle changes."""
+        return self._fixed_codes[self._look_at_nodes(pod_class)]
+
+    def is_welcome(self, pod_class: PodClass) -> bool:
+        """Whether no filter objects to any node, so that only what is free there counts."""
+        if any(not each.fixed and each.concerns(pod_class) for each in self.node_filters):
+            return False
+        return self._welcome[self._look_at_nodes(pod_class)]
+
+    def _look_at_nodes(self, pod_class: PodClass) -> Hashable:
+        filters = [each for each in self.node_filters if each.fixed and each.concerns(pod_class)]
+        known_by = tuple([(each, each.known_by(pod_class)) for each in filters])
+        if known_by not in self._fixed_codes:
+            codes: ReasonCodes = np.zeros(len(self.snapshot.nodes), dtype=np.int32)
+            for each in filters:
+                codes = np.where(codes == 0, each.codes(pod_class, slice(None)), codes)
+            self._fixed_codes[known_by] = codes
+            self._welcome[known_by] = not codes.any()
+        return known_by
 
     def unfit(self, task: Task) -> str | None:
         """Why the task can't be placed, whatever the node."""

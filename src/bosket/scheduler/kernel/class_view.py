@@ -30,6 +30,12 @@ FEW_CHANGES = 256
 EVERYWHERE = slice(None)
 
 SHORT_OF = {"cpu": "CPU cores", "memory": "memory", "gpu": "GPUs"}
+POD_NUMBER = "node(s) pod number exceeded"
+
+
+def short_of(resource: str) -> str:
+    """What a node says that has too little of a resource."""
+    return f"node(s) didn't have enough resources: {SHORT_OF.get(resource, resource)}"
 
 
 class ClassView:
@@ -40,9 +46,8 @@ class ClassView:
         self._ledger = session.nodes
         self._class = pod_class
         self._wanted = pod_class.request[pod_class.needed][:, None]
-        filters = [each for each in session.node_filters if each.concerns(pod_class)]
-        self._moving = [each for each in filters if not each.fixed]
-        self._fixed_codes = self._ask_fixed([each for each in filters if each.fixed])
+        self._moving = [each for each in session.node_filters if not each.fixed and each.concerns(pod_class)]
+        self._fixed_codes = session.fixed_codes(pod_class)
         self.allowed: Mask = self._fixed_codes == 0  #: nodes to which nothing that stays the same objects
         self._based = [each for each in (*self._moving, *session.node_scores) if not each.fixed and _has_basis(each)]
         self._explained: tuple[int, NodesRefused] | None = None
@@ -92,25 +97,10 @@ class ClassView:
         names = self._session.snapshot.resource_names
         idle, releasing = self._ledger.idle, self._ledger.releasing
         for place, amount in self._class.needs:
-            resource = SHORT_OF.get(names[place], names[place])
             short = int(np.count_nonzero(fine & (idle[place] + releasing[place] < amount)))
-            objections[f"node(s) didn't have enough resources: {resource}"] += short
-        objections["node(s) pod number exceeded"] += int(np.count_nonzero(fine & (idle[PODS] + releasing[PODS] < 1)))
+            objections[short_of(names[place])] += short
+        objections[POD_NUMBER] += int(np.count_nonzero(fine & (idle[PODS] + releasing[PODS] < 1)))
         return NodesRefused.of(objections)
-
-    def _ask_fixed(self, filters: list[NodeFilter]) -> ReasonCodes:
-        """The first objection of each node among those that nothing in this cycle changes."""
-        known_by = tuple((each, each.known_by(self._class)) for each in filters)
-        found = self._session.fixed_codes.get(known_by)
-        if found is None:
-            found = self._session.fixed_codes[known_by] = self._find_fixed(filters)
-        return found
-
-    def _find_fixed(self, filters: list[NodeFilter]) -> ReasonCodes:
-        codes = np.zeros(len(self._session.snapshot.nodes), dtype=np.int32)
-        for node_filter in filters:
-            codes = np.where(codes == 0, node_filter.codes(self._class, EVERYWHERE), codes)
-        return codes
 
     def _catch_up(self) -> None:
         log = self._ledger.log

@@ -126,7 +126,7 @@ def sorted_request(spec: PodSpec) -> tuple[tuple[str, int], ...]:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65536)
 def _plain_request(containers: tuple[tuple[Quantities, Quantities], ...]) -> tuple[tuple[str, int], ...]:
     """Of a pod that has only containers, given as requests and limits."""
     running: Amounts = {}

@@ -93,12 +93,13 @@ class PodClass:
     shared: Shares = field(init=False)
 
     def __post_init__(self) -> None:
-        held = np.flatnonzero(self.request)
-        holds = tuple((int(place), float(self.request[place])) for place in held)
-        object.__setattr__(self, "needed", held[held != PODS])
-        object.__setattr__(self, "needs", tuple(each for each in holds if each[0] != PODS))
+        amounts = self.request.tolist()
+        holds = tuple([(place, amount) for place, amount in enumerate(amounts) if amount])
+        needs = tuple([each for each in holds if each[0] != PODS])
+        object.__setattr__(self, "needed", np.array([place for place, _ in needs], dtype=np.intp))
+        object.__setattr__(self, "needs", needs)
         object.__setattr__(self, "holds", holds)
-        object.__setattr__(self, "shared", tuple(float(self.request[place]) for place in SHARED))
+        object.__setattr__(self, "shared", tuple([amounts[place] for place in SHARED]))
 
     @property
     def kind(self) -> tuple[object, ...]:
