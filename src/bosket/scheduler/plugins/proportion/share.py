@@ -38,6 +38,7 @@ def fair_shares(snapshot: Snapshot, k: float) -> list[Shares]:
         np.array([getattr(queue, part) for queue in tree.queues]) for part in ("quota", "limit", "weight")
     )
     requested = np.array(_requested(snapshot))
+    usage = np.array([snapshot.usage.of(queue.name) for queue in tree.queues])  # of inner queues their own, as in KAI
     priority = np.array([queue.priority for queue in tree.queues])
     rank = _rank(tree)
     shares = np.zeros((len(tree.queues), len(RESOURCES)))
@@ -47,7 +48,7 @@ def fair_shares(snapshot: Snapshot, k: float) -> list[Shares]:
             limit=limit[:, resource],
             weight=weight[:, resource],
             request=requested[:, resource],
-            usage=np.zeros(len(tree.queues)),
+            usage=usage[:, resource],
             priority=priority,
             rank=rank,
         )
