@@ -74,9 +74,8 @@ class PrometheusUsage:
         queries = [query_for(metric, self._parameters, now) for metric in metrics]
         answers = await asyncio.gather(*(self._ask(query, now) for query in queries))
         if not any(answers[:3]) and now - begin > 2 * self._parameters.resolution_seconds:
-            raise UsageError(
-                f"{self._source}: it doesn't know what the cluster has; asked for {', '.join(queries[:3])}"
-            )
+            asked = ", ".join(queries[:3])
+            raise UsageError(f"{self._source}: it doesn't know what the cluster has; asked for {asked}")
         capacity = [sum(value for _, value in series) for series in answers[:3]]
         used: dict[str, list[float]] = {}
         for place, (series, query) in enumerate(zip(answers[3:], queries[3:], strict=True)):
