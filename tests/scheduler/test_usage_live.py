@@ -153,9 +153,9 @@ async def test_an_outage_leaves_what_was_known_and_its_age_grows(caplog):
         await rig.until(lambda: bound(rig))
         await rig.clock.sleep(55)
         source.failure = "connection refused"
-        await rig.clock.sleep(3600)
-        assert live.value("usage_age_seconds") == pytest.approx(3600, abs=65)
-        assert live.value("usage_query_failures_total") > 50
+        await rig.clock.sleep(1200)
+        assert live.value("usage_age_seconds") == pytest.approx(1200, abs=65)
+        assert live.value("usage_query_failures_total") > 20
         assert live.usage("a") == 0.75
         cycles = live.cycles
         await rig.client.create(pod_group("late", queue="a", namespace=NAMESPACE))
@@ -234,7 +234,7 @@ async def test_the_built_in_store_counts_what_queues_hold():
     async with rig.running(live):
         await rig.until(lambda: bound(rig))
         assert (live.share("a"), live.share("b")) == (2.0, 2.0)
-        await rig.clock.sleep(3600)
-        assert live.usage("a") == pytest.approx(1.0, abs=0.01)
+        await rig.clock.sleep(600)
+        assert live.usage("a") == pytest.approx(1.0, abs=0.05)
         assert live.usage("b") == 0
         assert (live.share("a"), live.share("b")) == (0.0, 4.0)

@@ -53,7 +53,7 @@ class Journal:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Calls come from any thread, though never two at once.
-            self._connection = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+            self._connection = sqlite3.connect(path, timeout=0.1, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise JournalError(f"{path}: {error}") from error
         try:
