@@ -13,7 +13,7 @@ from bosket.scheduler.usage.builtin import BuiltinUsage
 from bosket.scheduler.usage.history import Sample
 from bosket.scheduler.usage.parameters import parameters_from
 from bosket.scheduler.usage.sampling import sample_of
-from bosket.scheduler.usage.source import SampledSource, UsageError, open_source
+from bosket.scheduler.usage.source import SampledSource, UsageUnavailable, open_source
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
 
@@ -115,9 +115,9 @@ async def test_after_a_clock_that_went_back_the_file_is_as_the_memory(tmp_path: 
 async def test_two_schedulers_do_not_write_into_one_file(tmp_path: Path):
     first, second = store(tmp_path / "usage.db"), store(tmp_path / "usage.db")
     await hold(first, 0, 2, a=8)
-    with pytest.raises(UsageError, match=r"usage\.db: database is locked"):
+    with pytest.raises(UsageUnavailable, match=r"usage\.db: database is locked"):
         await hold(second, 2, 3, a=8)
-    with pytest.raises(UsageError, match="database is locked"):
+    with pytest.raises(UsageUnavailable, match="database is locked"):
         await second.fetch(START)
     await first.aclose()
     await hold(second, 2, 3, a=8)
@@ -133,7 +133,7 @@ async def test_a_file_that_can_not_be_used_is_an_answer(tmp_path: Path, content:
     else:
         path.write_bytes(content)
     usage = store(path)
-    with pytest.raises(UsageError, match=r"usage\.db: "):
+    with pytest.raises(UsageUnavailable, match=r"usage\.db: "):
         await usage.fetch(START)
     await usage.aclose()
 
@@ -144,7 +144,7 @@ async def test_a_file_of_another_version_is_left_alone(tmp_path: Path):
     database.execute("PRAGMA user_version = 7")
     database.close()
     usage = store(path)
-    with pytest.raises(UsageError, match="its format is 7, this version of Bosket writes 1"):
+    with pytest.raises(UsageUnavailable, match="its format is 7, this version of Bosket writes 1"):
         await usage.fetch(START)
     await usage.aclose()
 
@@ -154,9 +154,9 @@ async def test_a_sample_that_can_not_be_written_is_not_counted_and_the_next_answ
     usage = store(path, windowSize="1h")
     await hold(usage, 0, 2, a=8)
     await usage._file.call(lambda journal: journal._connection.execute("PRAGMA query_only = 1"))
-    with pytest.raises(UsageError, match="readonly"):
+    with pytest.raises(UsageUnavailable, match="readonly"):
         await hold(usage, 2, 3, b=8)
-    with pytest.raises(UsageError, match="the last sample could not be kept"):
+    with pytest.raises(UsageUnavailable, match="the last sample could not be kept"):
         await usage.fetch(START + 150)
     await usage._file.call(lambda journal: journal._connection.execute("PRAGMA query_only = 0"))
     await hold(usage, 3, 5, b=8)

@@ -12,7 +12,7 @@ from bosket.scheduler import Options, loop
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.usage.fake import FakeUsage
-from bosket.scheduler.usage.source import UsageError
+from bosket.scheduler.usage.source import UsageUnavailable
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
 
@@ -205,7 +205,7 @@ class Broken:
         raise KeyError("queue")
 
     async def record(self, sample) -> None:
-        raise UsageError("disk full")
+        raise UsageUnavailable("disk full")
 
     async def aclose(self) -> None:
         pass

@@ -13,7 +13,7 @@ from bosket.kube.transport import Request, Response, Stream
 from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.scheduler.usage.parameters import parameters_from
 from bosket.scheduler.usage.prometheus import PrometheusUsage, connect
-from bosket.scheduler.usage.source import UsageError, open_source
+from bosket.scheduler.usage.source import UsageUnavailable, open_source
 
 NOW = 1_750_000_000.25
 CAPACITY = {"nvidia_com_gpu": 80.0, '"cpu"': 100.0, '"memory"': 1000.0}
@@ -147,7 +147,7 @@ async def test_a_resource_that_the_cluster_does_not_have_is_used_by_nobody():
     ],
 )
 async def test_what_is_no_answer_says_why(answers, complaint):
-    with pytest.raises(UsageError, match=complaint):
+    with pytest.raises(UsageUnavailable, match=complaint):
         await usage_of(Server(answers)).fetch(NOW)
 
 

@@ -16,7 +16,7 @@ from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.usage.history import LOOKBACK_SECONDS, History, Sample
 from bosket.scheduler.usage.journal import Entry, Journal, JournalError
 from bosket.scheduler.usage.parameters import Parameters
-from bosket.scheduler.usage.source import UsageError
+from bosket.scheduler.usage.source import UsageUnavailable
 
 T = TypeVar("T")
 
@@ -43,9 +43,9 @@ class BuiltinUsage:
         try:
             await self._load()
         except JournalError as error:
-            raise UsageError(str(error)) from error
+            raise UsageUnavailable(str(error)) from error
         if self._failure:
-            raise UsageError(f"the last sample could not be kept: {self._failure}")
+            raise UsageUnavailable(f"the last sample could not be kept: {self._failure}")
         parameters = self._parameters
         parts = self._history.parts(
             parameters.window,
@@ -67,7 +67,7 @@ class BuiltinUsage:
             await self._forget(sample.time)
         except JournalError as error:
             self._failure = str(error)
-            raise UsageError(self._failure) from error
+            raise UsageUnavailable(self._failure) from error
 
     async def aclose(self) -> None:
         if self._file is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.usage import Usage
-from bosket.scheduler.usage.source import UsageError
+from bosket.scheduler.usage.source import UsageUnavailable
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class FakeUsage:
     async def fetch(self, now: float) -> Usage:
         self.asked += 1
         if self.failure:
-            raise UsageError(self.failure)
+            raise UsageUnavailable(self.failure)
         return Usage(dict(self.parts), now, "fake")
 
     async def aclose(self) -> None:

@@ -22,7 +22,7 @@ from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.usage.metrics import UsageMetrics
 from bosket.scheduler.usage.parameters import Parameters, parameters_from
 from bosket.scheduler.usage.sampling import sample_of
-from bosket.scheduler.usage.source import SampledSource, UsageError, UsageSource, open_source
+from bosket.scheduler.usage.source import SampledSource, UsageUnavailable, UsageSource, open_source
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class LiveUsage:
                 usage = await self._source.fetch(now)
         except Exception as error:
             self._metrics.failed()
-            why = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
+            why = str(error) if isinstance(error, UsageUnavailable) else f"{type(error).__name__}: {error}"
             late = isinstance(error, TimeoutError)
             self._complain("asking what queues used", f"no answer within {format_duration(timeout)}" if late else why)
             self._watch_age()
@@ -96,7 +96,7 @@ class LiveUsage:
         try:
             await source.record(sample_of(self._state.snapshot(now), now))
         except Exception as error:
-            why = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
+            why = str(error) if isinstance(error, UsageUnavailable) else f"{type(error).__name__}: {error}"
             self._complain("keeping what queues hold", why)
         else:
             self._works("keeping what queues hold")

@@ -28,7 +28,7 @@ from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.usage.parameters import Parameters, format_prometheus_duration
-from bosket.scheduler.usage.source import UsageError
+from bosket.scheduler.usage.source import UsageUnavailable
 from bosket.scheduler.usage.window import Sliding
 
 _log = logging.getLogger(__name__)
@@ -75,17 +75,19 @@ class PrometheusUsage:
         answers = await asyncio.gather(*(self._ask(query, now) for query in queries))
         if not any(answers[:3]) and now - begin > 2 * self._parameters.resolution_seconds:
             asked = ", ".join(queries[:3])
-            raise UsageError(f"{self._source}: it doesn't know what the cluster has; asked for {asked}")
+            raise UsageUnavailable(f"{self._source}: it doesn't know what the cluster has; asked for {asked}")
         capacity = [sum(value for _, value in series) for series in answers[:3]]
         used: dict[str, list[float]] = {}
         for place, (series, query) in enumerate(zip(answers[3:], queries[3:], strict=True)):
             for labels, value in series:
                 if not math.isfinite(value):
-                    raise UsageError(f"{self._source}: the answer to {query} is {value} for {labels}")
+                    raise UsageUnavailable(f"{self._source}: the answer to {query} is {value} for {labels}")
                 used.setdefault(labels.get(QUEUE_LABEL, ""), [0.0] * 3)[place] += value
         for place, resource in enumerate(_RESOURCES):
             if not answers[place] and any(amounts[place] for amounts in used.values()):
-                raise UsageError(f"{self._source}: queues held {resource}, but there is no answer to {queries[place]}")
+                raise UsageUnavailable(
+                    f"{self._source}: queues held {resource}, but there is no answer to {queries[place]}"
+                )
         return Usage({queue: _parts(amounts, capacity) for queue, amounts in used.items() if queue}, now, self._source)
 
     async def aclose(self) -> None:
@@ -97,7 +99,7 @@ class PrometheusUsage:
         try:
             response = await self._transport.request(Request("GET", _PATH, parameters, timeout_seconds=timeout))
         except KubeError as error:
-            raise UsageError(f"{self._source}: {error}") from error
+            raise UsageUnavailable(f"{self._source}: {error}") from error
         answer = self._read(response, query)
         for warning in answer.warnings:
             _log.warning("Prometheus warns of a query", extra={"query": query, "warning": warning})
@@ -107,10 +109,12 @@ class PrometheusUsage:
         try:
             answer = msgspec.json.decode(response.body, type=_Answer)
         except msgspec.DecodeError as error:
-            raise UsageError(f"{self._source}: answered {response.status}, not as a Prometheus: {error}") from error
+            raise UsageUnavailable(
+                f"{self._source}: answered {response.status}, not as a Prometheus: {error}"
+            ) from error
         if answer.status != "success":
             error_type = answer.errorType or response.status
-            raise UsageError(f"{self._source}: {error_type}: {answer.error}; asked for {query}")
+            raise UsageUnavailable(f"{self._source}: {error_type}: {answer.error}; asked for {query}")
         return answer
 
 

@@ -19,7 +19,7 @@ from bosket.scheduler.usage.history import Sample
 from bosket.scheduler.usage.parameters import Parameters, parameters_from
 
 
-class UsageError(Exception):
+class UsageUnavailable(Exception):
     """The history can't be had now; the message says why. What was known before stays."""
 
 
@@ -27,7 +27,7 @@ class UsageSource(Protocol):
     """A store of what queues held in the past."""
 
     async def fetch(self, now: float) -> Usage:
-        """The use of the window that ends at `now` (epoch seconds); raises `UsageError`. May be cancelled."""
+        """The use of the window that ends at `now` (epoch seconds); raises `UsageUnavailable`. May be cancelled."""
         ...
 
     async def aclose(self) -> None: ...
@@ -41,7 +41,7 @@ class SampledSource(UsageSource, Protocol):
     def sample_interval_seconds(self) -> float: ...
 
     async def record(self, sample: Sample) -> None:
-        """What queues hold now; raises `UsageError` when it will not survive the process."""
+        """What queues hold now; raises `UsageUnavailable` when it will not survive the process."""
         ...
 
 
