@@ -20,7 +20,7 @@ pytestmark = pytest.mark.looptime
 
 
 class Live:
-    """A scheduler on a cluster with one GPU and two queues, of which both want it."""
+    """A scheduler with a usage database."""
 
     def __init__(self, rig: Rig, source, **params: str) -> None:
         self.rig = rig
@@ -53,14 +53,15 @@ class Live:
 
 
 async def contended(gpus: int = 4) -> Rig:
+    """A node, and two queues with two jobs each that want all of it."""
     wishes = [
         each
         for name in ("a", "b")
         for each in (
-            pod_group(name, min_member=gpus, queue=name, namespace=NAMESPACE),
-            *gang(name, gpus, namespace=NAMESPACE),
-            pod_group(f"{name}2", min_member=gpus, queue=name, namespace=NAMESPACE),
-            *gang(f"{name}2", gpus, namespace=NAMESPACE),
+            pod_group(name, queue=name, namespace=NAMESPACE),
+            *gang(name, 1, gpus=gpus, namespace=NAMESPACE),
+            pod_group(f"{name}2", queue=name, namespace=NAMESPACE),
+            *gang(f"{name}2", 1, gpus=gpus, namespace=NAMESPACE),
         )
     ]
     return await make_rig([node("n", gpus=gpus), queue("a", quota=0), queue("b", quota=0), *wishes])
@@ -74,7 +75,7 @@ async def test_the_first_cycle_waits_for_the_first_answer_and_decides_by_it():
         await rig.clock.sleep(4)
         assert live.cycles == 0
         requests = await rig.until(lambda: bound(rig))
-        assert {each.spec.podName for each in requests} == {f"b-{member}" for member in range(4)}
+        assert {each.spec.podName for each in requests} == {"b-0"}
         assert (live.share("a"), live.share("b")) == (1.0, 3.0)
         assert (live.usage("a"), live.usage("b")) == (0.75, 0.25)
         assert live.value("usage_query_latency_milliseconds_sum") == pytest.approx(5000)

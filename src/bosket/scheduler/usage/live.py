@@ -22,7 +22,7 @@ from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.usage.metrics import UsageMetrics
 from bosket.scheduler.usage.parameters import Parameters, parameters_from
 from bosket.scheduler.usage.sampling import sample_of
-from bosket.scheduler.usage.source import SampledSource, UsageUnavailable, UsageSource, open_source
+from bosket.scheduler.usage.source import SampledSource, UsageSource, UsageUnavailable, open_source
 
 _log = logging.getLogger(__name__)
 
