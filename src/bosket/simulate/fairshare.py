@@ -34,9 +34,11 @@ class _Share(msgspec.Struct, frozen=True):
 
 
 class _Shares(msgspec.Struct, frozen=True):
-    gpu: Any = {}
-    cpu: Any = {"deserved": UNLIMITED}
-    memory: Any = {"deserved": UNLIMITED}
+    """A queue that doesn't mention CPU or memory deserves all of it; one that does has a quota of 0 unless it says."""
+
+    gpu: Any = msgspec.field(default_factory=dict)
+    cpu: Any = msgspec.field(default_factory=lambda: {"deserved": UNLIMITED})
+    memory: Any = msgspec.field(default_factory=lambda: {"deserved": UNLIMITED})
 
 
 class _Queue(msgspec.Struct, frozen=True):
