@@ -78,10 +78,7 @@ class BuiltinUsage:
         async with self._loading:
             if self._file is None or self._loaded:
                 return
-            history = History()
-            for entry in await self._file.call(lambda journal: journal.entries()):
-                history.append(*entry)
-            self._history, self._loaded = history, True
+            self._history, self._loaded = await self._file.call(_history_of), True
 
     async def _forget(self, now: float) -> None:
         needed = round((self._parameters.window.start(now) - LOOKBACK_SECONDS) * 1000)
@@ -90,6 +87,13 @@ class BuiltinUsage:
             self._history.forget_before(needed)
             if self._file is not None:
                 await self._file.call(lambda journal: journal.forget_before(needed))
+
+
+def _history_of(journal: Journal) -> History:
+    history = History()
+    for entry in journal.entries():
+        history.append(*entry)
+    return history
 
 
 class _File:
