@@ -130,7 +130,7 @@ def test_on_a_terminal_a_simulation_is_summed_up(
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert main(["simulate", "time", str(scenario_file)]) == 0
     printed = capsys.readouterr().out
-    assert "30 cycles, k = 1; means" in printed
+    assert "30 cycles, k = 1: means" in printed
     assert "Time,QueueID" not in printed
 
 

@@ -6,7 +6,9 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -194,18 +196,18 @@ def _write(points: list[list[Point]], file: Path) -> None:
 
 
 def _print_summary(scenario: Scenario, series: dict[str, Series]) -> None:
-    """Means over all cycles and over the last window, in which the beginning no longer counts."""
-
-    def mean(values: list[float]) -> str:
-        return f"{sum(values) / len(values):.2f}" if values else ""
-
-    recent = -scenario.window
     rows = [
-        (name, mean([*each.allocation]), mean([*each.allocation[recent:]]), mean([*each.fair_share[recent:]]))
+        (
+            name,
+            f"{mean(each.allocation):.2f}",
+            f"{mean(each.allocation) / (scenario.gpus or 1):.0%}",
+            f"{mean(each.fair_share):.2f}",
+            str(sum(before != after for before, after in pairwise(each.allocation))),
+        )
         for name, each in series.items()
     ]
-    columns = ("queue", "GPUs held", "in the last window", "fair share")
-    title = f"{scenario.cycles} cycles, k = {scenario.k:g}; means"
+    columns = ("queue", "GPUs held", "of the cluster", "fair share", "changes")
+    title = f"{scenario.cycles} cycles, k = {scenario.k:g}: means, and changes of what is held"
     stdout().print(table(title, columns, rows, numbers=columns[1:]))
     stdout().print("-o FILE writes every cycle as CSV, --chart FILE.svg draws them.")
 
