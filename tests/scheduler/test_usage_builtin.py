@@ -41,9 +41,19 @@ async def test_what_queues_held_is_their_usage():
     await hold(usage, 1, 11, a=8, b=0)
     await hold(usage, 11, 21, a=2, b=6)
     assert await gpu_parts(usage, 20.5) == {"a": pytest.approx(100 / 160), "b": pytest.approx(60 / 160)}
-    assert await gpu_parts(usage, 75.5) == {"a": pytest.approx(1 / 4), "b": pytest.approx(3 / 4)}
     answer = await usage.fetch(START + 60 * 21)
     assert (answer.as_of, answer.source) == (START + 60 * 21, "builtin")
+
+
+async def test_a_store_that_nobody_tells_anything_has_no_answer():
+    """A disk that hangs must not look like queues that hold nothing: what was known before goes on to count."""
+    usage = store(windowSize="1h")
+    with pytest.raises(UsageUnavailable, match="nobody has noted what queues hold yet"):
+        await usage.fetch(START)
+    await hold(usage, 0, 1, a=8)
+    assert await gpu_parts(usage, 4.9) == {"a": 1.0}
+    with pytest.raises(UsageUnavailable, match="nobody has noted what queues hold since 2025-06-15T"):
+        await usage.fetch(START + 301)
 
 
 async def test_a_restart_changes_nothing(tmp_path: Path):

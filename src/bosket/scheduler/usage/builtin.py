@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
+from bosket.api.time import format_time
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.usage.history import LOOKBACK_SECONDS, History, Sample
 from bosket.scheduler.usage.journal import Entry, Journal, JournalError
@@ -46,6 +47,10 @@ class BuiltinUsage:
             raise UsageUnavailable(str(error)) from error
         if self._failure:
             raise UsageUnavailable(f"the last sample could not be kept: {self._failure}")
+        end = self._history.end
+        if end is None or now - end / 1000 > LOOKBACK_SECONDS:
+            since = f"since {format_time(end / 1000)}" if end is not None else "yet"
+            raise UsageUnavailable(f"nobody has noted what queues hold {since}")
         parameters = self._parameters
         parts = self._history.parts(
             parameters.window,

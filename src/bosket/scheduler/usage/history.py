@@ -76,6 +76,11 @@ class History:
         """The time of the oldest sample."""
         return self._times[0] if self._times else None
 
+    @property
+    def end(self) -> Milliseconds | None:
+        """The time of the newest sample."""
+        return self._times[-1] if self._times else None
+
     def changes(self, sample: Sample) -> dict[str, Shares]:
         """What the sample says that isn't known: by queue, what it holds from now on."""
         changed = {queue: held for queue, held in sample.held.items() if self._now(queue) != held}
