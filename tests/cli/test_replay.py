@@ -14,6 +14,7 @@ from bosket.api.object import ObjectKey
 from bosket.api.time import format_time
 from bosket.cli.main import main
 from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.snapshot.recording import take, zipped
 from bosket.scheduler.snapshot.state import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, queue
@@ -148,6 +149,27 @@ def test_the_time_is_that_of_the_snapshot_unless_another_is_named(
 
     assert pipelined() == ["default/g-0"]
     assert pipelined("--now", format_time(NOW + 600)) == []
+
+
+def test_what_queues_used_may_be_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wishes = [each for name in "ab" for each in (pod_group(name, queue=name), *gang(name, 1, gpus=10))]
+    state = state_of([node("x", gpus=10), queue("a", quota=0), queue("b", quota=0), *wishes])
+    state.put_usage(Usage({"a": (0.2, 0.0, 0.0), "b": (0.8, 0.0, 0.0)}, NOW))
+    file, given = tmp_path / "snapshot.zip", tmp_path / "usage.json"
+    file.write_bytes(zipped(take(state, StateOptions(), Configuration(), NOW)))
+    given.write_text('{"a": {"gpu": 0.8}, "b": {"gpu": 0.2}}')
+
+    def shares(*options: str) -> tuple[float, float]:
+        assert main(["replay", str(file), "--json", *options]) == 0
+        answer = json.loads(capsys.readouterr().out)["fairShare"]
+        return answer["a"]["gpu"], answer["b"]["gpu"]
+
+    assert shares() == (8, 2)
+    assert shares("--usage", str(given)) == (2, 8)
+    given.write_text('{"a": {"gpu": "much"}}')
+    assert main(["replay", str(file), "--usage", str(given)]) == 2
+    assert f"--usage {given}: [...].gpu: Expected `float`, got `str`" in capsys.readouterr().err
+    assert main(["replay", str(file), "--usage", str(tmp_path / "none")]) == 2
 
 
 def test_without_a_plugin_that_divides_there_are_no_fair_shares(

@@ -71,6 +71,8 @@ async def test_pods_are_packed_or_spread_as_the_file_says(
         (b"queueDepthPerAction: {allocate: few}", "queueDepthPerAction.allocate must be a number"),
         (b"scenarioSearchBudgets: {maxJobSearchDuration: -1s}", "maxJobSearchDuration is -1s, it must not be negative"),
         (b"tiers: [{plugins: [{name: nodeplacement, arguments: {gpu: heap}}]}]", "plugin nodeplacement: "),
+        (b"usageDBConfig: {clientType: prometheus, connectionString: p:9090}", "connectionString must be the address"),
+        (b"usageDBConfig: {clientType: prometheus, connectionStringEnvVar: NOT_SET_X}", "which is not set"),
         (b"actions: \xff", "not UTF-8"),
         (None, "can't read it: No such file or directory"),
     ],

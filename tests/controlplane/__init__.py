@@ -6,6 +6,7 @@
     assets.py     finds the binaries: KUBEBUILDER_ASSETS, the cache, or a build
     process.py    one child process, its log and its health
     plane.py      etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok as one
+    prometheus.py a real Prometheus with a history, for time-based fair share
     stages.yaml   how kwok's nodes and pods behave: by the same annotations as the embedded kubelets
     gomod/        the Go module whose tools the binaries are, with its checksums
 

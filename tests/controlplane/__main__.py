@@ -1,6 +1,6 @@
 """The control plane by hand.
 
-python -m tests.controlplane build               obtain the binaries
+python -m tests.controlplane build               obtain the binaries, and those of Prometheus
 python -m tests.controlplane path                the folder they are in
 python -m tests.controlplane up [--scheduler]    start it, leave it running, say where its kubeconfig is
 python -m tests.controlplane down                stop it
@@ -18,6 +18,7 @@ from tests.controlplane.assets import cache_folder, find, obtain
 from tests.controlplane.build import BuildFailed
 from tests.controlplane.plane import ControlPlane, Options
 from tests.controlplane.process import ComponentFailed, stop_recorded
+from tests.controlplane.prometheus import obtain_prometheus
 
 
 def main() -> int:
@@ -30,6 +31,7 @@ def main() -> int:
         match arguments.command:
             case "build":
                 print(obtain(_say))
+                _obtain_prometheus()
             case "path":
                 return _path()
             case "up":
@@ -40,6 +42,14 @@ def main() -> int:
         _say(str(failure))
         return 1
     return 0
+
+
+def _obtain_prometheus() -> None:
+    """Only some tests need it, and they say so: the others are no worse off without."""
+    try:
+        print(obtain_prometheus(_say))
+    except BuildFailed as failure:
+        _say(str(failure))
 
 
 def _path() -> int:

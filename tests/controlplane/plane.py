@@ -24,7 +24,7 @@ from typing import Final, Self
 from bosket.runtime.certificates import Authority, make_authority
 from tests.controlplane.process import Component, ComponentFailed, Health
 
-_HOST: Final = "127.0.0.1"
+HOST: Final = "127.0.0.1"
 _STAGES: Final = Path(__file__).parent / "stages.yaml"
 _START_SECONDS: Final = 120.0
 _STOP_SECONDS: Final = 5.0
@@ -120,8 +120,8 @@ class ControlPlane:
         self.folder.mkdir(parents=True, exist_ok=True)
         for stale in self.folder.glob("*.kubeconfig"):  # of another port
             stale.unlink()
-        etcd, peer, api, controllers, scheduler, kwok = _free_ports(6)
-        self.url = f"https://{_HOST}:{api}"
+        etcd, peer, api, controllers, scheduler, kwok = free_ports(6)
+        self.url = f"https://{HOST}:{api}"
         self._write_keys()
         self._start_etcd(etcd, peer)
         self._start_api_server(api, etcd)
@@ -139,7 +139,7 @@ class ControlPlane:
         return component
 
     def _start_etcd(self, port: int, peer_port: int) -> None:
-        clients, peers = f"http://{_HOST}:{port}", f"http://{_HOST}:{peer_port}"
+        clients, peers = f"http://{HOST}:{port}", f"http://{HOST}:{peer_port}"
         self._launch(
             "etcd",
             [
@@ -159,9 +159,9 @@ class ControlPlane:
         self._launch(
             "kube-apiserver",
             [
-                f"--etcd-servers=http://{_HOST}:{etcd_port}",
-                f"--bind-address={_HOST}",
-                f"--advertise-address={_HOST}",
+                f"--etcd-servers=http://{HOST}:{etcd_port}",
+                f"--bind-address={HOST}",
+                f"--advertise-address={HOST}",
                 f"--secure-port={port}",
                 "--endpoint-reconciler-type=none",  # loopback is no address for the service `kubernetes`
                 f"--tls-cert-file={self._file('server.crt')}",
@@ -195,7 +195,7 @@ class ControlPlane:
                 "--node-monitor-grace-period=5m",
                 *self._options.feature_gate_flags(),
             ],
-            Health(f"https://{_HOST}:{port}/healthz", self._admin_tls()),
+            Health(f"https://{HOST}:{port}/healthz", self._admin_tls()),
         )
 
     def _start_scheduler(self, port: int) -> None:
@@ -207,7 +207,7 @@ class ControlPlane:
                 "--leader-elect=false",
                 *self._options.feature_gate_flags(),
             ],
-            Health(f"https://{_HOST}:{port}/healthz", self._admin_tls()),
+            Health(f"https://{HOST}:{port}/healthz", self._admin_tls()),
         )
 
     def _start_kwok(self, port: int) -> None:
@@ -220,9 +220,9 @@ class ControlPlane:
                 "--node-lease-duration-seconds=40",
                 "--node-ip=172.16.0.1",  # never reached: only to be shown
                 "--cidr=10.64.0.0/12",
-                f"--server-address={_HOST}:{port}",
+                f"--server-address={HOST}:{port}",
             ],
-            Health(f"http://{_HOST}:{port}/healthz"),
+            Health(f"http://{HOST}:{port}/healthz"),
         )
 
     def _secure_serving(self, port: int, kubeconfig: Path) -> list[str]:
@@ -230,7 +230,7 @@ class ControlPlane:
             f"--kubeconfig={kubeconfig}",
             f"--authentication-kubeconfig={kubeconfig}",
             f"--authorization-kubeconfig={kubeconfig}",
-            f"--bind-address={_HOST}",
+            f"--bind-address={HOST}",
             f"--secure-port={port}",
             f"--tls-cert-file={self._file('server.crt')}",
             f"--tls-private-key-file={self._file('server.key')}",
@@ -249,7 +249,7 @@ class ControlPlane:
 
     def _write_keys(self) -> None:
         names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-        server = self._authority.issue("kube-apiserver", dns=names, ips=(_HOST, "10.96.0.1"), server=True)
+        server = self._authority.issue("kube-apiserver", dns=names, ips=(HOST, "10.96.0.1"), server=True)
         admin = self._authority.issue("admin", organizations=("system:masters",), client=True)
         # Any key pair may sign the tokens of service accounts.
         tokens = self._authority.issue("service-accounts", client=True)
@@ -272,11 +272,12 @@ class ControlPlane:
         return context
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports on loopback that nobody listens on."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
-            each.bind((_HOST, 0))
+            each.bind((HOST, 0))
         return [int(each.getsockname()[1]) for each in sockets]
 
 

@@ -50,6 +50,8 @@ class Cluster:
     #: Where the test's objects belong.
     namespace: str
     _kubectl: Path | None
+    #: By service: what it measures of itself.
+    metrics: dict[str, CollectorRegistry] = field(default_factory=dict)
     _nodes: list[str] = field(default_factory=list)
     _queues: list[str] = field(default_factory=list)
     _services: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -179,11 +181,15 @@ class Cluster:
         await self.client.create(Queue(metadata=ObjectMeta(name=name), spec=spec))
         return name
 
-    async def start_services(self, *names: str) -> None:
-        """Run these services in this process, each with a client and informers of its own, as in separate pods."""
+    async def start_services(self, *names: str, options: object | None = None) -> None:
+        """Run these services in this process, each with a client and informers of its own, as in separate pods.
+
+        With `options` other than the default ones where they are given. What a service measures is in `metrics`.
+        """
         for name in names:
             assert name not in self._services, f"{name} is running"
-            self._services[name] = asyncio.create_task(self._run_service(name), name=name)
+            self.metrics[name] = CollectorRegistry()
+            self._services[name] = asyncio.create_task(self._run_service(name, options), name=name)
 
     async def stop_service(self, name: str) -> None:
         task = self._services.pop(name)
@@ -214,19 +220,19 @@ class Cluster:
                 process.kill()
                 await process.wait()
 
-    async def _run_service(self, name: str) -> None:
+    async def _run_service(self, name: str, options: object | None) -> None:
         client = connect(self.kubeconfig)
         try:
-            clock, metrics = SystemClock(), CollectorRegistry()
+            clock = SystemClock()
             environment = Environment(
                 client=client,
                 informers=Informers(client),
                 clock=clock,
                 events=EventRecorder(client, clock, SCHEDULER_NAME if name == "scheduler" else name),
-                metrics=metrics,
+                metrics=self.metrics[name],
                 identity=f"{self.namespace}-{name}",
             )
-            await run_services(environment, [SERVICES[name].make(environment)], leader_election=False)
+            await run_services(environment, [SERVICES[name].make(environment, options)], leader_election=False)
         finally:
             await client.aclose()
 

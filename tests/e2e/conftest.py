@@ -20,6 +20,7 @@ from bosket.embedded.cluster import EmbeddedCluster, Listen
 from bosket.kube.kubeconfig import connect
 from tests.controlplane import assets
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.prometheus import find_prometheus
 from tests.e2e.cluster import Cluster, enter_cluster, find_kubectl
 
 EMBEDDED: Final = "embedded"
@@ -35,6 +36,15 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
     with ControlPlane(binaries, tmp_path_factory.mktemp("controlplane")) as plane:
         asyncio.run(_bootstrap(plane.kubeconfig()))
         yield plane
+
+
+@pytest.fixture(scope="session")
+def prometheus_programs() -> Path:
+    """The folder with Prometheus and its tool."""
+    programs = find_prometheus()
+    if programs is None:
+        pytest.fail("there is no Prometheus: `make e2e` fetches it, or `python -m tests.controlplane build`")
+    return programs
 
 
 async def _bootstrap(kubeconfig: Path) -> None:

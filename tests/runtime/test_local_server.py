@@ -46,7 +46,19 @@ async def test_a_page_is_served_under_its_path(pages: LocalPages) -> None:
         assert headers["Content-Disposition"] == "attachment; filename=file.zip"
         status, text, _ = await fetch(f"{url}/other")
         assert (status, text) == (404, "there is no /other here; there is /page\n")
-        assert (await fetch(f"{url}/page", "POST"))[0] == 405
+        assert (await fetch(f"{url}/page", "POST"))[:2] == (405, "/page answers GET\n")
+
+
+async def test_a_form_is_given_what_was_sent(pages: LocalPages) -> None:
+    async def echo(posted: bytes) -> Answer:
+        return Answer(posted.upper())
+
+    pages.add_form("/form", echo)
+    async with serve_local(pages, 0) as url, aiohttp.ClientSession() as session:
+        async with session.post(f"{url}/form", data=b"abc") as answer:
+            assert (answer.status, await answer.text()) == (200, "ABC")
+        assert (await fetch(f"{url}/form"))[:2] == (405, "/form answers POST\n")
+        assert (await fetch(f"{url}/other", "POST"))[:2] == (404, "there is no /other here; there is /form, /page\n")
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,10 @@ def test_what_has_no_effect_is_said(text, complaint):
         ("usageDBConfig: 3", "usageDBConfig: Expected `object`, got `int`"),
         ("usageDBConfig: {clientType: 3}", "usageDBConfig.clientType: Expected `str`, got `int`"),
         ("usageDBConfig: {clientType: ''}", "usageDBConfig.clientType is missing"),
+        (
+            "usageDBConfig: {clientType: x, connectionString: a}",
+            "usageDBConfig.clientType is 'x'; known are prometheus, builtin, fake, fake-with-history",
+        ),
         ("usageDBConfig: {clientType: prometheus}", "usageDBConfig has neither connectionString nor"),
         (
             "usageDBConfig: {clientType: x, connectionString: a, connectionStringEnvVar: b}",
@@ -203,14 +207,26 @@ def test_what_is_wrong_is_named(text, complaint):
     [
         ("fetchInterval: often", "fetchInterval: 'often' is not a duration"),
         ("halfLifePeriod: -1h", "halfLifePeriod is -1h, it must not be negative"),
-        ("fetchInterval: 6m", "stalenessPeriod must be at least the fetchInterval"),
+        ("fetchInterval: 6m, stalenessPeriod: 5m", "stalenessPeriod must be at least the fetchInterval"),
         ("windowSize: week", "windowSize is 'week', it must be a duration such as 1w or 2d"),
         ("windowType: hopping", "windowType is 'hopping'; known are sliding, tumbling, cron"),
         ("windowType: tumbling", "tumblingWindowStartTime: '' is not a time"),
         ("windowType: cron", "cronString is missing, windowType is cron"),
+        ("windowType: cron, cronString: 0 25 * * *", "cronString: '25' is no hour: expected 0 to 23"),
+        ("windowSize: 0s", "windowSize is '0s', a window must be longer than nothing"),
+        ("fetchInterval: 0s", "fetchInterval is 0s, it must be longer than nothing"),
+        ("extraParams: {queryResolution: 1us}", "extraParams.queryResolution is 1us, it must be at least 1ms"),
+        ("extraParams: {usageQueryTimeout: soon}", "extraParams.usageQueryTimeout: 'soon' is not a duration"),
     ],
 )
 def test_a_history_that_makes_no_sense_is_refused_by_field(params, complaint):
     with pytest.raises(ConfigurationError) as error:
         parse(f"usageDBConfig: {{clientType: prometheus, connectionString: a, usageParams: {{{params}}}}}")
     assert str(error.value).startswith(f"usageDBConfig.usageParams.{complaint}")
+
+
+def test_extra_parameters_of_the_usage_db_that_nobody_knows_are_reported():
+    said: list[str] = []
+    text = "usageDBConfig: {clientType: builtin, usageParams: {extraParams: {gpuMetric: x, queryResolution: 30s}}}"
+    parse_configuration(text, known_actions=ACTIONS, report=said.append)
+    assert said == ["usageDBConfig.usageParams.extraParams.gpuMetric has no effect"]

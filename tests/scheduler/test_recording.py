@@ -54,6 +54,7 @@ from bosket.api.object import ManagedFieldsEntry, ObjectKey, ObjectMeta
 from bosket.api.storage import StorageClass
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.outcome import answer
 from bosket.scheduler.snapshot import redaction
 from bosket.scheduler.snapshot.recorded import count, read
@@ -169,6 +170,15 @@ def test_a_pod_that_waits_after_a_failed_binding_waits_in_the_file_too():
     assert not decide(recorded.snapshot(recorded.now), Configuration()).binds
     later = read(written(state, now=NOW + 2))
     assert decide(later.snapshot(later.now), Configuration()).binds
+
+
+def test_what_queues_used_is_in_the_file():
+    state = state_of([node("n"), queue("q")])
+    assert read(written(state)).usage == NO_USAGE
+    usage = Usage({"q": (0.5, 0.25, 0.0)}, NOW, "builtin")
+    state.put_usage(usage)
+    recorded = read(written(state))
+    assert recorded.usage == recorded.snapshot(NOW).usage == usage
 
 
 def test_the_file_is_kais_one_with_every_list_and_all_that_was_configured():

@@ -31,10 +31,10 @@ app = App(
 app.meta.group_parameters = app.group_parameters
 
 
-def _add_command(path: str, purpose: str, *examples: str) -> None:
+def _add_command(path: str, purpose: str, *examples: str, to: App = app, name: str | None = None) -> None:
     """Register the command at `module:function` without importing it."""
     epilogue = "\n".join(("Examples:", "", *(f"  {example}" for example in examples)))
-    app.command(path, help_epilogue=epilogue, sort_key=len(list(app)), help=purpose)
+    to.command(path, name=name, help_epilogue=epilogue, sort_key=len(list(to)), help=purpose)
 
 
 _add_command(
@@ -77,6 +77,24 @@ _add_command(
     "Run one scheduling cycle on a recorded snapshot: what is decided, why, and what it costs.",
     "bosket replay snapshot.zip",
     "bosket replay snapshot.zip --json --repeat 5 | jq .cpu_ms",
+)
+_simulate = App(name="simulate", help="Show what queues would get, once or over time.", sort_key=len(list(app)))
+app.command(_simulate)
+_add_command(
+    "bosket.cli.simulate:fairshare",
+    "Divide resources among queues, as the scheduler does.",
+    "bosket simulate fairshare request.json",
+    "bosket simulate fairshare --k 2 < request.json | jq .",
+    "bosket simulate fairshare --serve 8080 & curl -d @request.json 127.0.0.1:8080/simulate",
+    to=_simulate,
+)
+_add_command(
+    "bosket.cli.simulate:over_time",
+    "Let queues compete over thousands of cycles, with what they used in the past.",
+    "bosket simulate time examples/simulate/oscillation.yaml --chart oscillation.svg",
+    "bosket simulate time scenario.yaml -o points.csv",
+    to=_simulate,
+    name="time",
 )
 _add_command("bosket.cli.version:version", "Print the version.", "bosket version --json")
 

@@ -9,19 +9,21 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_line, stdout, table
-from bosket.cli.path import FilePath
+from bosket.cli.path import FilePath, OptionalFilePath
 
 if TYPE_CHECKING:
     from bosket.scheduler.decisions import Decisions, Waiting
     from bosket.scheduler.framework.configuration import Configuration
+    from bosket.scheduler.model.usage import Usage
     from bosket.scheduler.snapshot.recorded import Recorded
     from bosket.scheduler.snapshot.snapshot import Snapshot
 
@@ -33,6 +35,7 @@ def replay(
     json: Flag = False,
     repeat: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
     now: str | None = None,
+    usage: OptionalFilePath = None,
 ) -> None:
     """Run one scheduling cycle on a snapshot that KAI's or Bosket's scheduler wrote.
 
@@ -47,6 +50,9 @@ def replay(
     now
         Pretend that it is this time, such as 2026-01-02T03:04:05Z; by default it is the time of the snapshot or,
         where that doesn't say (KAI's don't), the clock's.
+    usage
+        A JSON file that says what parts of the cluster queues used in the past, instead of what the snapshot says
+        (KAI's don't): {"team-a": {"gpu": 0.5, "cpu": 0.1, "memory": 0}}.
     """
     from bosket.scheduler.decide import known_part
     from bosket.scheduler.framework.configuration import ConfigurationError
@@ -58,6 +64,8 @@ def replay(
             recorded = load(file)
     except RecordedError as error:
         raise CommandError(str(error)) from error
+    if usage is not None:
+        recorded = replace(recorded, usage=_usage(usage))
     at = _time(now) if now is not None else recorded.now if recorded.now is not None else time.time()
     configuration, missing = known_part(recorded.configuration)
     if missing:
@@ -159,6 +167,17 @@ def _time(text: str) -> float:
         return parse_time(text)
     except InvalidTime as error:
         raise UsageError(f"--now {text}: {error}") from error
+
+
+def _usage(file: Path) -> Usage:
+    from bosket.scheduler.model.usage import InvalidUsage, usage_from_json
+
+    try:
+        return usage_from_json(file.read_bytes(), str(file))
+    except OSError as error:
+        raise UsageError(f"--usage {file}: can't read it: {error.strerror or error}") from error
+    except InvalidUsage as error:
+        raise UsageError(f"--usage {file}: {error}") from error
 
 
 def _peak_rss_mb() -> float:

@@ -20,6 +20,7 @@ def service_options(file: Path | None, services: Iterable[str]) -> dict[str, obj
     from bosket.scheduler.decide import known_part, make_plugins
     from bosket.scheduler.framework.configuration import ConfigurationError
     from bosket.scheduler.framework.configuration_file import parse_configuration
+    from bosket.scheduler.usage.source import open_source
 
     def report(problem: str) -> None:
         complain(f"--scheduler-config {file}: {problem}")
@@ -27,6 +28,8 @@ def service_options(file: Path | None, services: Iterable[str]) -> dict[str, obj
     try:
         configuration = parse_configuration(file.read_text(encoding="utf-8"), known_actions=ACTIONS, report=report)
         known, _ = known_part(configuration)  # of what is missing the scheduler warns
+        if configuration.usage_db is not None:
+            open_source(configuration.usage_db)  # which is only made, and asked for nothing yet
         make_plugins(known)  # which arguments there are is known to the plugins alone
     except OSError as error:
         raise UsageError(f"--scheduler-config {file}: can't read it: {error.strerror or error}") from error

@@ -35,6 +35,7 @@ class Answer:
 
 
 Page = Callable[[], Awaitable[Answer]]
+Form = Callable[[bytes], Awaitable[Answer]]  #: is given what was sent
 
 
 class LocalPages:
@@ -42,20 +43,30 @@ class LocalPages:
 
     def __init__(self) -> None:
         self._pages: dict[str, Page] = {}
+        self._forms: dict[str, Form] = {}
 
     def add(self, path: str, page: Page) -> None:
+        """Answers GET."""
         self._pages[path] = page
+
+    def add_form(self, path: str, form: Form) -> None:
+        """Answers POST."""
+        self._forms[path] = form
 
     @property
     def paths(self) -> tuple[str, ...]:
-        return tuple(sorted(self._pages))
+        return tuple(sorted({*self._pages, *self._forms}))
 
-    async def answer(self, path: str) -> Answer:
-        page = self._pages.get(path)
-        if page is None:
-            known = ", ".join(self.paths) or "nothing"
-            return Answer(f"there is no {path} here; there is {known}\n".encode(), "text/plain", 404)
-        return await page()
+    async def answer(self, path: str, posted: bytes | None = None) -> Answer:
+        """What is sent back to a GET, or to a POST with a body."""
+        if posted is None and path in self._pages:
+            return await self._pages[path]()
+        if posted is not None and path in self._forms:
+            return await self._forms[path](posted)
+        if path in self.paths:
+            return Answer(f"{path} answers {'POST' if path in self._forms else 'GET'}\n".encode(), "text/plain", 405)
+        known = ", ".join(self.paths) or "nothing"
+        return Answer(f"there is no {path} here; there is {known}\n".encode(), "text/plain", 404)
 
 
 @asynccontextmanager
@@ -66,14 +77,15 @@ async def serve_local(pages: LocalPages, port: int) -> AsyncIterator[str]:
     async def handle(request: web.Request) -> web.Response:
         if not _OWN_NAME.fullmatch(request.host):
             return web.Response(status=403, text="only asked for as 127.0.0.1 or localhost is this answered\n")
-        answer = await pages.answer(request.path)
+        posted = await request.read() if request.method == "POST" else None
+        answer = await pages.answer(request.path, posted)
         headers = {"Content-Type": answer.content_type}
         if answer.file_name:
             headers["Content-Disposition"] = f"attachment; filename={answer.file_name}"
         return web.Response(body=answer.body, status=answer.status, headers=headers)
 
     application = web.Application()
-    application.add_routes([web.get("/{path:.*}", handle, allow_head=False)])
+    application.add_routes([web.get("/{path:.*}", handle, allow_head=False), web.post("/{path:.*}", handle)])
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

@@ -21,6 +21,7 @@ from bosket.scheduler.metrics import SchedulerMetrics
 from bosket.scheduler.options import Options
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.usage.live import live_usage
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class Scheduler:
         self._applier = Applier(env, self._state, name=options.scheduler_name, changed=self._feed.changed.set)
         self._metrics = SchedulerMetrics(env.metrics)
         self._decided: Snapshot | None = None
+        self._usage = live_usage(env, self._state, self._configuration, options.usage_source)
         # Makes the plugins: what is wrong with the configuration is said before anything starts.
         add_endpoints(env, self._state, options, self._configuration)
 
@@ -53,6 +55,9 @@ class Scheduler:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._applier.run())
             await self._feed.wait_synced()
+            if self._usage is not None:
+                group.create_task(self._usage.run())
+                await self._usage.wait_first()
             while True:
                 await self._wait_for_change()
                 spent = self._cycle()

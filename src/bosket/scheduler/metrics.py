@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -27,6 +27,22 @@ NAMESPACE: Final = "kai"
 BUCKETS: Final = tuple(5.0 * 2**power for power in range(10))
 #: The one action that binds; others place what has to wait.
 BINDING_ACTION: Final = "allocate"
+
+
+class QueueLabels(NamedTuple):
+    """How KAI's scheduler labels what it measures of a queue."""
+
+    name: str
+    metadata_name: str
+    display_name: str
+
+    @classmethod
+    def of(cls, name: str, display_name: str) -> QueueLabels:
+        """Without a display name the original has it empty, and its first label is the name."""
+        return cls(display_name or name, name, "" if display_name == name else display_name)
+
+
+QUEUE_LABELS: Final = ("queue_name", "queue_metadata_name", "queue_display_name")
 
 
 class SchedulerMetrics:
@@ -115,15 +131,11 @@ class _FairShares(Collector):
         self._queues, self._shares = queues, shares
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        labels = ("queue_name", "queue_metadata_name", "queue_display_name")
         queues = self._queues.queues if self._queues is not None else ()
         for place, (name, text, unit) in enumerate(self._METRICS):
-            family = GaugeMetricFamily(f"{NAMESPACE}_queue_fair_share_{name}", text, labels=labels)
+            family = GaugeMetricFamily(f"{NAMESPACE}_queue_fair_share_{name}", text, labels=QUEUE_LABELS)
             for queue in queues:
                 share = self._shares.get(queue.name)
                 if share is not None and math.isfinite(share[place]):  # else nobody divided anything
-                    # Without a display name the original has it empty, and its first label is the name.
-                    display_name = "" if queue.display_name == queue.name else queue.display_name
-                    values = (queue.display_name, queue.name, display_name)
-                    family.add_metric(values, share[place] / unit)
+                    family.add_metric(QueueLabels.of(queue.name, queue.display_name), share[place] / unit)
             yield family

@@ -8,6 +8,7 @@ from bosket.api.keys import SCHEDULER_NAME
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.snapshot import WorkerLabels
 from bosket.scheduler.snapshot.state import StateOptions
+from bosket.scheduler.usage.source import UsageSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Options:
     #: KAI's `restrict-node-scheduling`: pods with and without GPUs each go to nodes with their own label, and nodes
     #: with neither aren't there
     worker_labels: WorkerLabels | None = None
+    #: instead of the store that the configuration's usage database names: for tests, and those who have their own
+    usage_source: UsageSource | None = None
 
     def state(self) -> StateOptions:
         """What the live state must know of them."""

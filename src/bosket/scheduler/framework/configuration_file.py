@@ -77,7 +77,7 @@ def configuration_from(document: Any, report: Report | None = None) -> Configura
         plugins=tuple(_plugins(document["tiers"], report)) if document.get("tiers") else defaults.plugins,
         queue_depth=_queue_depth(document.get("queueDepthPerAction") or {}),
         search_budgets=_search_budgets(document.get("scenarioSearchBudgets") or {}, report),
-        usage_db=usage_db_from(document["usageDBConfig"]) if document.get("usageDBConfig") else None,
+        usage_db=usage_db_from(document["usageDBConfig"], report) if document.get("usageDBConfig") else None,
     )
 
 

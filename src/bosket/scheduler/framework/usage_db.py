@@ -1,27 +1,30 @@
-"""`usageDBConfig` of the configuration: where the history of what queues used is found. Checked here, read later.
+"""`usageDBConfig` of the configuration: where the history of what queues used is found. Checked here, used by
+`bosket.scheduler.usage`, which also knows the parameters.
 
-`configuration_file` calls this; the time-based fair share will use what it carries.
+`configuration_file` calls this.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from bosket.api.kai import UsageDBConfig, UsageParams
-from bosket.api.time import InvalidDuration, InvalidTime, parse_duration, parse_time
+from bosket.api.kai import UsageDBConfig
 from bosket.scheduler.framework.configuration import ConfigurationError
+from bosket.scheduler.usage.parameters import parameters_from
 
 _WHERE: Final = "usageDBConfig"
-_WINDOW: Final = re.compile(r"(?=.)(\d+y)?(\d+w)?(\d+d)?(\d+h)?(\d+m)?(\d+s)?(\d+ms)?|0", re.ASCII)
-_WINDOW_TYPES: Final = ("sliding", "tumbling", "cron")
-_DEFAULT_SECONDS: Final = {"fetchInterval": 60.0, "stalenessPeriod": 300.0}
+#: `builtin` is Bosket's own; the last two are for tests, as in KAI.
+CLIENT_TYPES: Final = ("prometheus", "builtin", "fake", "fake-with-history")
 
 
-def usage_db_from(document: Any) -> UsageDBConfig:
-    """Reads and checks the section; raises `ConfigurationError` with the field that is wrong."""
+def usage_db_from(document: Any, report: Callable[[str], None] | None = None) -> UsageDBConfig:
+    """Reads and checks the section; raises `ConfigurationError` with the field that is wrong.
+
+    `report` is told what has no effect.
+    """
     try:
         config = msgspec.convert(document, UsageDBConfig)
     except msgspec.ValidationError as error:
@@ -31,9 +34,12 @@ def usage_db_from(document: Any) -> UsageDBConfig:
         raise ConfigurationError(f"{_WHERE}.clientType is missing")
     if config.connectionString and config.connectionStringEnvVar:
         raise ConfigurationError(f"{_WHERE} has both connectionString and connectionStringEnvVar, only one can count")
+    if config.clientType not in CLIENT_TYPES:
+        known = ", ".join(CLIENT_TYPES)
+        raise ConfigurationError(f"{_WHERE}.clientType is {config.clientType!r}; known are {known}")
     if config.clientType == "prometheus" and not (config.connectionString or config.connectionStringEnvVar):
         raise ConfigurationError(f"{_WHERE} has neither connectionString nor connectionStringEnvVar")
-    _check(config.usageParams or UsageParams())
+    parameters_from(config.usageParams, report)
     return config
 
 
@@ -45,32 +51,3 @@ def usage_db_document(config: UsageDBConfig) -> dict[str, Any]:
         host, slash, path = address.partition("/")
         document["connectionString"] = f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
     return document
-
-
-def _check(params: UsageParams) -> None:
-    where = f"{_WHERE}.usageParams"
-    seconds = dict(_DEFAULT_SECONDS)
-    for name in ("halfLifePeriod", "fetchInterval", "stalenessPeriod", "waitTimeout"):
-        text = getattr(params, name)
-        if text is None:
-            continue
-        try:
-            seconds[name] = parse_duration(text)
-        except InvalidDuration as error:
-            raise ConfigurationError(f"{where}.{name}: {error}") from error
-        if seconds[name] < 0:
-            raise ConfigurationError(f"{where}.{name} is {text}, it must not be negative")
-    if seconds["stalenessPeriod"] < seconds["fetchInterval"]:
-        raise ConfigurationError(f"{where}.stalenessPeriod must be at least the fetchInterval")
-    if params.windowSize is not None and not _WINDOW.fullmatch(params.windowSize):
-        raise ConfigurationError(f"{where}.windowSize is {params.windowSize!r}, it must be a duration such as 1w or 2d")
-    if (params.windowType or "sliding") not in _WINDOW_TYPES:
-        known = ", ".join(_WINDOW_TYPES)
-        raise ConfigurationError(f"{where}.windowType is {params.windowType!r}; known are {known}")
-    if params.windowType == "tumbling":
-        try:
-            parse_time(params.tumblingWindowStartTime or "")
-        except InvalidTime as error:
-            raise ConfigurationError(f"{where}.tumblingWindowStartTime: {error}") from error
-    if params.windowType == "cron" and not params.cronString:
-        raise ConfigurationError(f"{where}.cronString is missing, windowType is cron")

@@ -26,6 +26,7 @@ from bosket.kube.codec import gc_paused, strip_nulls
 from bosket.scheduler.framework.configuration import Configuration, ConfigurationError
 from bosket.scheduler.framework.configuration_file import configuration_from
 from bosket.scheduler.framework.settings import Settings
+from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.snapshot.recorded_list import LISTS
 from bosket.scheduler.snapshot.snapshot import Snapshot, WorkerLabels
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
@@ -109,6 +110,7 @@ class Recorded:
     now: float | None = None  #: when it was recorded; KAI doesn't say
     held: tuple[ObjectKey, ...] = ()  #: pods whose binding had failed, and that were to wait for a while
     unreadable: tuple[str, ...] = ()  #: which objects are left out, and why
+    usage: Usage = NO_USAGE  #: what queues had used in the past; KAI doesn't say
 
     def state(self, report: Callable[[str], None] | None = None) -> ClusterState:
         """A state that has seen all objects of the shard."""
@@ -123,6 +125,7 @@ class Recorded:
         uids = {pod.key: pod.metadata.uid for pod in self.objects.get("pods", ())} if self.held else {}
         for pod in self.held:
             state.hold_back(pod, uids.get(pod, ""), self.now or 0.0)
+        state.put_usage(self.usage)
         return state
 
     def snapshot(self, now: float, report: Callable[[str], None] | None = None) -> Snapshot:
@@ -136,6 +139,7 @@ class OwnPart(msgspec.Struct, frozen=True):
     version: str = ""  #: that wrote it
     time: str = ""
     held: tuple[ObjectKey, ...] = ()
+    usage: Usage = NO_USAGE
 
 
 class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
@@ -178,7 +182,7 @@ def read(data: bytes, source: str = FILE_NAME) -> Recorded:
     except InvalidTime as error:
         raise RecordedError(f"{source}: bosket.time: {error}") from error
     followed = replace(configuration, settings=parameters.settings())
-    return Recorded(followed, parameters, objects, now, own.held, tuple(unreadable))
+    return Recorded(followed, parameters, objects, now, own.held, tuple(unreadable), own.usage)
 
 
 def count(data: bytes, source: str = FILE_NAME) -> dict[str, int]:

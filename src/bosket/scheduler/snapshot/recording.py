@@ -37,6 +37,7 @@ def take(state: ClusterState, options: StateOptions, configuration: Configuratio
         objects={name: state.objects(each.kind) for name, each in LISTS.items()},
         now=now,
         held=tuple(sorted(state.held_pods(now))),
+        usage=state.usage,
     )
 
 
@@ -69,7 +70,8 @@ def zipped(recorded: Recorded, discovery: dict[str, Any] | None = None) -> bytes
 
 def _document(recorded: Recorded, discovery: dict[str, Any] | None) -> Iterator[bytes]:
     parameters = {**msgspec.to_builtins(recorded.parameters), **_OTHER_PARAMETERS}
-    own = OwnPart(__version__, format_micro_time(recorded.now) if recorded.now is not None else "", recorded.held)
+    time = format_micro_time(recorded.now) if recorded.now is not None else ""
+    own = OwnPart(__version__, time, recorded.held, recorded.usage)
     yield b'{"bosket":' + msgspec.json.encode(own)
     yield b',"config":' + msgspec.json.encode(configuration_document(recorded.configuration))
     yield b',"schedulerParams":' + msgspec.json.encode(parameters)

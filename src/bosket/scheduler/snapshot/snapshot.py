@@ -14,6 +14,7 @@ from bosket.scheduler.model.peer import Mark, PeerTerm, PodSelector
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task
+from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.snapshot.verdict import VerdictMemory
 
 
@@ -61,5 +62,6 @@ class Snapshot:
     config_maps: Container[ObjectKey] = ()  #: those that exist
     node_pool: str = DEFAULT_NODE_POOL  #: what messages call the nodes of this scheduler
     worker_labels: WorkerLabels | None = None  #: set where nodes are kept apart by what they are for
+    usage: Usage = NO_USAGE  #: what queues used in the past
     #: verdicts of pure functions, kept between snapshots
     memory: VerdictMemory = field(default_factory=VerdictMemory)

@@ -47,6 +47,7 @@ from bosket.scheduler.model.resource import (
     plus,
 )
 from bosket.scheduler.model.task import ACTIVE_USED, ALLOCATED, PodClass, Task, TaskStatus
+from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.model.volume import NO_STORAGE
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
 from bosket.scheduler.snapshot.hold import Holds
@@ -116,6 +117,7 @@ class ClusterState:
         self._unsettled: set[ObjectKey] = set()
         self._stale: set[ObjectKey] = set()
         self._use: dict[str, QueueUse] = {}
+        self._usage = NO_USAGE
         self._releasing: set[ObjectKey] = set()  # tasks whose status depends on the time
         self._peers = Peers(self._tasks)
         self._tallies = Tallies()
@@ -272,7 +274,15 @@ class ClusterState:
         self._config_maps.drop(key)
         self._last = None
 
-    # Objects out, for recordings
+    def put_usage(self, usage: Usage) -> None:
+        """What queues used in the past. While nothing waits it changes nothing, and is no reason for a new snapshot."""
+        self._usage = usage
+
+    # What came in goes out again, for recordings
+
+    @property
+    def usage(self) -> Usage:
+        return self._usage
 
     def objects(self, kind: type[KubeObject]) -> tuple[KubeObject, ...]:
         """All that is known of a kind, as it was put in; of bind requests also those that are only assumed."""
@@ -306,7 +316,7 @@ class ClusterState:
             self._table = None
         held = self._held_jobs(now)
         unchanged = self._tree is not None and self._table is not None and not self._dirty_nodes
-        unchanged = unchanged and not self._dirty_queue_use
+        unchanged = unchanged and not self._dirty_queue_use and self._usage_is_no_news()
         if self._last is not None and unchanged and self._last.jobs is self._jobs and self._last.held == held:
             return self._last
         if self._tree is None:
@@ -334,9 +344,15 @@ class ClusterState:
             config_maps=self._config_maps.freeze(),
             node_pool=self._options.node_pool or DEFAULT_NODE_POOL,
             worker_labels=self._options.worker_labels,
+            usage=self._usage,
             memory=self._memory,
         )
         return self._last
+
+    def _usage_is_no_news(self) -> bool:
+        """Whether what queues used is as in the last snapshot, or concerns nobody."""
+        before = self._last.usage if self._last is not None else NO_USAGE
+        return not self._unsettled or before is self._usage or before.parts == self._usage.parts
 
     # Tasks
 

@@ -31,13 +31,20 @@ def cluster_total(snapshot: Snapshot) -> Shares:
 def fair_shares(snapshot: Snapshot, k: float) -> list[Shares]:
     """The fair share of every queue, resource by resource."""
     tree = snapshot.queues
+    usage = [snapshot.usage.of(queue.name) for queue in tree.queues]  # of inner queues their own, as in KAI
+    return divide_among(tree, cluster_total(snapshot), _requested(snapshot), usage, k)
+
+
+def divide_among(
+    tree: QueueTree, total: Shares, requested: Sequence[Shares], usage: Sequence[Shares], k: float
+) -> list[Shares]:
+    """Fair shares of all queues, given what each wants with all below it, and what part of the cluster it used."""
     if not tree.queues:
         return []
-    total = cluster_total(snapshot)
     quota, limit, weight = (
         np.array([getattr(queue, part) for queue in tree.queues]) for part in ("quota", "limit", "weight")
     )
-    requested = np.array(_requested(snapshot))
+    wanted, used = np.array(requested), np.array(usage)
     priority = np.array([queue.priority for queue in tree.queues])
     rank = _rank(tree)
     shares = np.zeros((len(tree.queues), len(RESOURCES)))
@@ -46,8 +53,8 @@ def fair_shares(snapshot: Snapshot, k: float) -> list[Shares]:
             quota=quota[:, resource],
             limit=limit[:, resource],
             weight=weight[:, resource],
-            request=requested[:, resource],
-            usage=np.zeros(len(tree.queues)),
+            request=wanted[:, resource],
+            usage=used[:, resource],
             priority=priority,
             rank=rank,
         )

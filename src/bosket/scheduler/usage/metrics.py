@@ -1,0 +1,59 @@
+"""What the usage database says of itself: by KAI's names where KAI has them, and how old its answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from bosket.scheduler.metrics import BUCKETS, NAMESPACE, QUEUE_LABELS, QueueLabels
+from bosket.scheduler.model.usage import NO_USAGE, Usage
+
+
+class UsageMetrics(Collector):
+    """Gauges are made when somebody asks, so that an age is the age of that moment."""
+
+    _RESOURCES: Final = ("gpu", "cpu", "memory")
+
+    def __init__(
+        self, registry: CollectorRegistry, now: Callable[[], float], queues: Callable[[], Iterable[QueueLabels]]
+    ) -> None:
+        self._now, self._queues = now, queues
+        self._usage = NO_USAGE
+        self._latency = Histogram(
+            "usage_query_latency_milliseconds",
+            "Time that an answer about what queues used took",
+            namespace=NAMESPACE,
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        self._failures = Counter(
+            "usage_query_failures", "Questions about what queues used that had no answer", namespace=NAMESPACE,
+            registry=registry,
+        )  # fmt: skip
+        registry.register(self)
+
+    def fetched(self, usage: Usage, seconds: float) -> None:
+        self._usage = usage
+        self._latency.observe(seconds * 1000)
+
+    def failed(self) -> None:
+        self._failures.inc()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        age = GaugeMetricFamily(
+            f"{NAMESPACE}_usage_age_seconds", "Age of what is known about the use of queues; absent while nothing is"
+        )
+        if self._usage.as_of is not None:
+            age.add_metric((), max(0.0, self._now() - self._usage.as_of))
+        yield age
+        queues = list(self._queues()) if self._usage.as_of is not None else []
+        for place, resource in enumerate(self._RESOURCES):
+            text = f"Part of the cluster's {resource} that a queue used in the window; 1 is all of it, all the time"
+            family = GaugeMetricFamily(f"{NAMESPACE}_queue_{resource}_usage", text, labels=QUEUE_LABELS)
+            for labels in queues:
+                family.add_metric(labels, self._usage.of(labels.metadata_name)[place])
+            yield family
