@@ -296,12 +296,14 @@ class Client:
         path = _path(codec_of(Pod), meta.namespace, meta.name, "binding")
         check_verdict(await self._send("POST", path, body=msgspec.json.encode(binding)))
 
-    async def evict(self, pod: Pod, *, grace_seconds: int | None = None) -> None:
+    async def evict(self, pod: Pod, *, grace_seconds: int | None = None, dry_run: bool = False) -> None:
         """Asks for the pod's eviction; raises `TooManyRequests` if a disruption budget forbids it now."""
         meta = pod.metadata
         options: dict[str, Any] = {"preconditions": {"uid": meta.uid}} if meta.uid else {}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
+        if dry_run:
+            options["dryRun"] = ["All"]
         eviction = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -309,7 +311,9 @@ class Client:
             "deleteOptions": options,
         }
         path = _path(codec_of(Pod), meta.namespace, meta.name, "eviction")
-        check_verdict(await self._send("POST", path, body=msgspec.json.encode(eviction)))
+        # The same pod can't be evicted twice, and another one of its name isn't meant.
+        idempotent = bool(meta.uid)
+        check_verdict(await self._send("POST", path, body=msgspec.json.encode(eviction), idempotent=idempotent))
 
     # --- anything else
 

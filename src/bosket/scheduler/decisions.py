@@ -9,10 +9,11 @@ from functools import cached_property
 
 import msgspec
 
+from bosket.scheduler.cause import Cause
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.resource import Shares
-from bosket.scheduler.model.task import Task
-from bosket.scheduler.reason import JobReason
+from bosket.scheduler.model.task import Task, TaskStatus
+from bosket.scheduler.reason import EvictionRefused, JobReason
 
 
 class Bind(msgspec.Struct, frozen=True, eq=False):
@@ -41,6 +42,15 @@ class Eviction:
     node: str
     action: str  #: that decided it
     preemptor: Job | None  #: for whom; None when it goes on its own account
+    cause: Cause | None = None
+    moves_to: str = ""  #: the node that has room for it, if it is to start anew elsewhere
+
+    @property
+    def text(self) -> str:
+        """Who takes the place, why and by which rule, for people."""
+        if self.cause is None:
+            return f"Pod {self.task.key} was evicted by {self.action}"
+        return self.cause.text(self.task.key, self.preemptor.key if self.preemptor else None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +75,7 @@ class StaleMark:
     job: Job
     since: float
     is_due: bool  #: whether its grace is over, and what runs of it goes
+    refused: EvictionRefused | None = None  #: why it doesn't go all the same
 
 
 Operation = Bind | Pipeline | Eviction
@@ -99,6 +110,20 @@ class Decisions:
     @cached_property
     def evictions(self) -> tuple[Eviction, ...]:
         return tuple(each for each in self.operations if isinstance(each, Eviction))
+
+    @cached_property
+    def lasting_binds(self) -> tuple[Bind, ...]:
+        """Those to carry out. A job that lost one of its new places to another job in the same cycle is left for the
+        next cycle as a whole, so that no gang starts in part."""
+        undone = {each.job.key for each in self.binds if not isinstance(self.outcome[each.task], Bind)}
+        return tuple(each for each in self.binds if each.job.key not in undone)
+
+    @cached_property
+    def lasting_evictions(self) -> tuple[Eviction, ...]:
+        """Those to carry out: of tasks that have a node in the cluster, each once. Others had a place in this cycle
+        alone, and lose it by not being bound."""
+        first = {each.task: each for each in reversed(self.evictions) if each.task.status != TaskStatus.PENDING}
+        return tuple(each for each in self.evictions if first.get(each.task) is each)
 
     @cached_property
     def outcome(self) -> Mapping[Task, Operation]:

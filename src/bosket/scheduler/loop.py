@@ -1,13 +1,15 @@
 """The scheduling loop, on one screen: wait for a change, take a snapshot, decide, apply.
 
-A cycle starts as soon as something changed. The loop rests for at least twice as long as the last cycle took, so that a
-cluster where everything changes all the time leaves room for the rest of the process.
+A cycle starts as soon as something changed, or when the cycle before said that time alone makes a difference. The loop
+rests for at least twice as long as the last cycle took, so that a cluster where everything changes all the time leaves
+room for the rest of the process.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from dataclasses import replace
 
@@ -16,7 +18,6 @@ from bosket.scheduler.cache.apply import Applier
 from bosket.scheduler.cache.feed import Feed
 from bosket.scheduler.decide import decide, known_part
 from bosket.scheduler.endpoints import add_endpoints
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.metrics import SchedulerMetrics
 from bosket.scheduler.options import Options
 from bosket.scheduler.snapshot.snapshot import Snapshot
@@ -24,9 +25,6 @@ from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.usage.live import live_usage
 
 _log = logging.getLogger(__name__)
-
-#: Actions whose decisions reach the cluster. Those of the others end in evictions, which the cache doesn't make.
-CARRIED_OUT = frozenset({"allocate"})
 
 
 class Scheduler:
@@ -36,16 +34,19 @@ class Scheduler:
 
     def __init__(self, env: Environment, options: Options) -> None:
         self._env, self._options = env, options
-        self._configuration, missing = _followed(options.configuration)
+        self._configuration, missing = known_part(options.configuration)
         if missing:
             _log.warning(
                 "the configuration names what this version doesn't have, and is without: %s", ", ".join(missing)
             )
         self._state = ClusterState(options.state(), report=_log.warning)
-        self._feed = Feed(env.informers, self._state)
-        self._applier = Applier(env, self._state, name=options.scheduler_name, changed=self._feed.changed.set)
+        self._feed = Feed(env.informers, self._state, budgets=not options.evict_by_deletion)
         self._metrics = SchedulerMetrics(env.metrics)
+        self._applier = Applier(
+            env, self._state, options, changed=self._feed.changed.set, evicted=self._metrics.evicted
+        )
         self._decided: Snapshot | None = None
+        self._look_again_at = math.inf
         self._usage = live_usage(env, self._state, self._configuration, options.usage_source)
         # Makes the plugins: what is wrong with the configuration is said before anything starts.
         add_endpoints(env, self._state, options, self._configuration)
@@ -66,30 +67,26 @@ class Scheduler:
     def _cycle(self) -> float:
         started = time.perf_counter()
         self._feed.changed.clear()
-        snapshot = self._state.snapshot(self._env.clock.now())
-        if snapshot is self._decided:
+        now = self._env.clock.now()
+        current = self._state.snapshot(now)
+        if current is self._decided and now < self._look_again_at:
             return 0.0
+        self._decided, snapshot = current, replace(current, now=now)
         self._metrics.snapshot_taken(time.perf_counter() - started)
         decisions = decide(snapshot, self._configuration, self._metrics.watch)
-        self._decided = snapshot
+        self._look_again_at = decisions.look_again_at
         self._applier.apply(snapshot, decisions)
         spent = time.perf_counter() - started
         self._metrics.decided(snapshot, decisions, spent)
         return spent
 
     async def _wait_for_change(self) -> None:
+        period = min(self._options.schedule_period_seconds, max(0.0, self._look_again_at - self._env.clock.now()))
         try:
-            async with asyncio.timeout(self._options.schedule_period_seconds):
+            async with asyncio.timeout(period):
                 await self._feed.changed.wait()
         except TimeoutError:
             pass  # time itself is a change
-
-
-def _followed(configuration: Configuration) -> tuple[Configuration, list[str]]:
-    """What of the configuration can be followed on a live cluster, and what can't."""
-    known, missing = known_part(configuration)
-    missing += [f"action {name}" for name in known.actions if name not in CARRIED_OUT]
-    return replace(known, actions=tuple(name for name in known.actions if name in CARRIED_OUT)), missing
 
 
 def service(env: Environment, options: Options | None = None) -> Scheduler:

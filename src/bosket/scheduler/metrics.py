@@ -16,7 +16,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from bosket.scheduler.decisions import Decisions
+from bosket.api.keys import DEFAULT_NODE_POOL, NODE_POOL_LABEL
+from bosket.scheduler.decisions import Decisions, Eviction
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.reason import GangShort, OverCapacity
 from bosket.scheduler.snapshot.snapshot import Snapshot
@@ -68,6 +69,13 @@ class SchedulerMetrics:
         self._scheduled = gauge("podgroups_scheduled_by_action", "Pod groups that an action placed, so far", "action")
         self._tried = gauge("podgroups_acted_on_by_action", "Pod groups that an action tried, so far", "action")
         self._binds = Counter("bind_requests", "Bind requests decided on", namespace=NAMESPACE, registry=registry)
+        self._evictions = Counter(
+            "pod_group_evicted_pods",
+            "Pods that were evicted, by the group that they belonged to",
+            ("podgroup", "namespace", "uid", "nodepool", "action"),
+            namespace=NAMESPACE,
+            registry=registry,
+        )
         self._shares = _FairShares()
         registry.register(self._shares)
 
@@ -90,6 +98,12 @@ class SchedulerMetrics:
                 self._action.labels(name).set(milliseconds)
             case "close":
                 self._close.set(milliseconds)
+
+    def evicted(self, eviction: Eviction) -> None:
+        """A pod goes."""
+        meta = eviction.job.group.metadata
+        pool = meta.labels.get(NODE_POOL_LABEL) or DEFAULT_NODE_POOL
+        self._evictions.labels(meta.name, meta.namespace, meta.uid, pool, eviction.action).inc()
 
     def decided(self, snapshot: Snapshot, decisions: Decisions, seconds: float) -> None:
         """A cycle has ended."""

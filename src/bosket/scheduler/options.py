@@ -28,7 +28,14 @@ class Options:
     worker_labels: WorkerLabels | None = None
     #: instead of the store that the configuration's usage database names: for tests, and those who have their own
     usage_source: UsageSource | None = None
+    #: whether pods are deleted, as KAI does, instead of asking the eviction API, which respects disruption budgets
+    evict_by_deletion: bool = False
 
     def state(self) -> StateOptions:
         """What the live state must know of them."""
-        return StateOptions(self.scheduler_name, self.stuck_in_releasing_seconds, worker_labels=self.worker_labels)
+        return StateOptions(
+            self.scheduler_name,
+            self.stuck_in_releasing_seconds,
+            worker_labels=self.worker_labels,
+            honour_budgets=not self.evict_by_deletion,
+        )

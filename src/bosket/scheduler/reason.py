@@ -180,8 +180,28 @@ class DelayNotElapsed:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class EvictionRefused:
+    """Others could make room, but may not be evicted now."""
+
+    pod: ObjectKey
+    by: str  #: who refuses: "PodDisruptionBudget ml/keep-two"
+    code: str = NO_CODE
+
+    def __str__(self) -> str:
+        return f"Evicting pod {self.pod}, which could make room, is refused by {self.by}"
+
+
 JobReason = (
-    DelayNotElapsed | GangShort | OverCapacity | QueueUnusable | SpecUnusable | NotReady | GatesClosed | NotTried
+    DelayNotElapsed
+    | EvictionRefused
+    | GangShort
+    | OverCapacity
+    | QueueUnusable
+    | SpecUnusable
+    | NotReady
+    | GatesClosed
+    | NotTried
 )
 
 

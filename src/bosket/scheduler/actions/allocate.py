@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bosket.scheduler.actions.claims import serve_claims
 from bosket.scheduler.actions.order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
@@ -13,8 +14,9 @@ from bosket.scheduler.reason import GangShort, JobReason, NodesRefused
 
 
 def allocate(session: Session) -> None:
-    """Turn by turn: the gang's minimum as a whole, then extras one at a time, each time behind the others."""
-    turns = JobsByQueue(session, session.candidates())
+    """Claims first. Then turn by turn: the gang's minimum, then extras one at a time, each time behind the others."""
+    serve_claims(session)
+    turns = JobsByQueue(session, session.pending())
     shortages = _Shortages(session)
     while (job := turns.pop()) is not None:
         statement = Statement(session)

@@ -7,10 +7,12 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from bosket.scheduler.actions.eviction import Policy, Tables, evict_for_pending
+from bosket.scheduler.cause import Consolidated
 from bosket.scheduler.framework.extension import ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.settings import NO_BOUND
+from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import TaskStatus
 from bosket.scheduler.solver.frugal import cheapest_to_move
@@ -58,7 +60,9 @@ class _Consolidation(Policy):
 
     def _cheapest_moves(self, job: JobState, tables: Tables) -> tuple[Batch, ...] | None:
         """The fewest moves that make room; None when there is no such choice, or it doesn't work out."""
-        running = [state for entries in tables.running.by_queue.values() for _, state in entries if state is not job]
+        spared = {job.job.key, *self.session.successors(job.job)}
+        by_queue = tables.running.by_queue.values()
+        running = [state for entries in by_queue for _, state in entries if state.job.key not in spared]
         moves = cheapest_to_move(self.session, job.next_tasks(), running)
         bound = self.session.settings.max_consolidation_preemptees
         if not moves or (bound != NO_BOUND and len({batch.job for batch in moves}) > bound):
@@ -71,6 +75,10 @@ class _Consolidation(Policy):
 
     def validators(self) -> list[ScenarioValidator]:
         return [_everybody_has_a_place]
+
+    def explain(self, preemptor: JobState) -> CauseOf:
+        del preemptor
+        return lambda _victim, _task, moves_to: Consolidated(moves_to)
 
     def alike(self, job: JobState) -> Hashable:
         del job

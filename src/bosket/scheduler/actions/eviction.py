@@ -12,6 +12,7 @@ from bosket.scheduler.actions.order import JobsByQueue
 from bosket.scheduler.framework.extension import AllOf, ScenarioValidator, VictimFilter
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.reason import DelayNotElapsed, GangShort, PodUnfit
 from bosket.scheduler.solver.failed import FailedJobs
@@ -66,6 +67,10 @@ class Policy(ABC):
         )
 
     @abstractmethod
+    def explain(self, preemptor: JobState) -> CauseOf:
+        """Why others are evicted for it, with the numbers as they are now, before the search."""
+
+    @abstractmethod
     def alike(self, job: JobState) -> Hashable:
         """Among which jobs one that failed speaks for the others."""
 
@@ -90,13 +95,18 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
         if not policy.has_a_chance(job):
             failed_alike.add(job)
             continue
+        cause_of = policy.explain(job)
+        session.allowance.refused = None
         solution = policy.solve(job, tables)
-        if solution is None:
-            failed_alike.add(job)
-        else:
+        if solution is not None:
             changed = solution.statement.jobs()
-            solution.statement.commit()
+            solution.statement.commit(cause_of)
             tables.renew(changed)
+            continue
+        if session.allowance.refused is not None:
+            session.not_placed(job, session.allowance.refused)
+        if not session.successors(job.job):  # otherwise another job like this one may have victims that it has not
+            failed_alike.add(job)
 
 
 class Tables:

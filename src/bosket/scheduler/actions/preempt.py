@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from bosket.scheduler.actions.eviction import Policy, admitted, evict_for_pending
+from bosket.scheduler.cause import Preempted
 from bosket.scheduler.framework.extension import AllOf, ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.reason import NON_PREEMPTIBLE_OVER_QUOTA
 from bosket.scheduler.solver.order import Entries, JobTable
 
@@ -32,6 +34,10 @@ class _Preempt(Policy):
 
     def validators(self) -> AllOf[ScenarioValidator]:
         return self.session.preempt_validators
+
+    def explain(self, preemptor: JobState) -> CauseOf:
+        job = preemptor.job
+        return lambda victim, _task, _moves_to: Preempted(job.queue, job.priority, victim.job.priority)
 
     def alike(self, job: JobState) -> Hashable:
         return job.queue_row

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from bosket.scheduler.actions.eviction import Policy, admitted, evict_for_pending
+from bosket.scheduler.cause import QueueStanding, Reclaimed
 from bosket.scheduler.framework.extension import AllOf, ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.statement import CauseOf
+from bosket.scheduler.model.queue import fits
+from bosket.scheduler.model.resource import plus
+from bosket.scheduler.model.task import Task
 from bosket.scheduler.solver.order import Entries, JobTable
 
 
@@ -27,6 +32,22 @@ class _Reclaim(Policy):
 
     def validators(self) -> AllOf[ScenarioValidator]:
         return self.session.reclaim_validators
+
+    def explain(self, preemptor: JobState) -> CauseOf:
+        tree, fair_share = self.session.snapshot.queues, self.session.fair_share
+        allocated, request = self.session.queues.allocated[:], preemptor.next_request()
+
+        def standing(row: int) -> QueueStanding:
+            queue = tree.queues[row]
+            return QueueStanding(queue.name, allocated[row], queue.quota, fair_share[row], queue.priority)
+
+        def cause(victim: JobState, task: Task, moves_to: str) -> Reclaimed:
+            del task, moves_to
+            mine, theirs = tree.where_paths_part(preemptor.queue_row, victim.queue_row)
+            within_quota = fits(plus(allocated[mine], request), tree.queues[mine].quota)
+            return Reclaimed(standing(theirs), standing(mine), within_quota)
+
+        return cause
 
     def alike(self, job: JobState) -> Hashable:
         return job.queue_row

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bosket.scheduler.cause import GangBroken
 from bosket.scheduler.decisions import StaleMark
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.task import Task
 
 
 def evict_stale_gangs(session: Session) -> None:
@@ -27,12 +29,20 @@ def _handle(session: Session, state: JobState) -> None:
     if grace is None:
         grace = session.settings.default_staleness_grace_seconds
     is_due = 0 <= grace <= now - since
-    session.stale(StaleMark(job, since, is_due))
-    if not is_due:
-        if grace >= 0:
-            session.look_again_at(since + grace)
-        return
+    tasks = state.active_tasks() if is_due else []
+    refused = session.allowance.objection(tasks)
+    session.stale(StaleMark(job, since, is_due, refused))
+    if not is_due and grace >= 0:
+        session.look_again_at(since + grace)
+    if refused is not None:
+        return  # all of it goes, or nothing
+
+    def cause(state: JobState, task: Task, moves_to: str) -> GangBroken:
+        del moves_to
+        pod_set = state.pod_set(task)
+        return GangBroken(pod_set.min_available, job.shown_name(pod_set), grace)
+
     statement = Statement(session)
-    for task in state.active_tasks():
+    for task in tasks:
         statement.evict(state, task)
-    statement.commit()
+    statement.commit(cause)

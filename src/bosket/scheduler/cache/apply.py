@@ -1,4 +1,4 @@
-"""Decisions out: bind requests, and conditions and events about what waits."""
+"""Decisions out: bind requests, evictions, marks of stale gangs, and conditions and events about what waits."""
 
 from __future__ import annotations
 
@@ -7,45 +7,75 @@ from collections.abc import Callable
 
 from bosket.api.core import Pod, PodCondition
 from bosket.api.kai import PodGroup, SchedulingCondition, UnschedulableExplanation
-from bosket.api.keys import DEFAULT_NODE_POOL, LAST_START_ANNOTATION
+from bosket.api.keys import DEFAULT_NODE_POOL, LAST_START_ANNOTATION, STALE_SINCE_ANNOTATION
+from bosket.api.object import ObjectKey
 from bosket.api.time import format_time
 from bosket.kube.client import PatchType
 from bosket.runtime.service import Environment
 from bosket.scheduler.cache.bind_writer import BindWriter
+from bosket.scheduler.cache.evictor import Evictor
+from bosket.scheduler.cache.note_writer import NoteWriter
 from bosket.scheduler.cache.status_writer import StatusWriter, Wish
-from bosket.scheduler.decisions import Decisions, Waiting
+from bosket.scheduler.decisions import Decisions, Eviction, Pipeline, StaleMark, Waiting
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.model.task import Task, TaskStatus
+from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
+from bosket.scheduler.options import Options
 from bosket.scheduler.reason import NOT_READY, JobReason, NotReady, unknown_subgroup
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
 
 UNSCHEDULABLE = "Unschedulable"
 CONDITION_TYPE = "UnschedulableOnNodePool"
+PIPELINED, STALE = "Pipelined", "StaleJob"
 
 
 class Applier:
     """Carries decisions out. `apply` never waits: writes are made by workers in the background."""
 
-    def __init__(self, env: Environment, state: ClusterState, *, name: str, changed: Callable[[], None]) -> None:
-        """`name` is whom events come from; `changed` is called when the state changed otherwise than by a watch."""
-        self._client, self._clock = env.client, env.clock
-        self._events = env.events.for_component(name)
+    def __init__(
+        self,
+        env: Environment,
+        state: ClusterState,
+        options: Options,
+        *,
+        changed: Callable[[], None],
+        evicted: Callable[[Eviction], None],
+    ) -> None:
+        """`changed` is called when the state changed otherwise than by a watch, `evicted` for every pod that goes."""
+        self._client, self._clock, self._state = env.client, env.clock, state
+        self._events = env.events.for_component(options.scheduler_name)
         self._status = StatusWriter(env)
+        self._notes = NoteWriter(env.client, state, self._status)
         self._binds = BindWriter(env, state, self._events, changed)
+        self._evictor = Evictor(
+            env, state, events=self._events, notes=self._notes, changed=changed, evicted=evicted,
+            by_deletion=options.evict_by_deletion,
+        )  # fmt: skip
+        self._pipelined: dict[ObjectKey, Pipeline] = {}  # of the last cycle, by pod
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._status.run())
             group.create_task(self._binds.run())
+            group.create_task(self._evictor.run())
 
     def apply(self, snapshot: Snapshot, decisions: Decisions) -> None:
         self._binds.remove(snapshot.dead_bind_requests)
-        for bind in decisions.binds:
+        for bind in decisions.lasting_binds:
             self._status.forget(("Pod", bind.task.key))
             self._binds.request(bind)
+        self._evictor.evict(decisions.lasting_evictions)
+        self._state.remember(decisions, snapshot.now)
+        bound = {bind.job.key for bind in decisions.lasting_binds}
         for job in decisions.started:
-            self._note_start(job)
+            if job.key in bound:
+                self._notes.write(job.group, LAST_START_ANNOTATION, format_time(self._clock.now()))
+        self._tell_pipelined(decisions)
+        for mark in decisions.stale:
+            self._mark_stale(mark)
+        for job in decisions.recovered:
+            self._notes.write(job.group, STALE_SINCE_ANNOTATION, None)
+            self._status.forget((STALE, job.key))
         for waiting in decisions.waiting:
             self._tell(waiting)
         for job in decisions.placed:
@@ -53,13 +83,29 @@ class Applier:
         for job in decisions.settled:
             self._settle(job)
 
-    def _note_start(self, job: Job) -> None:
-        async def write() -> None:
-            patch = {"metadata": {"annotations": {LAST_START_ANNOTATION: started}}}
-            await self._client.patch(PodGroup, job.key.name, patch, namespace=job.key.namespace)
+    def _tell_pipelined(self, decisions: Decisions) -> None:
+        """Once, and again only when it is another node. Of those who only move, the pod itself isn't pipelined."""
+        before, self._pipelined = (
+            self._pipelined,
+            {
+                each.task.key: each
+                for each in decisions.outcome.values()
+                if isinstance(each, Pipeline) and each.task.status == TaskStatus.PENDING
+            },
+        )
+        for key, each in self._pipelined.items():
+            if key not in before or before[key].node != each.node:
+                self._events.event(each.task.pod, "Normal", PIPELINED, f"Pod {key} was pipelined to node {each.node}")
 
-        started = format_time(self._clock.now())
-        self._status.wish(("PodGroup start", job.key), Wish((started,), write), delay_seconds=0)
+    def _mark_stale(self, mark: StaleMark) -> None:
+        if mark.job.history.stale_since is None:
+            self._notes.write(mark.job.group, STALE_SINCE_ANNOTATION, format_time(mark.since))
+        text = _staleness(mark)
+
+        async def write() -> None:
+            self._events.event(mark.job.group, "Normal", STALE, text)
+
+        self._status.wish((STALE, mark.job.key), Wish((text,), write))
 
     # What waits
 
@@ -150,6 +196,18 @@ class Applier:
         seen = {"uid": job.group.metadata.uid, "resourceVersion": job.group.metadata.resourceVersion}
         patch = {"metadata": seen, "status": {"schedulingConditions": list(conditions) or None}}
         await self._client.patch(PodGroup, job.key.name, patch, namespace=job.key.namespace, subresource="status")
+
+
+def _staleness(mark: StaleMark) -> str:
+    """KAI's sentence, and why nothing happens though it should."""
+    sets = [(each, sum(task.status in ACTIVE_USED for task in each.tasks)) for each in mark.job.pod_sets]
+    needed = sum(each.min_available for each, _ in sets)
+    text = f"Job is stale. {sum(active for _, active in sets)} pods are active, minMember is {needed}"
+    for each, active in sets:
+        name = mark.job.shown_name(each)
+        if name and active < each.min_available:
+            text += f", subGroup {name} minMember is {each.min_available} and {active} pods are active"
+    return f"{text}. {mark.refused}" if mark.refused is not None else text
 
 
 def _last_transition(conditions: tuple[SchedulingCondition, ...]) -> int:

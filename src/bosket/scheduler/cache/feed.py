@@ -9,6 +9,7 @@ from typing import TypeVar
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.object import KubeObject
+from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
 from bosket.kube.codec import Kind, metadata_of
@@ -21,7 +22,8 @@ T = TypeVar("T", bound=KubeObject)
 class Feed:
     """Keeps a `ClusterState` true, and tells when it changed."""
 
-    def __init__(self, informers: Informers, state: ClusterState) -> None:
+    def __init__(self, informers: Informers, state: ClusterState, *, budgets: bool = True) -> None:
+        """`budgets`: whether disruption budgets matter."""
         self._state = state
         self._syncs: list[Callable[[], Awaitable[None]]] = []
         self.changed = asyncio.Event()
@@ -35,6 +37,8 @@ class Feed:
         self._follow(informers, Queue, state.put_queue, lambda queue: state.drop_queue(queue.metadata.name))
         self._follow(informers, BindRequest, state.put_bind_request, state.drop_bind_request)
         self._follow(informers, PodGroup, state.put_pod_group, lambda group: state.drop_pod_group(group.key))
+        if budgets:
+            self._follow(informers, PodDisruptionBudget, state.put_budget, lambda budget: state.drop_budget(budget.key))
         self._follow(informers, Pod, state.put_pod, lambda pod: state.drop_pod(pod.key))
         self._follow(
             informers, Namespace, state.put_namespace, lambda namespace: state.drop_namespace(namespace.metadata.name)

@@ -68,7 +68,7 @@ class SearchBudgets:
 class Configuration:
     """What `decide` does: which actions, in which order, with which plugins."""
 
-    actions: tuple[str, ...] = ("allocate",)
+    actions: tuple[str, ...] = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
     plugins: tuple[PluginChoice, ...] = DEFAULT_PLUGINS
     #: action → how many jobs of a queue it tries at most; no bound for actions that aren't named
     queue_depth: Mapping[str, int] = field(default_factory=dict)

@@ -7,7 +7,7 @@ account exactly, to the bit, as long as changes are undone in the opposite order
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.node import NodeTable
@@ -61,6 +61,12 @@ class NodeLedger:
             at[place, row] = had + amount
         self.log.append(row)
         return before
+
+    def reserve(self, row: int, amounts: Iterable[tuple[int, float]]) -> None:
+        """Keeps (place, amount)s of a node for somebody who isn't there yet, till the end of the cycle."""
+        for place, amount in amounts:
+            self.releasing_at[place, row] -= amount
+        self.log.append(row)
 
     def restore(self, at: NodeCells, pod_class: PodClass, row: int, before: Column) -> None:
         for (place, _), had in zip(pod_class.holds, before, strict=True):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
+
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
@@ -11,12 +15,19 @@ from bosket.scheduler.reason import GangShort, JobReason, NodesRefused, NotReady
 
 
 def place_job(
-    session: Session, statement: Statement, job: JobState, *, on: Mask | None = None, real: bool = True
+    session: Session,
+    statement: Statement,
+    job: JobState,
+    *,
+    on: Mask | None = None,
+    rows: Mapping[Task, int] | None = None,
+    real: bool = True,
 ) -> JobReason | None:
     """Places the job's next tasks; on failure nothing is left of the attempt, and the reason is returned.
 
-    `on`: the nodes that may be used, all of them by default. In a simulation (`real=False`) everything waits for what
-    is being released, because that is how it will come: what was evicted must be gone first.
+    `on`: the nodes that may be used, all of them by default; `rows`: the one node for each task. In a simulation
+    (`real=False`) everything waits for what is being released, because that is how it will come: what was evicted must
+    be gone first.
     """
     over = session.over_capacity(job)
     if over is not None:
@@ -25,7 +36,7 @@ def place_job(
     if not tasks:
         return _incomplete(job)
     with statement.checkpoint() as trial:
-        failed = _place_tasks(session, statement, job, tasks, on, real=real)
+        failed = _place_tasks(session, statement, job, tasks, on=on, rows=rows, real=real)
         if failed is not None:
             return failed
         if real and not job.satisfied(job.job.root):
@@ -37,7 +48,14 @@ def place_job(
 
 
 def _place_tasks(
-    session: Session, statement: Statement, job: JobState, tasks: list[Task], on: Mask | None, *, real: bool
+    session: Session,
+    statement: Statement,
+    job: JobState,
+    tasks: list[Task],
+    *,
+    on: Mask | None,
+    rows: Mapping[Task, int] | None,
+    real: bool,
 ) -> JobReason | None:
     nodes = session.nodes
     for number, task in enumerate(tasks):
@@ -45,7 +63,7 @@ def _place_tasks(
         if unfit is not None:
             return _shortage(job, tasks, number, PodUnfit(unfit))
         view = session.view(task.pod_class)
-        row = view.best(on)
+        row = view.best(on if rows is None else _only(session, rows[task]))
         if row is None:
             return _shortage(job, tasks, number, view.explain() if real else NodesRefused({}))
         if real and nodes.fits_idle(task.pod_class, row):
@@ -53,6 +71,12 @@ def _place_tasks(
         else:
             statement.pipeline(job, task, row)
     return None
+
+
+def _only(session: Session, row: int) -> Mask:
+    nodes = np.zeros(len(session.snapshot.nodes), dtype=bool)
+    nodes[row] = True
+    return nodes
 
 
 def _must_wait(job: JobState) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import numpy as np
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.decisions import Decisions, Operation, StaleMark, Waiting
+from bosket.scheduler.decisions import Decisions, Eviction, Operation, StaleMark, Waiting
+from bosket.scheduler.framework.allowance import Allowance
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.extension import (
     AllOf,
@@ -63,6 +64,8 @@ class Session:
         self._queue_depth = configuration.queue_depth
         self.nodes = NodeLedger(snapshot.nodes)
         self.queues = QueueLedger(snapshot)
+        self.allowance = Allowance(snapshot.disruptions)
+        self._takers = {victim: set(takers) for victim, takers in snapshot.takers.items()}
         self.reason_book = ReasonBook()
         self.version = 0  #: changes with every commit
         self.action = ""  #: the one that is under way, by its configured name
@@ -204,8 +207,23 @@ class Session:
 
     def decided(self, operations: Iterable[Operation]) -> None:
         """Records what a committed statement holds."""
-        self._operations += operations
+        for each in operations:
+            self._operations.append(each)
+            if isinstance(each, Eviction):
+                self.allowance.spend(each.task)
+                if each.preemptor is not None:
+                    self._takers.setdefault(each.job.key, set()).add(each.preemptor.key)
         self.version += 1
+
+    def successors(self, job: Job) -> set[ObjectKey]:
+        """Jobs that took its place, or that of one of these, and so on: it may not have them evicted in its turn."""
+        found: set[ObjectKey] = set()
+        ahead = [job.key]
+        while ahead:
+            fresh = self._takers.get(ahead.pop(), set()) - found
+            found |= fresh
+            ahead += fresh
+        return found
 
     def started(self, job: JobState) -> None:
         """Records that the job's first tasks are bound."""

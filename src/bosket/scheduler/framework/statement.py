@@ -8,16 +8,21 @@ statement.commit()
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, Self
 
 from bosket.scheduler import decisions
+from bosket.scheduler.cause import Cause
 from bosket.scheduler.decisions import Bind, Eviction, Pipeline
 from bosket.scheduler.framework.job_state import JobState, Standing
 from bosket.scheduler.framework.ledger import Column, QueueAccounts
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import Task, TaskStatus
+
+#: Why a task of a job is evicted, and where there is room for it instead ("" for nowhere).
+CauseOf = Callable[[JobState, Task, str], Cause]
 
 
 class Kind(Enum):
@@ -119,10 +124,12 @@ class Statement:
         """Those that something was decided about."""
         return {operation.job for operation in self._operations}
 
-    def commit(self) -> None:
+    def commit(self, cause_of: CauseOf | None = None) -> None:
         """Hands what was decided over to the session."""
         session = self._session
         nodes, action = session.snapshot.nodes.nodes, session.action
+        placed = self._operations if self._evicted else ()
+        new_rows = {each.task: each.row for each in placed if each.kind is Kind.PIPELINE}
         decided: list[decisions.Operation] = []
         waits: dict[JobState, bool] = {}  # whether some of its tasks wait for what is being released
         for kind, job, task, row, *_ in self._operations:
@@ -133,7 +140,10 @@ class Statement:
                 decided.append(Pipeline(task, job.job, nodes[row].metadata.name, action))
                 waits[job] = True
             elif kind is Kind.EVICT and task in self._evicted:
-                decided.append(Eviction(task, job.job, nodes[row].metadata.name, action, self._preemptor))
+                moves_to = nodes[new_rows[task]].metadata.name if task in new_rows else ""
+                cause = cause_of(job, task, moves_to) if cause_of is not None else None
+                node = nodes[row].metadata.name
+                decided.append(Eviction(task, job.job, node, action, self._preemptor, cause, moves_to))
         session.decided(decided)
         for job, some_wait in waits.items():
             if not some_wait:

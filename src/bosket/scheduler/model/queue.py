@@ -103,6 +103,15 @@ class QueueTree:
         row = self.rows.get(name)
         return row if row is not None and not self.children[row] else None
 
+    def where_paths_part(self, left: int, right: int) -> tuple[int, int]:
+        """The first queues, from the root down, that differ; the last compared pair where one path ends."""
+        pairs = zip(reversed(self.paths[left]), reversed(self.paths[right]), strict=False)
+        mine, theirs = left, right
+        for mine, theirs in pairs:
+            if mine != theirs:
+                break
+        return mine, theirs
+
     def reason_against(self, name: str) -> str | None:
         """Why jobs of this queue can't be scheduled; None when they can."""
         if not name:
@@ -113,6 +122,11 @@ class QueueTree:
         if self.children[row]:
             return f"Queue '{name}' has child queues, only a leaf queue can hold jobs"
         return None
+
+
+def fits(held: Shares, bound: Shares) -> bool:
+    """Whether amounts stay within a bound of which -1 is none."""
+    return all(most == UNLIMITED or has <= most for has, most in zip(held, bound, strict=True))
 
 
 def without_hierarchy(queues: Iterable[Queue]) -> list[Queue]:

@@ -1,4 +1,7 @@
-"""Pods whose binding failed wait before they are decided on again, longer each time."""
+"""Pods that something failed for wait before it is tried again, longer each time.
+
+Used for pods whose binding failed, and for pods whose eviction was refused.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,20 @@ class Hold:
     uid: str
     failures: int
     until: float
+    by: str  #: who refused, for people
 
 
 class Holds:
-    """Back-off by pod. A pod that is bound, gone or replaced is forgotten."""
+    """Back-off by pod. A pod that is gone or replaced is forgotten, and so is one that got on."""
 
     def __init__(self) -> None:
         self._holds: dict[ObjectKey, Hold] = {}
 
-    def add(self, pod: ObjectKey, uid: str, now: float) -> None:
+    def add(self, pod: ObjectKey, uid: str, now: float, by: str = "") -> None:
         before = self._holds.get(pod)
         failures = before.failures + 1 if before is not None and before.uid == uid else 1
         pause = min(LONGEST_SECONDS, FIRST_SECONDS * 2 ** min(failures - 1, 10))
-        self._holds[pod] = Hold(uid, failures, now + pause)
+        self._holds[pod] = Hold(uid, failures, now + pause, by)
 
     def forget_unless(self, pod: ObjectKey, uid: str | None) -> None:
         """Keeps the hold only for the pod that has it."""
@@ -37,3 +41,7 @@ class Holds:
 
     def held(self, now: float) -> frozenset[ObjectKey]:
         return frozenset(pod for pod, hold in self._holds.items() if hold.until > now)
+
+    def refused(self, now: float) -> dict[ObjectKey, str]:
+        """Those that wait, and because of whom."""
+        return {pod: hold.by for pod, hold in self._holds.items() if hold.until > now}

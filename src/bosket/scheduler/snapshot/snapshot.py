@@ -15,6 +15,9 @@ from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.usage import NO_USAGE, Usage
+from bosket.scheduler.snapshot.budgets import Disruptions
+from bosket.scheduler.snapshot.claims import Claim
+from bosket.scheduler.snapshot.displacement import Takers
 from bosket.scheduler.snapshot.verdict import VerdictMemory
 
 
@@ -52,6 +55,9 @@ class Snapshot:
     stale: tuple[Job, ...]
     use: Mapping[str, QueueUse]  #: by queue name, of the queue's own jobs only
     held: frozenset[ObjectKey] = frozenset()  #: jobs that wait because the binding of one of their pods failed
+    disruptions: Disruptions = field(default_factory=Disruptions)  #: who may be evicted now
+    claims: tuple[Claim, ...] = ()  #: room that was made for jobs by earlier cycles, the oldest claim first
+    takers: Takers = field(default_factory=dict)  #: who took whose place a short while ago
     #: bind requests that nobody will carry out: failed for good, or for a node that is gone
     dead_bind_requests: tuple[BindRequest, ...] = ()
     marked: bool = False  #: whether any pod leaves marks; the next two are empty without

@@ -28,10 +28,12 @@ from bosket.api.keys import (
     TASK_PRIORITY_LABEL,
 )
 from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
+from bosket.api.policy import PodDisruptionBudget
 from bosket.api.quantity import InvalidQuantity
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
 from bosket.api.time import time_or_zero
+from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.model.job import Job, build_job
 from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.peer import NO_MARKS
@@ -50,7 +52,12 @@ from bosket.scheduler.model.task import ACTIVE_USED, ALLOCATED, PodClass, Task, 
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.model.volume import NO_STORAGE
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
+from bosket.scheduler.snapshot.budgets import Budgets, Disruptions
+from bosket.scheduler.snapshot.claims import Claims
+from bosket.scheduler.snapshot.displacement import Displacements
+from bosket.scheduler.snapshot.evictions import Evictions
 from bosket.scheduler.snapshot.hold import Holds
+from bosket.scheduler.snapshot.notes import Notes
 from bosket.scheduler.snapshot.peers import Peers
 from bosket.scheduler.snapshot.pod_classes import PodClasses
 from bosket.scheduler.snapshot.shared import Shared
@@ -75,6 +82,7 @@ class StateOptions:
     #: when set: only nodes with one of these labels are there, and pods with and without GPUs go to their own ones
     worker_labels: WorkerLabels | None = None
     full_hierarchy_fairness: bool = True  #: False: queues share the cluster as if they were all siblings
+    honour_budgets: bool = True  #: False: pods are deleted, which asks no disruption budget
 
 
 class LeftOut(NamedTuple):
@@ -101,6 +109,13 @@ class ClusterState:
         self._nodes: dict[str, Node] = {}
         self._requests = BindRequests(self._pods, self._nodes)
         self._holds = Holds()
+        self._budgets = Budgets(self._pods)
+        self._evictions = Evictions()
+        self._refusals = Holds()  # of pods whose eviction was refused
+        self._notes = Notes()
+        self._claims = Claims()
+        self._displacements = Displacements()
+        self._disruptions: tuple[object, Disruptions] = (None, Disruptions())
         self._node_amounts: dict[str, Amounts] = {}
 
         self._namespaces: dict[str, Namespace] = {}
@@ -136,7 +151,10 @@ class ClusterState:
 
     def put_pod(self, pod: Pod) -> None:
         key = pod.key
+        before = self._pods.get(key)
         self._pods[key] = pod
+        self._budgets.see(pod, before)
+        self._refusals.forget_unless(key, pod.metadata.uid)
         self._holds.forget_unless(key, None if pod.spec.nodeName else pod.metadata.uid)
         self._requests.judge_for_pod(key)
         self._renew_task(key)
@@ -145,6 +163,9 @@ class ClusterState:
         if self._pods.pop(key, None) is not None:
             self._holds.forget_unless(key, None)
             self._volumes.forget_pod(key)
+            self._refusals.forget_unless(key, None)
+            self._evictions.forget(key)
+            self._budgets.forget(key)
             self._set_task(key, None)
             left_out = self._left_out.pop(key, None)
             if left_out is not None:
@@ -172,6 +193,50 @@ class ClusterState:
         self._holds.add(pod, uid, now)
         self._last = None
 
+    def assume_eviction(self, pod: ObjectKey, uid: str, now: float) -> None:
+        """Counts an eviction that was decided on and is about to be asked for: the pod is on its way out."""
+        self._evictions.assume(pod, uid, now)
+        self._renew_if_any(pod)
+
+    def withdraw_eviction(self, pod: ObjectKey) -> None:
+        """The pod isn't evicted after all, and stands as before."""
+        if self._evictions.withdraw(pod):
+            self._claims.victim_stays(pod)
+            self._renew_if_any(pod)
+
+    def refuse_eviction(self, pod: ObjectKey, uid: str, now: float, by: str) -> None:
+        """The pod may not be evicted now: for a while others are chosen, for longer each time."""
+        self._refusals.add(pod, uid, now, by)
+        self.withdraw_eviction(pod)
+        self._last = None
+
+    def guard_of(self, pod: ObjectKey) -> ObjectKey | None:
+        """The disruption budget that guards the pod."""
+        return self._budgets.budget_of(pod)
+
+    def put_budget(self, budget: PodDisruptionBudget) -> None:
+        for pod in self._budgets.put(budget):
+            self._refusals.forget_unless(pod, None)
+
+    def drop_budget(self, key: ObjectKey) -> None:
+        for pod in self._budgets.drop(key):
+            self._refusals.forget_unless(pod, None)
+
+    def write_note(self, group: PodGroup, annotation: str, value: str | None) -> None:
+        """Counts an annotation that is about to be written, or taken away."""
+        self._notes.write(group, annotation, value)
+        self._dirty_jobs.add(group.key)
+
+    def withdraw_note(self, group: ObjectKey, annotation: str) -> None:
+        """The annotation could not be written."""
+        if self._notes.forget(group, annotation):
+            self._dirty_jobs.add(group)
+
+    def remember(self, decisions: Decisions, now: float) -> None:
+        """What was decided binds the next cycles: room that was made for jobs is theirs, and nobody takes it back."""
+        self._claims.note(decisions, self._axis.names)
+        self._displacements.note(decisions, now)
+
     def _renew_if_any(self, pod: ObjectKey | None) -> None:
         if pod is not None:
             self._renew_task(pod)
@@ -195,6 +260,7 @@ class ClusterState:
         if before is None or self._node_amounts[name] != amounts or _fixed_part(before) != _fixed_part(node):
             self._node_amounts[name] = amounts
             self._table = None
+            self._displacements.forget_all()
         if before is None:
             self._node_came_or_went(name)
 
@@ -202,11 +268,16 @@ class ClusterState:
         if self._nodes.pop(name, None) is not None:
             del self._node_amounts[name]
             self._table = None
+            self._displacements.forget_all()
             self._node_came_or_went(name)
 
     def put_queue(self, obj: QueueObject) -> None:
         name = obj.metadata.name
+        before = self._queue_objects.get(name)
         self._queue_objects[name] = obj
+        if before is not None and before.spec == obj.spec and before.metadata.uid == obj.metadata.uid:
+            return  # its status is no matter of ours
+        self._displacements.forget_all()
         self._queues.pop(name, None)
         self._refused_queues.pop(name, None)
         try:
@@ -218,24 +289,35 @@ class ClusterState:
 
     def drop_queue(self, name: str) -> None:
         self._queue_objects.pop(name, None)
+        self._displacements.forget_all()
         self._queues.pop(name, None)
         self._refused_queues.pop(name, None)
         self._tree = None
 
     def put_pod_group(self, group: PodGroup) -> None:
+        before = self._groups.get(group.key)
+        if before is not None and (before.metadata.uid, before.spec) != (group.metadata.uid, group.spec):
+            self._displacements.forget_job(group.key)
         self._groups[group.key] = group
+        self._notes.observe(group)
         self._dirty_jobs.add(group.key)
 
     def drop_pod_group(self, key: ObjectKey) -> None:
         self._groups.pop(key, None)
+        self._displacements.forget_job(key)
+        self._notes.forget_group(key)
         self._dirty_jobs.add(key)
 
     def put_priority_class(self, priority: PriorityClass) -> None:
         self._priorities[priority.metadata.name] = priority
-        self._dirty_jobs.update(self._jobs)
+        self._priorities_changed()
 
     def drop_priority_class(self, name: str) -> None:
         self._priorities.pop(name, None)
+        self._priorities_changed()
+
+    def _priorities_changed(self) -> None:
+        self._displacements.forget_all()
         self._dirty_jobs.update(self._jobs)
 
     def put_namespace(self, namespace: Namespace) -> None:
@@ -298,7 +380,10 @@ class ClusterState:
             PersistentVolume: self._volumes.volumes,
             StorageClass: self._volumes.classes,
             ConfigMap: {key: ConfigMap(metadata=_named(key)) for key in self._config_maps.freeze()},
+            PodDisruptionBudget: self._budgets.known,
         }
+        if kind is PodGroup:
+            return tuple(map(self._notes.overlay, self._groups.values()))
         return tuple(tables[kind].values())
 
     def held_pods(self, now: float) -> frozenset[ObjectKey]:
@@ -314,11 +399,15 @@ class ClusterState:
         self._renew_jobs()
         if self._table is not None and self._table.idle.shape[0] != len(self._axis):
             self._table = None
-        held = self._held_jobs(now)
+        held, disruptions = self._held_jobs(now), self._who_may_be_evicted(now)
+        claims, takers = self._claims.standing(now, self._jobs, self._tasks.get), self._displacements.takers(now)
+        last = self._last
         unchanged = self._tree is not None and self._table is not None and not self._dirty_nodes
         unchanged = unchanged and not self._dirty_queue_use and self._usage_is_no_news()
-        if self._last is not None and unchanged and self._last.jobs is self._jobs and self._last.held == held:
-            return self._last
+        if last is not None and unchanged and last.jobs is self._jobs and last.held == held:
+            own = (last.disruptions, last.claims, last.takers)
+            if all(then is now for then, now in zip(own, (disruptions, claims, takers), strict=True)):
+                return last
         if self._tree is None:
             queues = self._queues.values()
             full = self._options.full_hierarchy_fairness
@@ -337,6 +426,9 @@ class ClusterState:
             stale=tuple(self._jobs[key] for key in sorted(self._stale)),
             use=dict(self._use),
             held=held,
+            disruptions=disruptions,
+            claims=claims,
+            takers=takers,
             dead_bind_requests=self._requests.dead(),
             marked=self._tallies.any,
             tallies=self._tallies.freeze(),
@@ -359,6 +451,16 @@ class ClusterState:
     def _held_jobs(self, now: float) -> frozenset[ObjectKey]:
         tasks = (self._tasks.get(pod) for pod in self._holds.held(now))
         return frozenset(task.group for task in tasks if task and task.group and task.status == TaskStatus.PENDING)
+
+    def _who_may_be_evicted(self, now: float) -> Disruptions:
+        """The same object while nothing changed."""
+        if not self._options.honour_budgets:
+            return self._disruptions[1]
+        refused, going = self._refusals.refused(now), self._evictions.pods()
+        basis = (self._budgets.version, refused, going)
+        if basis != self._disruptions[0]:
+            self._disruptions = (basis, self._budgets.view(refused, going))
+        return self._disruptions[1]
 
     def _renew_task(self, key: ObjectKey) -> None:
         pod = self._pods.get(key)
@@ -427,7 +529,7 @@ class ClusterState:
             key=key,
             pod=pod,
             pod_class=pod_class,
-            status=_status_of(pod, requested=requested is not None),
+            status=_status_of(pod, requested=requested is not None, evicted=self._evictions.observe(pod)),
             node=pod.spec.nodeName or requested or "",
             group=ObjectKey(pod.metadata.namespace, group) if group else None,
             subgroup=labels.get(SUBGROUP_LABEL, ""),
@@ -447,7 +549,7 @@ class ClusterState:
         """A pod that should long be gone stops promising its resources to others."""
         for key in list(self._releasing):
             task = self._tasks[key]
-            gone_by = time_or_zero(task.pod.metadata.deletionTimestamp)
+            gone_by = self._evictions.since(key) or time_or_zero(task.pod.metadata.deletionTimestamp)
             if now - gone_by > self._options.stuck_in_releasing_seconds:
                 self._set_task(key, msgspec.structs.replace(task, status=TaskStatus.STUCK_IN_RELEASING))
 
@@ -471,6 +573,7 @@ class ClusterState:
             self._unsettled.discard(key)
             self._stale.discard(key)
             group = self._groups.get(key)
+            group = self._notes.overlay(group) if group is not None else None
             if group is None or _gave_up(group, self._options.node_pool_label):
                 continue
             priority = self._priority_of(group.spec.priorityClassName or "")
@@ -592,9 +695,9 @@ def _shared_request(pods: Counter[PodClass]) -> Shares:
     return gpus, millicores, memory
 
 
-def _status_of(pod: Pod, *, requested: bool) -> TaskStatus:
+def _status_of(pod: Pod, *, requested: bool, evicted: bool) -> TaskStatus:
     phase = pod.status.phase or "Pending"
-    deleting = pod.metadata.deletionTimestamp is not None
+    deleting = evicted or pod.metadata.deletionTimestamp is not None
     if phase == "Running":
         return TaskStatus.RELEASING if deleting else TaskStatus.RUNNING
     if phase == "Succeeded":

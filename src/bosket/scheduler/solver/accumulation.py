@@ -63,6 +63,8 @@ class Accumulation:
                 self._victims.push(rest)
             if any(victim.original.standing(task).row == NOWHERE for task in tasks):
                 continue  # on a node that isn't ours: it can't be evicted, and neither can those that go with it
+            if self.session.allowance.objection(tasks) is not None:
+                continue
             batch = Batch(victim.original, tuple(tasks))
             self.potential.append(batch)
             for task in tasks:

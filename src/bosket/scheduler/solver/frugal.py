@@ -40,7 +40,7 @@ class _Frugal:
         for job in running:
             batch = Batch(job, tuple(next_to_evict(session, victim_of(job))))
             rows = {job.standing(task).row for task in batch.tasks}
-            if NOWHERE in rows:
+            if NOWHERE in rows or session.allowance.objection(batch.tasks) is not None:
                 continue
             for row in rows:
                 self._on.setdefault(row, []).append(batch)

@@ -7,11 +7,12 @@ again in the same search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.extension import AllOf, ScenarioGenerator, ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
@@ -53,7 +54,8 @@ class Search:
         on how fast the machine is.
         """
         self._session, self._job = session, job
-        self._pending, self._candidates, self._validators = pending, candidates, validators
+        self._spared = session.successors(job.job)
+        self._pending, self._candidates, self._validators = pending, _without(candidates, self._spared), validators
         self._allocated, self._non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
         self._feasible = _feasible_nodes(session, job)
         self._failed: set[Hashable] = set()
@@ -144,7 +146,7 @@ class Search:
     def _try(self, scenario: Scenario, feasible: Mask) -> Solution | None:
         """Evicts, places everybody again in order, asks whether the outcome is just."""
         victims = list(scenario.victims())
-        if not victims:
+        if not victims or any(job.job.key in self._spared for job, _ in victims):
             return None
         session, preemptor = self._session, self._job
         on = feasible.copy()
@@ -158,12 +160,19 @@ class Search:
             if failed is not None and next_job is preemptor:
                 statement.discard()
                 return None
-        if not all(validator(scenario) for validator in self._validators):
+        gone = {task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)}
+        if session.allowance.objection(gone) or not all(validator(scenario) for validator in self._validators):
             statement.discard()
             return None
-        gone = {task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)}
         batches = tuple(batch for batch in scenario.batches if not gone.isdisjoint(batch.tasks))
         return Solution(statement, batches, len(gone))
+
+
+def _without(candidates: Mapping[int, Entries], spared: Collection[ObjectKey]) -> Mapping[int, Entries]:
+    """Those who may be victims, without those who took the job's place before."""
+    if not spared:
+        return candidates
+    return {row: [entry for entry in entries if entry[1].job.key not in spared] for row, entries in candidates.items()}
 
 
 def largest(count: int, works: Callable[[int], bool]) -> int:

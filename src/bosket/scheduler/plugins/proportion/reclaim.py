@@ -11,7 +11,7 @@ import math
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.queue import UNLIMITED
+from bosket.scheduler.model.queue import UNLIMITED, fits
 from bosket.scheduler.model.resource import Shares, minus, plus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.plugins.proportion.share import RESOURCES, allocatable_shares
@@ -35,18 +35,18 @@ class Reclaim:
     def may_reclaim(self, reclaimer: JobState) -> bool:
         """Within the fair share with all that is asked for; non-preemptible work also within quota."""
         row, request = reclaimer.queue_row, reclaimer.next_request()
-        if not _fits(plus(self._ledger.allocated[row], request), self._fair_share[row]):
+        if not fits(plus(self._ledger.allocated[row], request), self._fair_share[row]):
             return False
         held = plus(self._ledger.non_preemptible[row], request)
-        return reclaimer.job.preemptible or _fits(held, self._queues[row].quota)
+        return reclaimer.job.preemptible or fits(held, self._queues[row].quota)
 
     # A victim filter
 
     def takes_from(self, preemptor: JobState, queue_row: int) -> bool:
-        mine, theirs = self._where_paths_part(preemptor.queue_row, queue_row)
+        mine, theirs = self._tree.where_paths_part(preemptor.queue_row, queue_row)
         request, held = preemptor.next_request(), self._ledger.allocated[theirs]
-        if not _fits(plus(self._ledger.allocated[mine], request), self._queues[mine].quota):
-            return not _fits(held, self._allocatable[theirs])
+        if not fits(plus(self._ledger.allocated[mine], request), self._queues[mine].quota):
+            return not fits(held, self._allocatable[theirs])
         quota = self._queues[theirs].quota
         compared = [r for r in RESOURCES if request[r] > 0 and quota[r] != UNLIMITED]
         return any(held[r] > quota[r] for r in compared) or not any(held[r] < quota[r] for r in compared)
@@ -93,13 +93,13 @@ class Reclaim:
         involved: dict[int, set[int]],
     ) -> bool:
         reclaimer = scenario.preemptor
-        mine, theirs = self._where_paths_part(reclaimer.queue_row, row)
-        within_quota = _fits(plus(scenario.allocated[mine], self._request(scenario)), self._queues[mine].quota)
+        mine, theirs = self._tree.where_paths_part(reclaimer.queue_row, row)
+        within_quota = fits(plus(scenario.allocated[mine], self._request(scenario)), self._queues[mine].quota)
         resources = {r for step in steps for r in RESOURCES if step[r] > 0}
         for step in steps:
             left = remaining.get(theirs, scenario.allocated[theirs])
-            over_share = not _fits(left, self._allocatable[theirs])
-            if not over_share and not (within_quota and not _fits(left, self._queues[theirs].quota)):
+            over_share = not fits(left, self._allocatable[theirs])
+            if not over_share and not (within_quota and not fits(left, self._queues[theirs].quota)):
                 return False
             for above in self._tree.paths[row]:
                 remaining[above] = minus(remaining.get(above, scenario.allocated[above]), step)
@@ -119,7 +119,7 @@ class Reclaim:
                 if self._is_more_saturated(row, mine, other, theirs, involved[other] | wanted):
                     return False
             firm = plus(scenario.non_preemptible[row], request)
-            if not scenario.preemptor.job.preemptible and not _fits(firm, self._queues[row].quota):
+            if not scenario.preemptor.job.preemptible and not fits(firm, self._queues[row].quota):
                 return False
         return True
 
@@ -139,15 +139,6 @@ class Reclaim:
             total = plus(total, task.pod_class.shared)
         return total
 
-    def _where_paths_part(self, left: int, right: int) -> tuple[int, int]:
-        """The first queues, from the root down, that differ; the last compared pair where one path ends."""
-        pairs = zip(reversed(self._tree.paths[left]), reversed(self._tree.paths[right]), strict=False)
-        mine, theirs = left, right
-        for mine, theirs in pairs:
-            if mine != theirs:
-                break
-        return mine, theirs
-
 
 def _split(job: JobState, tasks: list[Task]) -> tuple[list[Task], list[Task]]:
     """Extras, and what a pod set needs for its minimum, by how many tasks go."""
@@ -161,11 +152,6 @@ def _split(job: JobState, tasks: list[Task]) -> tuple[list[Task], list[Task]]:
         core += going[: pod_set.min_available]
         extras += going[pod_set.min_available :]
     return extras, core
-
-
-def _fits(held: Shares, bound: Shares) -> bool:
-    """Whether amounts stay within a bound of which -1 is none."""
-    return all(most == UNLIMITED or has <= most for has, most in zip(held, bound, strict=True))
 
 
 def _saturation(held: float, fair_share: float) -> float:

@@ -1,0 +1,108 @@
+"""Why a task is evicted: values with numbers in them, and the sentences that are made of them.
+
+Actions put one on every `Eviction`; events and conditions render it. Each text begins with KAI's own sentences, which
+users and tools know, and ends with the rule by which it was decided.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from bosket.api.object import ObjectKey
+from bosket.scheduler.model.queue import UNLIMITED
+from bosket.scheduler.model.resource import Shares
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStanding:
+    """A queue's account when the eviction was decided, before anything was taken from it."""
+
+    queue: str
+    allocated: Shares
+    quota: Shares
+    fair_share: Shares
+    priority: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queue} uses <{_amounts(self.allocated)}> with a quota of <{_amounts(self.quota)}>, "
+            f"fair-share of <{_amounts(self.fair_share)}> and queue priority of <{self.priority}>."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """Another queue takes back what it is entitled to. The queues are those that are compared: siblings."""
+
+    victim: QueueStanding
+    reclaimer: QueueStanding
+    within_quota: bool  #: whether the reclaimer stays within its quota, not only within its fair share
+
+    def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
+        mine, theirs = self.reclaimer.queue, self.victim.queue
+        if self.within_quota:
+            rule = f"{mine} stays within its quota and takes it back from {theirs}, which is over its own"
+        else:
+            rule = f"{mine} stays within its fair share and takes it from {theirs}, which is over its own"
+        return f"Pod {pod} was preempted by workload {by}.\n{self.victim}\n{self.reclaimer}\nReclaim: {rule}"
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    """A job of higher priority in the same queue takes the place."""
+
+    queue: str
+    priority: int  #: of the one that takes it
+    victim_priority: int
+
+    def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
+        return (
+            f"Pod {pod} was preempted by higher priority workload {by}\n"
+            f"Preempt: priority {self.priority} goes before {self.victim_priority} in queue {self.queue}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidated:
+    """Others move closer together so that a job fits; there is room for the pod elsewhere."""
+
+    to_node: str
+
+    def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
+        return (
+            f"Pod {pod} was preempted and rescheduled due to bin packing (resource consolidation) procedure\n"
+            f"Consolidation: workload {by} fits when the pod moves to node {self.to_node}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GangBroken:
+    """Too little of the gang runs, for longer than its grace."""
+
+    required: int
+    subgroup: str  #: empty when the job has no sub-groups
+    grace_seconds: float
+
+    def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
+        del by
+        where = f" in sub-group {self.subgroup}" if self.subgroup else ""
+        return (
+            f"Workload doesn't meet the minimum required number of pods ({self.required}){where}, "
+            f"evicting remaining pod: {pod}\n"
+            f"Stale gang: it has been below its minimum for longer than {self.grace_seconds:g} s"
+        )
+
+
+Cause = Reclaimed | Preempted | Consolidated | GangBroken
+
+
+def _amounts(shares: Shares) -> str:
+    gpus, millicores, memory = shares
+    return f"GPU: {_amount(gpus, 1)}, CPU: {_amount(millicores, 1e3)} (cores), memory: {_amount(memory, 1e9)} (GB)"
+
+
+def _amount(value: float, unit: float) -> str:
+    if value == UNLIMITED or math.isinf(value):
+        return "Unlimited"
+    return f"{value / unit:.3f}".rstrip("0").rstrip(".")

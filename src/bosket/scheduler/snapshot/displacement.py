@@ -1,0 +1,90 @@
+"""Who took whose place, so that nobody takes it back in turn.
+
+A job that was evicted for another may not have that one evicted in its turn, nor one that took the place of that one,
+and so on: "took the place of" never runs in a circle. As every job has so many tasks and no more, evictions then come
+to an end. What is remembered holds for `CALM_SECONDS`, twice as long each time that the job took another's place in
+between and was evicted again; and no longer than queues, nodes, priorities and both jobs stay as they are, because a
+changed situation may well turn the right around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bosket.api.object import ObjectKey
+from bosket.scheduler.decisions import Decisions
+
+CALM_SECONDS, LONGEST_SECONDS = 600.0, 86400.0
+
+Takers = Mapping[ObjectKey, frozenset[ObjectKey]]  #: job → who took its place
+
+
+class Displacements:
+    """What is remembered of evictions between jobs."""
+
+    def __init__(self) -> None:
+        self._until: dict[ObjectKey, dict[ObjectKey, float]] = {}  # job → who took its place → till when that counts
+        self._rounds: dict[ObjectKey, tuple[int, float]] = {}  # job → how often it came back and went; and when last
+        self._came_back: set[ObjectKey] = set()  # jobs that took a place after they were evicted
+        self._view: Takers = {}
+
+    def note(self, decisions: Decisions, now: float) -> None:
+        """Also of places that were lost in the cycle that gave them: otherwise two jobs could go on like that."""
+        pairs = {(each.job.key, each.preemptor.key) for each in decisions.evictions if each.preemptor is not None}
+        for victim in sorted({victim for victim, _ in pairs}):
+            self._count_round(victim, now)
+        for victim, taker in sorted(pairs):
+            self._until.setdefault(victim, {})[taker] = now + self._calm_seconds(victim)
+            if taker in self._rounds:
+                self._came_back.add(taker)
+        if pairs:
+            self._renew()
+
+    def takers(self, now: float) -> Takers:
+        """The same object while nothing changed."""
+        over = [
+            (victim, taker) for victim, takers in self._until.items() for taker, until in takers.items() if until <= now
+        ]
+        for victim, taker in over:
+            del self._until[victim][taker]
+        if over:
+            self._renew()
+        return self._view
+
+    def forget_job(self, job: ObjectKey) -> None:
+        """The job is gone, or isn't what it was."""
+        self._rounds.pop(job, None)
+        self._came_back.discard(job)
+        known = self._until.pop(job, None) is not None
+        for takers in self._until.values():
+            known = takers.pop(job, None) is not None or known
+        if known:
+            self._renew()
+
+    def forget_all(self) -> None:
+        """The situation is another one."""
+        if self._until:
+            self._until.clear()
+            self._renew()
+
+    def put(self, takers: Takers, now: float) -> None:
+        """As a recording has it."""
+        for victim, jobs in takers.items():
+            self._until[victim] = dict.fromkeys(jobs, now + CALM_SECONDS)
+        self._renew()
+
+    def _count_round(self, job: ObjectKey, now: float) -> None:
+        rounds, last = self._rounds.get(job, (0, now))
+        if now - last > 2 * self._calm_seconds(job):
+            rounds = 0
+        if job in self._came_back or not rounds:
+            rounds += 1
+        self._came_back.discard(job)
+        self._rounds[job] = (rounds, now)
+
+    def _calm_seconds(self, job: ObjectKey) -> float:
+        rounds, _ = self._rounds.get(job, (1, 0.0))
+        return min(LONGEST_SECONDS, CALM_SECONDS * 2.0 ** min(rounds - 1, 10))
+
+    def _renew(self) -> None:
+        self._view = {victim: frozenset(takers) for victim, takers in self._until.items() if takers}

@@ -1,0 +1,62 @@
+"""Annotations of pod groups that we have decided to write: they count until they are observed, or given up.
+
+When a gang became stale, a job started or was evicted stands in an annotation, which is there only some cycles after
+the decision. Without this the times would begin anew in every cycle until then.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from bosket.api.kai import PodGroup
+from bosket.api.object import ObjectKey
+
+Annotations = dict[str, str | None]  #: None: taken away
+
+
+class Notes:
+    """Annotations by pod group."""
+
+    def __init__(self) -> None:
+        self._notes: dict[ObjectKey, tuple[str, Annotations]] = {}
+
+    def write(self, group: PodGroup, annotation: str, value: str | None) -> None:
+        uid, notes = self._notes.get(group.key, ("", {}))
+        if uid != group.metadata.uid:
+            notes = {}
+        self._notes[group.key] = (group.metadata.uid, {**notes, annotation: value})
+
+    def forget(self, group: ObjectKey, annotation: str) -> bool:
+        """The annotation won't be written; whether it counted until now."""
+        if group not in self._notes or annotation not in self._notes[group][1]:
+            return False
+        uid, notes = self._notes[group]
+        self._keep(group, uid, {name: value for name, value in notes.items() if name != annotation})
+        return True
+
+    def observe(self, group: PodGroup) -> None:
+        """The group was seen; what it says by now needs no note."""
+        found = self._notes.get(group.key)
+        if found is not None:
+            uid, notes = found
+            there = group.metadata.annotations
+            left = {name: value for name, value in notes.items() if there.get(name) != value}
+            self._keep(group.key, uid, left if uid == group.metadata.uid else {})
+
+    def forget_group(self, group: ObjectKey) -> None:
+        self._notes.pop(group, None)
+
+    def overlay(self, group: PodGroup) -> PodGroup:
+        """The group as it will be."""
+        found = self._notes.get(group.key)
+        if found is None or found[0] != group.metadata.uid:
+            return group
+        annotations = {**group.metadata.annotations, **found[1]}
+        kept = {name: value for name, value in annotations.items() if value is not None}
+        return msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, annotations=kept))
+
+    def _keep(self, group: ObjectKey, uid: str, notes: Annotations) -> None:
+        if notes:
+            self._notes[group] = (uid, notes)
+        else:
+            self._notes.pop(group, None)
