@@ -2,6 +2,7 @@
 
 import msgspec
 
+from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.configuration_file import parse_configuration
@@ -154,7 +155,7 @@ def test_only_so_many_jobs_of_a_queue_are_tried_as_the_configuration_says():
         [queue("a"), queue("b")],
         reversed(groups),
         *(gang(group.metadata.name, 1) for group in groups),
-        configuration=parse_configuration("queueDepthPerAction: {allocate: 2}", known_actions=["allocate"]),
+        configuration=parse_configuration("queueDepthPerAction: {allocate: 2}", known_actions=ACTIONS),
     )
     assert sorted(placements(decisions)) == ["a0-0", "a1-0", "b0-0", "b1-0"]
     assert reasons(decisions)["b2"] == (

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from bosket.api.apps import Deployment, DeploymentSpec
-from bosket.api.batch import Job, JobSpec
+from bosket.api.batch import (
+    Job,
+    JobSpec,
+    PodFailurePolicy,
+    PodFailurePolicyOnPodConditionsPattern,
+    PodFailurePolicyRule,
+)
 from bosket.api.core import Container, Namespace, PodSpec, PodTemplateSpec, ResourceRequirements
 from bosket.api.kai import Queue, QueueResource, QueueResources, QueueSpec
 from bosket.api.keys import (
@@ -68,15 +74,15 @@ class Server:
 
 
 TEAMS: Final = (
-    Team("language", quota=32),
-    Team("vision", quota=24),
-    Team("robotics", quota=8, limit=16),
+    Team("language", quota=40),
+    Team("vision", quota=18),
+    Team("robotics", quota=6, limit=16),
 )
 
 SERVER: Final = Server("vision-serving", "vision", replicas=2, gpus_per_pod=1)
 
 GANGS: Final = (
-    # These three and the server fill all 64 GPUs.
+    # These three and the server fill all 64 GPUs, and no team has more than its quota that another could take back.
     Gang("language-pretrain", "language", pods=5, gpus_per_pod=8, run_seconds=6.0),
     Gang("vision-train", "vision", pods=4, gpus_per_pod=4, run_seconds=4.0),
     Gang("robotics-simulate", "robotics", pods=6, gpus_per_pod=1, run_seconds=5.0),
@@ -89,6 +95,16 @@ GANGS: Final = (
     # Robotics may use 16 GPUs: the first of these takes them all, and the second waits though there is room.
     Gang("robotics-policy", "robotics", pods=4, gpus_per_pod=4, run_seconds=3.0, submit_at_seconds=1.5),
     Gang("robotics-tune", "robotics", pods=4, gpus_per_pod=2, run_seconds=2.0, submit_at_seconds=1.5),
+)
+
+
+#: A pod that has to make way for others is no failure of its job.
+SURVIVES_EVICTION: Final = PodFailurePolicy(
+    rules=(
+        PodFailurePolicyRule(
+            action="Ignore", onPodConditions=(PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget"),)
+        ),
+    )
 )
 
 
@@ -117,6 +133,7 @@ def job(gang: Gang) -> Job:
             parallelism=gang.pods,
             completions=gang.pods,
             backoffLimit=0,
+            podFailurePolicy=SURVIVES_EVICTION,
             template=_template(gang.name, gang.team, gang.gpus_per_pod, "Never", annotations),
         ),
     )

@@ -96,7 +96,7 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
             failed_alike.add(job)
             continue
         cause_of = policy.explain(job)
-        session.allowance.refused = None
+        session.allowance.forget_refusal()
         solution = policy.solve(job, tables)
         if solution is not None:
             changed = solution.statement.jobs()

@@ -17,8 +17,7 @@ class Allowance:
     def __init__(self, disruptions: Disruptions) -> None:
         self._known = disruptions
         self._left = dict(disruptions.allowed)
-        #: the first objection since somebody set this to None: who was in the way of a search
-        self.refused: EvictionRefused | None = None
+        self.refused: EvictionRefused | None = None  #: the first objection since the last `forget_refusal`
 
     def objection(self, tasks: Iterable[Task]) -> EvictionRefused | None:
         """Why these can't be evicted together, though nobody else were; None when nobody objects."""
@@ -40,6 +39,10 @@ class Allowance:
                 if wanted[budget] > self._left.get(budget, 0):
                     return EvictionRefused(task.key, f"PodDisruptionBudget {budget}")
         return None
+
+    def forget_refusal(self) -> None:
+        """A search begins."""
+        self.refused = None
 
     def spend(self, task: Task) -> None:
         """The task is evicted."""
