@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.object import KubeObject
+from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
 from bosket.scheduler.decide import decide
@@ -51,6 +52,29 @@ def put(state: ClusterState, obj: KubeObject) -> None:
             state.put_storage_class(obj)
         case ConfigMap():
             state.put_config_map(obj)
+        case PodDisruptionBudget():
+            state.put_budget(obj)
+        case _:
+            raise TypeError(f"the scheduler doesn't look at objects like {type(obj).__name__}")
+
+
+def drop(state: ClusterState, obj: KubeObject) -> None:
+    """Tells the state that an object is gone."""
+    match obj:
+        case Pod():
+            state.drop_pod(obj.key)
+        case Node():
+            state.drop_node(obj.metadata.name)
+        case Queue():
+            state.drop_queue(obj.metadata.name)
+        case PodGroup():
+            state.drop_pod_group(obj.key)
+        case BindRequest():
+            state.drop_bind_request(obj)
+        case PriorityClass():
+            state.drop_priority_class(obj.metadata.name)
+        case PodDisruptionBudget():
+            state.drop_budget(obj.key)
         case _:
             raise TypeError(f"the scheduler doesn't look at objects like {type(obj).__name__}")
 
