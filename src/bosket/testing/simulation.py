@@ -2,7 +2,7 @@
 
 For tests that follow decisions through many cycles. `SimulatedCluster` holds the truth; the scheduler's live state
 hears of it through watches that are delayed, that repeat themselves and overtake one another, all from one seed.
-Binder, kubelet, eviction API with disruption budgets and the controllers that replace evicted pods are a few lines each.
+Binder, kubelet, eviction API with disruption budgets and the controllers that replace pods are a few lines each.
 """
 
 from __future__ import annotations
