@@ -46,12 +46,16 @@ class Promise:
 class Story:
     """What has happened so far."""
 
-    evicted: int = 0
+    actions: Counter[str] = field(default_factory=Counter)  #: evictions by action
     pods: int = 0  #: that jobs came with
     took: dict[ObjectKey, set[ObjectKey]] = field(default_factory=dict)  #: who evicted whom
     promised: dict[ObjectKey, Promise] = field(default_factory=dict)
     last_eviction: int = -1
     log: list[str] = field(default_factory=list)
+
+    @property
+    def evicted(self) -> int:
+        return sum(self.actions.values())
 
 
 def follow(seed: int) -> Story:
@@ -229,7 +233,7 @@ def _judge_cluster(cluster: SimulatedCluster) -> None:
 
 def _note(story: Story, number: int, cluster: SimulatedCluster, decisions: Decisions) -> None:
     for each in decisions.lasting_evictions:
-        story.evicted += 1
+        story.actions[each.action] += 1
         story.last_eviction = number
         by = each.preemptor.key if each.preemptor else None
         story.log.append(f"{number} t={cluster.now - NOW:.1f}: {each.action} {each.task.key.name} for {by}")

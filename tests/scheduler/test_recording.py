@@ -364,3 +364,33 @@ def test_of_every_field_of_a_pod_it_is_decided_whether_it_is_written(struct: typ
     """Who adds a field to the Struct is asked here whether a decision may rest on it."""
     known = {field.name for field in fields(struct)}
     assert known == {*kept, *left_out}
+
+
+def test_what_earlier_cycles_promised_is_in_the_file_too():
+    """Evictions under way, refusals, claims and who took whose place: without them something else is decided."""
+    state = state_of(
+        [
+            node("n1", gpus=2),
+            queue("q"),
+            priority_class("low", 10),
+            priority_class("high", 90),
+            pod_group("low", priority="low"),
+            pod("low-0").of_group("low").gpu(1).running_on("n1").build(),
+            pod_group("lucky", priority="low"),
+            pod("lucky-0").of_group("lucky").gpu(1).running_on("n1").build(),
+            pod_group("high", priority="high"),
+            *gang("high", 1),
+        ]
+    )
+    state.refuse_eviction(ObjectKey("default", "lucky-0"), "uid-lucky-0", NOW, "PodDisruptionBudget default/keep")
+    decisions = decide(state.snapshot(NOW), Configuration())
+    (eviction,) = decisions.lasting_evictions
+    state.assume_eviction(eviction.task.key, eviction.task.uid, NOW)
+    state.remember(decisions, NOW)
+    snapshot = read(written(state)).snapshot(NOW)
+    assert eviction.task.key.name == "low-0"
+    assert snapshot.claims == state.snapshot(NOW).claims != ()
+    assert snapshot.takers == state.snapshot(NOW).takers != {}
+    assert dict(snapshot.disruptions.protected) == {ObjectKey("default", "lucky-0"): "PodDisruptionBudget default/keep"}
+    assert outcome(snapshot) == outcome(state.snapshot(NOW))
+    assert [each.task.key.name for each in decide(snapshot, Configuration()).pipelined] == ["high-0"]

@@ -62,6 +62,10 @@ class Claims:
         self._gone_since.pop(key, None)
         self._view = tuple(self._claims.values())
 
+    @property
+    def known(self) -> tuple[Claim, ...]:
+        return self._view
+
     def note(self, decisions: Decisions, resource_names: Sequence[str]) -> None:
         """What a cycle promises, and what it takes away from those who were promised something before."""
         ends = {task.key: operation for task, operation in decisions.outcome.items()}

@@ -12,7 +12,7 @@ import io
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from bosket.scheduler.framework.configuration import Configuration, Configuratio
 from bosket.scheduler.framework.configuration_file import configuration_from
 from bosket.scheduler.framework.settings import Settings
 from bosket.scheduler.model.usage import NO_USAGE, Usage
+from bosket.scheduler.snapshot.commitments import Commitments
 from bosket.scheduler.snapshot.recorded_list import LISTS
 from bosket.scheduler.snapshot.snapshot import Snapshot, WorkerLabels
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
@@ -111,6 +112,7 @@ class Recorded:
     held: tuple[ObjectKey, ...] = ()  #: pods whose binding had failed, and that were to wait for a while
     unreadable: tuple[str, ...] = ()  #: which objects are left out, and why
     usage: Usage = NO_USAGE  #: what queues had used in the past; KAI doesn't say
+    commitments: Commitments = field(default_factory=Commitments)
 
     def state(self, report: Callable[[str], None] | None = None) -> ClusterState:
         """A state that has seen all objects of the shard."""
@@ -126,6 +128,7 @@ class Recorded:
         for pod in self.held:
             state.hold_back(pod, uids.get(pod, ""), self.now or 0.0)
         state.put_usage(self.usage)
+        state.commit(self.commitments, self.now or 0.0)
         return state
 
     def snapshot(self, now: float, report: Callable[[str], None] | None = None) -> Snapshot:
@@ -140,6 +143,7 @@ class OwnPart(msgspec.Struct, frozen=True):
     time: str = ""
     held: tuple[ObjectKey, ...] = ()
     usage: Usage = NO_USAGE
+    commitments: Commitments = Commitments()
 
 
 class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
@@ -182,7 +186,7 @@ def read(data: bytes, source: str = FILE_NAME) -> Recorded:
     except InvalidTime as error:
         raise RecordedError(f"{source}: bosket.time: {error}") from error
     followed = replace(configuration, settings=parameters.settings())
-    return Recorded(followed, parameters, objects, now, own.held, tuple(unreadable), own.usage)
+    return Recorded(followed, parameters, objects, now, own.held, tuple(unreadable), own.usage, own.commitments)
 
 
 def count(data: bytes, source: str = FILE_NAME) -> dict[str, int]:

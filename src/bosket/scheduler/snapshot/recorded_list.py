@@ -12,6 +12,7 @@ from typing import Any, Final
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.object import KubeObject
+from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
 from bosket.scheduler.snapshot.redaction import bare, bare_pod, bare_storage_class, bare_volume
@@ -40,5 +41,6 @@ LISTS: Final[Mapping[str, RecordedList]] = {
     "persistentVolumes": RecordedList(PersistentVolume, ClusterState.put_volume, redact=bare_volume),
     "persistentVolumeClaims": RecordedList(PersistentVolumeClaim, ClusterState.put_claim),
     "bindRequests": RecordedList(BindRequest, ClusterState.put_bind_request),
+    "podDisruptionBudgets": RecordedList(PodDisruptionBudget, ClusterState.put_budget),
     "pods": RecordedList(Pod, ClusterState.put_pod, redact=bare_pod),
 }

@@ -38,6 +38,7 @@ def take(state: ClusterState, options: StateOptions, configuration: Configuratio
         now=now,
         held=tuple(sorted(state.held_pods(now))),
         usage=state.usage,
+        commitments=state.commitments(now),
     )
 
 
@@ -71,7 +72,7 @@ def zipped(recorded: Recorded, discovery: dict[str, Any] | None = None) -> bytes
 def _document(recorded: Recorded, discovery: dict[str, Any] | None) -> Iterator[bytes]:
     parameters = {**msgspec.to_builtins(recorded.parameters), **_OTHER_PARAMETERS}
     time = format_micro_time(recorded.now) if recorded.now is not None else ""
-    own = OwnPart(__version__, time, recorded.held, recorded.usage)
+    own = OwnPart(__version__, time, recorded.held, recorded.usage, recorded.commitments)
     yield b'{"bosket":' + msgspec.json.encode(own)
     yield b',"config":' + msgspec.json.encode(configuration_document(recorded.configuration))
     yield b',"schedulerParams":' + msgspec.json.encode(parameters)

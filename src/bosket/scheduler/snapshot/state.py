@@ -54,6 +54,7 @@ from bosket.scheduler.model.volume import NO_STORAGE
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
 from bosket.scheduler.snapshot.budgets import Budgets, Disruptions
 from bosket.scheduler.snapshot.claims import Claims
+from bosket.scheduler.snapshot.commitments import Commitments
 from bosket.scheduler.snapshot.displacement import Displacements
 from bosket.scheduler.snapshot.evictions import Evictions
 from bosket.scheduler.snapshot.hold import Holds
@@ -385,6 +386,28 @@ class ClusterState:
         if kind is PodGroup:
             return tuple(map(self._notes.overlay, self._groups.values()))
         return tuple(tables[kind].values())
+
+    def commitments(self, now: float) -> Commitments:
+        """What earlier cycles bind the next one to."""
+        takers = self._displacements.takers(now)
+        return Commitments(
+            evicted=self._evictions.pods(),
+            refused=tuple(sorted(self._refusals.refused(now).items())),
+            claims=self._claims.known,
+            takers=tuple((victim, tuple(sorted(takers[victim]))) for victim in sorted(takers)),
+        )
+
+    def commit(self, commitments: Commitments, now: float) -> None:
+        """Takes over what a recording was bound to, as of then."""
+        for pod in commitments.evicted:
+            if pod in self._pods:
+                self.assume_eviction(pod, self._pods[pod].metadata.uid, now)
+        for pod, by in commitments.refused:
+            if pod in self._pods:
+                self._refusals.add(pod, self._pods[pod].metadata.uid, now, by)
+        for claim in commitments.claims:
+            self._claims.put(claim)
+        self._displacements.put({victim: frozenset(takers) for victim, takers in commitments.takers}, now)
 
     def held_pods(self, now: float) -> frozenset[ObjectKey]:
         """Pods whose binding failed a short while ago."""

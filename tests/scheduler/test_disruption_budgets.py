@@ -1,0 +1,178 @@
+"""Budgets are known before anybody is asked: who may not go isn't chosen, and a cycle takes no more than is allowed."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bosket.api.core import PodCondition
+from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
+from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from bosket.scheduler.decide import decide
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.snapshot.state import ClusterState, StateOptions
+from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
+from bosket.testing.cluster import NOW, decided, put, reasons, state_of
+
+KEEP = ObjectKey("default", "keep")
+
+
+def budget(allowed, name="keep", app="x", *, generation=1, **status):
+    return PodDisruptionBudget(
+        metadata=ObjectMeta(name=name, namespace="default", generation=generation),
+        spec=PodDisruptionBudgetSpec(minAvailable=1, selector=LabelSelector(matchLabels={"app": app})),
+        status=PodDisruptionBudgetStatus(**{"disruptionsAllowed": allowed, "observedGeneration": 1, **status}),
+    )
+
+
+def guarded(name, on="n1", *, app="x", ready=True, group=None):
+    made = pod(name).of_group(group or name).gpu(1).label("app", app).running_on(on).build()
+    conditions = (PodCondition(type="Ready", status="True"),) if ready else ()
+    return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, conditions=conditions))
+
+
+def cluster(*more, jobs=("a", "b"), wanted=1):
+    """Every job has a GPU, all of them `low`; `high` wants some."""
+    return [
+        node("n1", gpus=len(jobs)),
+        queue("q"),
+        priority_class("low", 10),
+        priority_class("high", 90),
+        *(pod_group(name, priority="low") for name in jobs),
+        *(guarded(name) for name in jobs),
+        pod_group("high", min_member=wanted, priority="high"),
+        *gang("high", wanted),
+        *more,
+    ]
+
+
+def evicted(decisions):
+    return sorted(each.task.key.name for each in decisions.lasting_evictions)
+
+
+def test_who_has_no_disruptions_left_is_not_chosen_and_the_job_says_why_it_waits():
+    decisions = decided(cluster(budget(0)))
+    assert evicted(decisions) == []
+    assert "which could make room, is refused by PodDisruptionBudget default/keep" in reasons(decisions)["high"]
+
+
+def test_another_victim_is_chosen_instead():
+    others = [pod_group("free", priority="low"), guarded("free", app="y")]
+    decisions = decided(cluster(budget(0), *others, jobs=("a", "b"))[1:], node("n1", gpus=3))
+    assert evicted(decisions) == ["free"]
+    assert "PodDisruptionBudget" not in reasons(decisions)["high"]
+
+
+def test_no_more_are_taken_than_the_budget_allows():
+    assert evicted(decided(cluster(budget(1), wanted=2))) == []
+    assert evicted(decided(cluster(budget(2), wanted=2))) == ["a", "b"]
+
+
+def test_a_cycle_counts_what_it_has_taken_already():
+    """Two jobs, each of which needs one victim; the budget has room for one of them."""
+    second = [pod_group("high2", priority="high"), *gang("high2", 1)]
+    decisions = decided(cluster(budget(1), *second))
+    assert len(evicted(decisions)) == 1
+    assert len(evicted(decided(cluster(budget(2), *second)))) == 2
+
+
+def test_an_eviction_that_the_budget_has_not_counted_yet_counts():
+    state = state_of(cluster(budget(1)))
+    state.assume_eviction(ObjectKey("default", "a"), "uid-a", NOW)
+    assert state.snapshot(NOW).disruptions.allowed == {KEEP: 0}
+    put(state, budget(1, disruptedPods={"a": "2026-01-01T00:00:00Z"}))
+    assert state.snapshot(NOW).disruptions.allowed == {KEEP: 1}
+
+
+def test_a_budget_that_nobody_has_counted_for_its_present_spec_allows_nothing():
+    assert evicted(decided(cluster(budget(1, generation=2)))) == []
+
+
+def test_a_pod_that_two_budgets_guard_can_not_be_evicted():
+    decisions = decided(cluster(budget(5), budget(5, name="too")))
+    assert evicted(decisions) == []
+    assert "PodDisruptionBudgets default/keep and default/too" in reasons(decisions)["high"]
+
+
+def test_a_pod_that_is_not_ready_needs_no_permission_while_its_budget_is_met():
+    def unready(made):
+        objects = cluster(made, jobs=("a",))
+        return [guarded("a", ready=False) if each.key.name == "a" and each.key.namespace and _is_pod(each) else each
+                for each in objects]  # fmt: skip
+
+    assert evicted(decided(unready(budget(0)))) == []
+    assert evicted(decided(unready(budget(0, currentHealthy=1, desiredHealthy=1)))) == ["a"]
+    always = msgspec.structs.replace(budget(0).spec, unhealthyPodEvictionPolicy="AlwaysAllow")
+    assert evicted(decided(unready(msgspec.structs.replace(budget(0), spec=always)))) == ["a"]
+
+
+def _is_pod(obj):
+    return type(obj).__name__ == "Pod"
+
+
+def test_a_gang_goes_as_a_whole_or_not_at_all():
+    """Only one of its two pods is guarded, and that one may not go."""
+    gangs = [
+        node("n1", gpus=2),
+        queue("q"),
+        priority_class("low", 10),
+        priority_class("high", 90),
+        pod_group("g", min_member=2, priority="low"),
+        guarded("g-0", group="g"),
+        guarded("g-1", group="g", app="y"),
+        pod_group("high", priority="high"),
+        *gang("high", 1),
+    ]
+    assert evicted(decided(gangs, budget(0))) == []
+    assert evicted(decided(gangs, budget(1))) == ["g-0", "g-1"]
+
+
+def test_a_stale_gang_whose_budget_forbids_it_stays_and_says_so():
+    objects = [node("n1", gpus=2), queue("q"), pod_group("g", min_member=2), guarded("g-0", group="g"), budget(0)]
+    group = objects[2]
+    spec = msgspec.structs.replace(group.spec, stalenessGracePeriod="0s")
+    objects[2] = msgspec.structs.replace(group, spec=spec)
+    decisions = decided(objects)
+    (mark,) = decisions.stale
+    assert (evicted(decisions), mark.is_due) == ([], True)
+    assert str(mark.refused) == (
+        "Evicting pod default/g-0, which could make room, is refused by PodDisruptionBudget default/keep"
+    )
+
+
+def test_who_was_refused_is_left_alone_for_a_while_or_until_its_budget_changes():
+    state = state_of(cluster(budget(1), jobs=("a",)))
+    where = ObjectKey("default", "a")
+    state.refuse_eviction(where, "uid-a", NOW, "PodDisruptionBudget default/keep")
+    assert evicted(decide(state.snapshot(NOW), Configuration())) == []
+    assert evicted(decide(state.snapshot(NOW + 1), Configuration())) == ["a"]
+    state.refuse_eviction(where, "uid-a", NOW + 1, "PodDisruptionBudget default/keep")
+    assert evicted(decide(state.snapshot(NOW + 2), Configuration())) == []
+    put(state, budget(2))
+    assert evicted(decide(state.snapshot(NOW + 2), Configuration())) == ["a"]
+
+
+def test_labels_and_budgets_that_come_and_go_are_followed():
+    state = state_of(cluster(budget(0), jobs=("a",)))
+    assert state.snapshot(NOW).disruptions.budget_of == {ObjectKey("default", "a"): KEEP}
+    put(state, guarded("a", app="y"))
+    assert state.snapshot(NOW).disruptions.budget_of == {}
+    put(state, guarded("a"))
+    state.drop_budget(KEEP)
+    assert state.snapshot(NOW).disruptions.budget_of == {}
+    put(state, budget(0))
+    state.drop_pod(ObjectKey("default", "a"))
+    assert state.snapshot(NOW).disruptions.budget_of == {}
+
+
+def test_the_same_word_about_a_budget_changes_nothing():
+    state = state_of(cluster(budget(1)))
+    snapshot = state.snapshot(NOW)
+    put(state, budget(1))
+    assert state.snapshot(NOW) is snapshot
+
+
+def test_whoever_deletes_pods_asks_no_budget():
+    state = ClusterState(StateOptions(honour_budgets=False))
+    for each in cluster(budget(0), jobs=("a",)):
+        put(state, each)
+    assert evicted(decide(state.snapshot(NOW), Configuration())) == ["a"]

@@ -1,0 +1,368 @@
+"""What was freed for a job is kept for it, and nobody takes a place back in turn."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bosket.api.object import ObjectKey
+from bosket.api.time import format_time
+from bosket.scheduler.cache.bind_writer import bind_request_for
+from bosket.scheduler.decide import decide
+from bosket.scheduler.decisions import Pipeline
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.snapshot.claims import PATIENCE_SECONDS
+from bosket.scheduler.snapshot.commitments import Commitments
+from bosket.scheduler.snapshot.displacement import CALM_SECONDS
+from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
+from bosket.testing.cluster import NOW, put, state_of
+from tests.scheduler.longrun import follow
+
+#: How many random clusters are followed; `python -m benchmarks longrun` follows thousands.
+CLUSTERS = int(os.environ.get("BOSKET_LONGRUN_CLUSTERS", "40"))
+
+PRIORITIES = [priority_class("low", 10), priority_class("middle", 50), priority_class("high", 90)]
+
+
+def key(name):
+    return ObjectKey("default", name)
+
+
+def running(name, gpus, on="n1", count=1):
+    return [pod(f"{name}-{i}").of_group(name).gpu(gpus).running_on(on).build() for i in range(count)]
+
+
+def cycle(state, now=NOW):
+    """A cycle whose decisions count at once, as the live scheduler has it."""
+    decisions = decide(state.snapshot(now), Configuration())
+    for bind in decisions.lasting_binds:
+        state.assume_bind_request(bind_request_for(bind))
+    for each in decisions.lasting_evictions:
+        state.assume_eviction(each.task.key, each.task.pod.metadata.uid, now)
+    state.remember(decisions, now)
+    return decisions
+
+
+def evicted(decisions):
+    return sorted(each.task.key.name for each in decisions.lasting_evictions)
+
+
+def bound(decisions):
+    return {each.task.key.name: each.node for each in decisions.lasting_binds}
+
+
+def waits_for(decisions):
+    return {task.key.name: end.node for task, end in decisions.outcome.items() if isinstance(end, Pipeline)}
+
+
+def preemption(*more):
+    """`high` takes the place of `low` on the only node."""
+    return state_of(
+        [
+            node("n1", gpus=1),
+            queue("q"),
+            queue("a"),
+            *PRIORITIES,
+            pod_group("low", priority="low"),
+            *running("low", 1),
+            pod_group("high", priority="high"),
+            *gang("high", 1),
+            *more,
+        ]
+    )
+
+
+# ── claims ──
+
+
+def test_room_that_was_made_for_a_job_is_not_given_to_one_that_goes_before_it():
+    state = preemption()
+    assert evicted(cycle(state)) == ["low-0"]
+    put(state, pod_group("other", queue="a", priority="low"))  # its queue holds nothing, so it would go first
+    put(state, gang("other", 1)[0])
+    state.drop_pod(key("low-0"))
+    assert bound(cycle(state)) == {"high-0": "n1"}
+
+
+def test_without_the_claim_the_other_job_would_have_gone_first():
+    state = preemption(pod_group("other", queue="a", priority="low"), *gang("other", 1))
+    state.drop_pod(key("low-0"))
+    assert bound(cycle(state)) == {"other-0": "n1"}
+
+
+def test_a_job_keeps_its_claim_while_its_victims_leave():
+    state = preemption()
+    cycle(state)
+    for seconds in range(1, 100):
+        decisions = cycle(state, NOW + seconds)
+        assert (evicted(decisions), waits_for(decisions)) == ([], {"high-0": "n1"})
+
+
+def test_a_claim_ends_some_time_after_the_victims_are_gone():
+    state = preemption()
+    cycle(state)
+    state.drop_pod(key("low-0"))
+    assert len(state.snapshot(NOW + 1).claims) == 1
+    assert len(state.snapshot(NOW + PATIENCE_SECONDS).claims) == 1
+    assert state.snapshot(NOW + 1 + PATIENCE_SECONDS).claims == ()
+
+
+def test_a_claim_ends_when_its_job_is_another_one_or_gone():
+    for change in (
+        lambda state: state.drop_pod_group(key("high")),
+        lambda state: state.drop_pod(key("high-0")),
+        lambda state: put(state, _edited(pod_group("high", priority="high", queue="a"))),
+    ):
+        state = preemption()
+        cycle(state)
+        assert len(state.snapshot(NOW).claims) == 1
+        change(state)
+        assert state.snapshot(NOW).claims == ()
+
+
+def _edited(group):
+    return msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, generation=2))
+
+
+def test_a_claim_ends_when_its_victim_stays():
+    state = preemption()
+    cycle(state)
+    state.refuse_eviction(key("low-0"), "uid-low-0", NOW, "PodDisruptionBudget default/keep")
+    assert state.snapshot(NOW).claims == ()
+    assert evicted(cycle(state)) == []
+
+
+def test_one_with_a_better_right_takes_the_claim_over_without_another_eviction():
+    state = preemption()
+    cycle(state)
+    put(state, priority_class("highest", 95))
+    put(state, pod_group("first", priority="highest"))
+    put(state, gang("first", 1)[0])
+    decisions = cycle(state)
+    assert (evicted(decisions), waits_for(decisions)) == ([], {"first-0": "n1"})
+    state.drop_pod(key("low-0"))
+    assert bound(cycle(state)) == {"first-0": "n1"}
+
+
+def test_a_place_that_another_job_takes_in_the_same_cycle_is_not_bound_and_the_next_cycle_settles_it():
+    """`rich` gets the idle GPU in its turn, `poor` reclaims it together with one that `rich` holds."""
+    state = state_of(
+        [
+            node("n1", gpus=2),
+            queue("a", quota=0),
+            queue("b", quota=2),
+            pod_group("rich", queue="a"),
+            *running("rich", 1),
+            pod("rich-1").of_group("rich").gpu(1).build(),
+            pod_group("poor", queue="b"),
+            pod("poor-0").of_group("poor").gpu(2).build(),
+        ]
+    )
+    decisions = cycle(state)
+    assert {each.task.key.name for each in decisions.binds} == {"rich-1"}
+    assert (bound(decisions), evicted(decisions)) == ({}, ["rich-0"])
+    state.drop_pod(key("rich-0"))
+    assert bound(cycle(state)) == {"poor-0": "n1"}
+
+
+def test_a_gang_that_loses_one_of_its_new_places_is_not_started_in_part():
+    state = state_of([node("n1", gpus=2), queue("q"), pod_group("g", min_member=2), *gang("g", 2)])
+    decisions = decide(state.snapshot(NOW), Configuration())
+    first, second = decisions.binds
+    changed = type(decisions)(
+        operations=(*decisions.operations, Pipeline(second.task, second.job, "n2", "consolidation"))
+    )
+    assert changed.lasting_binds == ()
+    assert decisions.lasting_binds == (first, second)
+
+
+def test_what_is_moved_finds_its_new_place_kept_until_it_is_back():
+    """`big` needs a whole node: `small` moves to the other one, where a newcomer would like to go as well."""
+    state = state_of(
+        [
+            node("n1", gpus=4),
+            node("n2", gpus=4),
+            queue("q"),
+            queue("a"),
+            pod_group("fixed"),
+            *running("fixed", 3, on="n1"),
+            pod_group("small"),
+            *running("small", 1, on="n2"),
+            pod_group("big"),
+            pod("big-0").of_group("big").gpu(4).build(),
+        ]
+    )
+    decisions = cycle(state)
+    assert [(each.task.key.name, each.moves_to) for each in decisions.evictions] == [("small-0", "n1")]
+    assert waits_for(decisions) == {"small-0": "n1", "big-0": "n2"}
+    put(state, pod_group("newcomer", queue="a"))
+    put(state, gang("newcomer", 1)[0])
+    assert bound(cycle(state)) == {}, "the newcomer took the place that small was to have"
+    state.drop_pod(key("small-0"))
+    assert bound(cycle(state)) == {"big-0": "n2"}
+    put(state, pod("small-1").of_group("small").gpu(1).build())
+    assert bound(cycle(state)) == {"small-1": "n1"}
+
+
+def test_a_place_is_not_kept_for_ever_for_pods_that_do_not_come_back():
+    state = state_of(
+        [
+            node("n1", gpus=4),
+            node("n2", gpus=4),
+            queue("q"),
+            pod_group("fixed"),
+            *running("fixed", 3, on="n1"),
+            pod_group("small"),
+            *running("small", 1, on="n2"),
+            pod_group("big"),
+            pod("big-0").of_group("big").gpu(4).build(),
+        ]
+    )
+    cycle(state)
+    state.drop_pod(key("small-0"))
+    put(state, pod_group("newcomer"))
+    put(state, gang("newcomer", 1)[0])
+    put(state, pod("big-0").of_group("big").gpu(4).running_on("n2").build())
+    assert bound(cycle(state, NOW + 1)) == {}
+    assert bound(cycle(state, NOW + 1 + PATIENCE_SECONDS)) == {"newcomer-0": "n1"}
+
+
+# ── nobody takes it back ──
+
+
+def quarrel():
+    """`taker` is entitled to the GPU that `victim` has."""
+    return state_of(
+        [
+            node("n1", gpus=1),
+            queue("a", quota=0),
+            queue("b", quota=1),
+            *PRIORITIES,
+            pod_group("taker", queue="b"),
+            *gang("taker", 1),
+            pod_group("victim", queue="a"),
+            *running("victim", 1),
+        ]
+    )
+
+
+def swapped(state):
+    """Both have what the other had."""
+    assert evicted(cycle(state)) == ["victim-0"]
+    state.drop_pod(key("victim-0"))
+    put(state, running("taker", 1)[0])
+    put(state, pod("victim-1").of_group("victim").gpu(1).build())
+    return state
+
+
+def test_who_took_whose_place_is_remembered():
+    snapshot = swapped(quarrel()).snapshot(NOW + 1)
+    assert snapshot.takers == {key("victim"): {key("taker")}}
+
+
+@pytest.mark.parametrize("takers", [{"a": "c"}, {"a": "b", "b": "c"}], ids=["directly", "through others"])
+def test_a_job_does_not_take_its_place_back_from_the_one_that_took_it(takers):
+    """By priority `a` could have the GPU of `c`."""
+    state = state_of([node("n1", gpus=1), queue("q"), *PRIORITIES, pod_group("a", priority="high"), *gang("a", 1)])
+    put(state, pod_group("c", priority="low"))
+    put(state, running("c", 1)[0])
+    state.commit(Commitments(takers=tuple((key(job), (key(taker),)) for job, taker in takers.items())), NOW)
+    assert evicted(cycle(state, NOW)) == []
+    assert evicted(cycle(state, NOW + CALM_SECONDS)) == ["c-0"]
+
+
+def test_the_right_turns_with_the_queues():
+    state = swapped(quarrel())
+    put(state, queue("a", quota=1))
+    put(state, queue("b", quota=0))
+    assert evicted(cycle(state, NOW + 1)) == ["taker-0"]
+
+
+def test_a_change_of_a_queues_status_is_no_change_of_its_right():
+    state = swapped(quarrel())
+    seen = queue("a", quota=0)
+    put(state, msgspec.structs.replace(seen, metadata=msgspec.structs.replace(seen.metadata, resourceVersion="9")))
+    assert state.snapshot(NOW + 1).takers
+
+
+def test_what_is_remembered_of_a_job_goes_with_it():
+    state = swapped(quarrel())
+    state.drop_pod_group(key("taker"))
+    assert state.snapshot(NOW + 1).takers == {}
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_calm_lasts_longer_each_time(rounds):
+    state = swapped(quarrel())
+    displacements = state._displacements
+    decisions = decide(quarrel().snapshot(NOW), Configuration())
+    now = NOW
+    for _ in range(rounds - 1):
+        displacements._came_back.add(key("victim"))
+        now += 1
+        displacements.note(decisions, now)
+    calm = CALM_SECONDS * 2 ** (rounds - 1)
+    assert displacements.takers(now + calm - 1)
+    assert not displacements.takers(now + calm)
+
+
+# ── own writes count until they are seen ──
+
+
+def test_an_eviction_counts_from_its_decision_until_it_is_seen_or_withdrawn():
+    state = preemption()
+    cycle(state)
+    (task,) = state.snapshot(NOW).jobs[key("low")].tasks
+    assert task.status.name == "RELEASING"
+    put(state, running("low", 1)[0])  # an old word about it
+    (task,) = state.snapshot(NOW).jobs[key("low")].tasks
+    assert task.status.name == "RELEASING"
+    state.withdraw_eviction(key("low-0"))
+    (task,) = state.snapshot(NOW).jobs[key("low")].tasks
+    assert task.status.name == "RUNNING"
+
+
+def test_another_pod_of_that_name_is_not_the_one_that_was_evicted():
+    state = preemption()
+    cycle(state)
+    fresh = running("low", 1)[0]
+    put(state, msgspec.structs.replace(fresh, metadata=msgspec.structs.replace(fresh.metadata, uid="other")))
+    (task,) = state.snapshot(NOW).jobs[key("low")].tasks
+    assert task.status.name == "RUNNING"
+
+
+def test_a_note_on_a_group_counts_until_it_is_seen_and_no_longer():
+    state = preemption()
+    group = pod_group("low", priority="low")
+    put(state, group)
+    annotation = "kai.scheduler/last-start-timestamp"
+    state.write_note(group, annotation, format_time(NOW))
+    assert state.snapshot(NOW).jobs[key("low")].history.last_started == NOW
+    put(state, group)  # an old word about it
+    assert state.snapshot(NOW).jobs[key("low")].history.last_started == NOW
+    seen = msgspec.structs.replace(group.metadata, annotations={annotation: format_time(NOW)})
+    put(state, msgspec.structs.replace(group, metadata=seen))
+    put(state, group)  # somebody took it away
+    assert state.snapshot(NOW).jobs[key("low")].history.last_started is None
+
+
+def test_a_note_that_could_not_be_written_is_forgotten():
+    state = preemption()
+    group = pod_group("low", priority="low")
+    put(state, group)
+    state.write_note(group, "kai.scheduler/stale-podgroup-timestamp", format_time(NOW))
+    state.withdraw_note(key("low"), "kai.scheduler/stale-podgroup-timestamp")
+    assert state.snapshot(NOW).jobs[key("low")].history.stale_since is None
+
+
+# ── in the long run ──
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=CLUSTERS, deadline=None)
+def test_random_clusters_come_to_rest_with_every_promise_kept(seed):
+    follow(seed)
