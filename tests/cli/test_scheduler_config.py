@@ -92,6 +92,14 @@ def test_a_file_that_makes_no_sense_is_refused_before_anything_starts(
     assert sentence in captured.err
 
 
+def test_deletion_instead_of_eviction_is_a_switch_of_the_schedulers(capsys: pytest.CaptureFixture[str]) -> None:
+    options = service_options(None, SERVICES, evict_by_deletion=True)["scheduler"]
+    assert isinstance(options, Options)
+    assert options.evict_by_deletion
+    assert main(["run", "binder", "--evict-by-deletion"]) == 2
+    assert capsys.readouterr().err.startswith("bosket: --evict-by-deletion: the scheduler is not among the services")
+
+
 def test_what_has_no_effect_is_said_and_the_rest_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text("color: red\nqueueDepthPerAction: {allocate: 7}\n")

@@ -36,6 +36,7 @@ def run(
     context: str | None = None,
     namespace: str = "kai-scheduler",
     scheduler_config: OptionalFilePath = None,
+    evict_by_deletion: bool = False,
     leader_elect: bool = True,
     listen: str = "127.0.0.1:0",
     plugin_server_port: Port = 8081,
@@ -57,6 +58,9 @@ def run(
         Where the services' leases live.
     scheduler_config
         The scheduler's configuration, a YAML file in KAI's format; what it doesn't say is as by default.
+    evict_by_deletion
+        Let the scheduler delete pods that have to make way, instead of asking the eviction API, which respects
+        disruption budgets.
     leader_elect
         Work only while holding the service's lease, so that several processes may run the same service.
     listen
@@ -85,7 +89,7 @@ def run(
     except UnknownService as error:
         raise UsageError(str(error)) from error
     configure_logging(log_format, log_level.upper())
-    options = service_options(scheduler_config, [entry.name for entry in chosen])
+    options = service_options(scheduler_config, [entry.name for entry in chosen], evict_by_deletion=evict_by_deletion)
     settings = _Settings(
         kubeconfig, context, namespace, leader_elect, parse_address(listen), plugin_server_port, options
     )

@@ -1,21 +1,34 @@
-"""`--scheduler-config FILE`: the scheduler's configuration, checked before anything starts."""
+"""The scheduler's part of the command line: `--scheduler-config FILE` and switches, checked before anything starts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bosket.cli.output import UsageError, complain
 
+if TYPE_CHECKING:
+    from bosket.scheduler.framework.configuration import Configuration
 
-def service_options(file: Path | None, services: Iterable[str]) -> dict[str, object]:
+
+def service_options(
+    file: Path | None, services: Iterable[str], *, evict_by_deletion: bool = False
+) -> dict[str, object]:
     """Options by the name of the service, for those that don't run with their defaults; raises `UsageError`."""
-    if file is None:
+    if file is None and not evict_by_deletion:
         return {}
     if "scheduler" not in services:
-        raise UsageError(f"--scheduler-config {file}: the scheduler is not among the services that run")
+        given = f"--scheduler-config {file}" if file is not None else "--evict-by-deletion"
+        raise UsageError(f"{given}: the scheduler is not among the services that run")
 
     from bosket.scheduler import Options
+
+    configuration = _read(file) if file is not None else Options().configuration
+    return {"scheduler": Options(configuration=configuration, evict_by_deletion=evict_by_deletion)}
+
+
+def _read(file: Path) -> Configuration:
     from bosket.scheduler.actions import ACTIONS
     from bosket.scheduler.decide import known_part, make_plugins
     from bosket.scheduler.framework.configuration import ConfigurationError
@@ -37,4 +50,4 @@ def service_options(file: Path | None, services: Iterable[str]) -> dict[str, obj
         raise UsageError(f"--scheduler-config {file}: not UTF-8") from error
     except ConfigurationError as error:
         raise UsageError(f"--scheduler-config {file}: {' '.join(str(error).split())}") from error
-    return {"scheduler": Options(configuration=configuration)}
+    return configuration

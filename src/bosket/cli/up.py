@@ -33,6 +33,7 @@ def up(
     plugin_server_port: Port = 0,
     services: str = "all",
     scheduler_config: OptionalFilePath = None,
+    evict_by_deletion: bool = False,
     log_format: LogFormat = "human",
     log_level: LogLevel = "warning",
 ) -> None:
@@ -62,6 +63,9 @@ def up(
         Which of Bosket's services run in it: names with commas between them, "all" or "none".
     scheduler_config
         The scheduler's configuration, a YAML file in KAI's format; what it doesn't say is as by default.
+    evict_by_deletion
+        Let the scheduler delete pods that have to make way, instead of asking the eviction API, which respects
+        disruption budgets.
     log_format
         Lines for people, or JSON objects for machines.
     log_level
@@ -76,7 +80,7 @@ def up(
     if kubeconfig.exists() and not belongs_to_embedded_cluster(kubeconfig):
         raise UsageError(f"--kubeconfig {kubeconfig}: is there, and is not an embedded cluster's; name another file")
     chosen = _service_names(services)
-    options = service_options(scheduler_config, chosen)
+    options = service_options(scheduler_config, chosen, evict_by_deletion=evict_by_deletion)
     flush_line(
         f"starting {nodes} nodes with {gpus} GPUs, {cpu} CPUs and {memory} of memory each; "
         f"services: {', '.join(chosen) or 'none'}"
