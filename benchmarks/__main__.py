@@ -25,7 +25,9 @@ USUAL = tuple(name for name in BENCHMARKS if name != "longrun")
 
 def main() -> int:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; by default {', '.join(USUAL)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; by default {', '.join(USUAL)}"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
