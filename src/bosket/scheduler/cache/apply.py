@@ -14,7 +14,7 @@ from bosket.kube.client import PatchType
 from bosket.runtime.service import Environment
 from bosket.scheduler.cache.bind_writer import BindWriter
 from bosket.scheduler.cache.evictor import Evictor
-from bosket.scheduler.cache.note_writer import NoteWriter
+from bosket.scheduler.cache.note_writer import NoteWriter, stamp
 from bosket.scheduler.cache.status_writer import StatusWriter, Wish
 from bosket.scheduler.decisions import Decisions, Eviction, Pipeline, StaleMark, Waiting
 from bosket.scheduler.model.job import Job
@@ -69,7 +69,7 @@ class Applier:
         bound = {bind.job.key for bind in decisions.lasting_binds}
         for job in decisions.started:
             if job.key in bound:
-                self._notes.write(job.group, LAST_START_ANNOTATION, format_time(self._clock.now()))
+                self._notes.write(job.group, LAST_START_ANNOTATION, stamp(self._clock.now()))
         self._tell_pipelined(decisions)
         for mark in decisions.stale:
             self._mark_stale(mark)
@@ -99,7 +99,7 @@ class Applier:
 
     def _mark_stale(self, mark: StaleMark) -> None:
         if mark.job.history.stale_since is None:
-            self._notes.write(mark.job.group, STALE_SINCE_ANNOTATION, format_time(mark.since))
+            self._notes.write(mark.job.group, STALE_SINCE_ANNOTATION, stamp(mark.since))
         text = _staleness(mark)
 
         async def write() -> None:

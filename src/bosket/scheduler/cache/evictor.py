@@ -31,7 +31,7 @@ from bosket.kube.errors import ApiError, Conflict, KubeError, NotFound, ServerEr
 from bosket.runtime.controller import Controller
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
-from bosket.scheduler.cache.note_writer import NoteWriter
+from bosket.scheduler.cache.note_writer import NoteWriter, stamp
 from bosket.scheduler.decisions import Eviction
 from bosket.scheduler.snapshot.state import ClusterState
 
@@ -190,7 +190,7 @@ class Evictor:
             annotations[EVICTOR_POD_GROUP_NAMESPACE_ANNOTATION] = preemptor.key.namespace
         self._events.event(eviction.task.pod, "Normal", EVICT, eviction.text, annotations)
         self._events.event(group, "Normal", EVICT, eviction.text, annotations)
-        self._notes.write(group, LAST_EVICTION_ANNOTATION, format_time(self._clock.now()))
+        self._notes.write(group, LAST_EVICTION_ANNOTATION, stamp(self._clock.now()))
         self._evicted(eviction)
         if not self._by_deletion:
             # After the fact: the eviction API writes a condition of its own, and one that is refused must leave none.

@@ -5,11 +5,19 @@ What is to be written counts in the live state at once, and until it is observed
 
 from __future__ import annotations
 
+import math
+
 from bosket.api.kai import PodGroup
+from bosket.api.time import format_time
 from bosket.kube.client import Client
 from bosket.kube.errors import ApiError, ServerError, TooManyRequests
 from bosket.scheduler.cache.status_writer import StatusWriter, Wish
 from bosket.scheduler.snapshot.state import ClusterState
+
+
+def stamp(seconds: float) -> str:
+    """A time in whole seconds, as KAI writes it; rounded up, so that no grace and no minimum run time is cut short."""
+    return format_time(math.ceil(seconds))
 
 
 class NoteWriter:
