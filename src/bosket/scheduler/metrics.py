@@ -108,8 +108,8 @@ class SchedulerMetrics:
     def decided(self, snapshot: Snapshot, decisions: Decisions, seconds: float) -> None:
         """A cycle has ended."""
         self._cycle.set(seconds * 1000)
-        self._binds.inc(len(decisions.binds))
-        for bind in decisions.binds:
+        self._binds.inc(len(decisions.lasting_binds))
+        for bind in decisions.lasting_binds:
             self._task.observe(max(0.0, snapshot.now - bind.task.created) * 1000)
         placed = {BINDING_ACTION: {bind.job.key for bind in decisions.binds}}
         placed[BINDING_ACTION] |= {each.job.key for each in decisions.pipelined if each.action == BINDING_ACTION}
