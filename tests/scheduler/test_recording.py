@@ -209,6 +209,7 @@ def test_the_file_is_kais_one_with_every_list_and_all_that_was_configured():
         "persistentVolumes": 0,
         "persistentVolumeClaims": 0,
         "bindRequests": 0,
+        "podDisruptionBudgets": 0,
         "pods": 2,
     }
     recorded = read(data)

@@ -1,15 +1,20 @@
-"""Evictions that were decided and aren't observed yet.
+"""Evictions: which pods are on their way out by our own decision, and which can't be evicted now.
 
-Such a pod is on its way out from the moment of the decision, as if the API server had deleted it already, so that the
-next cycle doesn't evict others for the same job. It stands as before when the eviction is withdrawn.
+A pod whose eviction was decided leaves from that moment on, as if the API server had deleted it already, so that the
+next cycle doesn't evict others for the same job. It stands as before when the eviction is withdrawn. One that was
+refused is left alone for a while, longer each time, or until its disruption budget changes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
+from bosket.api.policy import PodDisruptionBudget
+from bosket.scheduler.snapshot.budgets import Budgets, Disruptions
+from bosket.scheduler.snapshot.hold import Holds
 
 
 class _Assumed(NamedTuple):
@@ -18,10 +23,17 @@ class _Assumed(NamedTuple):
 
 
 class Evictions:
-    """Assumed evictions by pod."""
+    """What was decided and isn't observed yet, what was refused, and what budgets allow."""
 
-    def __init__(self) -> None:
+    def __init__(self, pods: Mapping[ObjectKey, Pod], *, honour_budgets: bool) -> None:
+        """`pods` is the owner's own table; it says when one of them changed."""
         self._assumed: dict[ObjectKey, _Assumed] = {}
+        self._refusals = Holds()
+        self._budgets = Budgets(pods)
+        self._honour_budgets = honour_budgets
+        self._view: tuple[object, Disruptions] = (None, Disruptions())
+
+    # What is decided
 
     def assume(self, pod: ObjectKey, uid: str, now: float) -> None:
         self._assumed[pod] = _Assumed(uid, now)
@@ -30,8 +42,35 @@ class Evictions:
         """True when it was still only assumed."""
         return self._assumed.pop(pod, None) is not None
 
-    def observe(self, pod: Pod) -> bool:
-        """The pod was seen; whether its eviction is still only assumed. Another pod of that name isn't meant."""
+    def refuse(self, pod: ObjectKey, uid: str, now: float, by: str) -> None:
+        """Nobody should try again for a while; `by` is whose word it is."""
+        self._refusals.add(pod, uid, now, by)
+
+    # What is seen
+
+    def see(self, pod: Pod, before: Pod | None) -> None:
+        self._budgets.see(pod, before)
+        self._refusals.forget_unless(pod.key, pod.metadata.uid)
+
+    def forget(self, pod: ObjectKey) -> None:
+        self._assumed.pop(pod, None)
+        self._budgets.forget(pod)
+        self._refusals.forget_unless(pod, None)
+
+    def put_budget(self, budget: PodDisruptionBudget) -> None:
+        self._try_again(self._budgets.put(budget))
+
+    def drop_budget(self, key: ObjectKey) -> None:
+        self._try_again(self._budgets.drop(key))
+
+    def _try_again(self, pods: Iterable[ObjectKey]) -> None:
+        for pod in pods:
+            self._refusals.forget_unless(pod, None)
+
+    # What is asked
+
+    def is_going(self, pod: Pod) -> bool:
+        """Whether its eviction is still only assumed. Another pod of that name isn't meant."""
         found = self._assumed.get(pod.key)
         if found is None:
             return False
@@ -40,12 +79,30 @@ class Evictions:
             return False
         return True
 
-    def forget(self, pod: ObjectKey) -> None:
-        self._assumed.pop(pod, None)
-
-    def since(self, pod: ObjectKey) -> float | None:
+    def going_since(self, pod: ObjectKey) -> float | None:
         found = self._assumed.get(pod)
         return found.since if found is not None else None
 
-    def pods(self) -> tuple[ObjectKey, ...]:
+    def going(self) -> tuple[ObjectKey, ...]:
+        """Pods whose eviction isn't observed yet."""
         return tuple(sorted(self._assumed))
+
+    def refused(self, now: float) -> dict[ObjectKey, str]:
+        """Pods whose eviction was refused a short while ago, and by whom."""
+        return self._refusals.refused(now)
+
+    def budget_of(self, pod: ObjectKey) -> ObjectKey | None:
+        return self._budgets.budget_of(pod)
+
+    @property
+    def budgets(self) -> Mapping[ObjectKey, PodDisruptionBudget]:
+        return self._budgets.known
+
+    def disruptions(self, now: float) -> Disruptions:
+        """Who may be evicted; the same object while nothing changed."""
+        if self._honour_budgets:
+            refused, going = self.refused(now), self.going()
+            basis = (self._budgets.version, refused, going)
+            if basis != self._view[0]:
+                self._view = (basis, self._budgets.view(refused, going))
+        return self._view[1]

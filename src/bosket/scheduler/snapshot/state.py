@@ -52,7 +52,6 @@ from bosket.scheduler.model.task import ACTIVE_USED, ALLOCATED, PodClass, Task, 
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.model.volume import NO_STORAGE
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
-from bosket.scheduler.snapshot.budgets import Budgets, Disruptions
 from bosket.scheduler.snapshot.claims import Claims
 from bosket.scheduler.snapshot.commitments import Commitments
 from bosket.scheduler.snapshot.displacement import Displacements
@@ -110,13 +109,10 @@ class ClusterState:
         self._nodes: dict[str, Node] = {}
         self._requests = BindRequests(self._pods, self._nodes)
         self._holds = Holds()
-        self._budgets = Budgets(self._pods)
-        self._evictions = Evictions()
-        self._refusals = Holds()  # of pods whose eviction was refused
+        self._evictions = Evictions(self._pods, honour_budgets=self._options.honour_budgets)
         self._notes = Notes()
         self._claims = Claims()
         self._displacements = Displacements()
-        self._disruptions: tuple[object, Disruptions] = (None, Disruptions())
         self._node_amounts: dict[str, Amounts] = {}
 
         self._namespaces: dict[str, Namespace] = {}
@@ -154,8 +150,7 @@ class ClusterState:
         key = pod.key
         before = self._pods.get(key)
         self._pods[key] = pod
-        self._budgets.see(pod, before)
-        self._refusals.forget_unless(key, pod.metadata.uid)
+        self._evictions.see(pod, before)
         self._holds.forget_unless(key, None if pod.spec.nodeName else pod.metadata.uid)
         self._requests.judge_for_pod(key)
         self._renew_task(key)
@@ -164,9 +159,7 @@ class ClusterState:
         if self._pods.pop(key, None) is not None:
             self._holds.forget_unless(key, None)
             self._volumes.forget_pod(key)
-            self._refusals.forget_unless(key, None)
             self._evictions.forget(key)
-            self._budgets.forget(key)
             self._set_task(key, None)
             left_out = self._left_out.pop(key, None)
             if left_out is not None:
@@ -207,21 +200,19 @@ class ClusterState:
 
     def refuse_eviction(self, pod: ObjectKey, uid: str, now: float, by: str) -> None:
         """The pod may not be evicted now: for a while others are chosen, for longer each time."""
-        self._refusals.add(pod, uid, now, by)
+        self._evictions.refuse(pod, uid, now, by)
         self.withdraw_eviction(pod)
         self._last = None
 
     def guard_of(self, pod: ObjectKey) -> ObjectKey | None:
         """The disruption budget that guards the pod."""
-        return self._budgets.budget_of(pod)
+        return self._evictions.budget_of(pod)
 
     def put_budget(self, budget: PodDisruptionBudget) -> None:
-        for pod in self._budgets.put(budget):
-            self._refusals.forget_unless(pod, None)
+        self._evictions.put_budget(budget)
 
     def drop_budget(self, key: ObjectKey) -> None:
-        for pod in self._budgets.drop(key):
-            self._refusals.forget_unless(pod, None)
+        self._evictions.drop_budget(key)
 
     def write_note(self, group: PodGroup, annotation: str, value: str | None) -> None:
         """Counts an annotation that is about to be written, or taken away."""
@@ -381,7 +372,7 @@ class ClusterState:
             PersistentVolume: self._volumes.volumes,
             StorageClass: self._volumes.classes,
             ConfigMap: {key: ConfigMap(metadata=_named(key)) for key in self._config_maps.freeze()},
-            PodDisruptionBudget: self._budgets.known,
+            PodDisruptionBudget: self._evictions.budgets,
         }
         if kind is PodGroup:
             return tuple(map(self._notes.overlay, self._groups.values()))
@@ -391,8 +382,8 @@ class ClusterState:
         """What earlier cycles bind the next one to."""
         takers = self._displacements.takers(now)
         return Commitments(
-            evicted=self._evictions.pods(),
-            refused=tuple(sorted(self._refusals.refused(now).items())),
+            evicted=self._evictions.going(),
+            refused=tuple(sorted(self._evictions.refused(now).items())),
             claims=self._claims.known,
             takers=tuple((victim, tuple(sorted(takers[victim]))) for victim in sorted(takers)),
         )
@@ -404,7 +395,7 @@ class ClusterState:
                 self.assume_eviction(pod, self._pods[pod].metadata.uid, now)
         for pod, by in commitments.refused:
             if pod in self._pods:
-                self._refusals.add(pod, self._pods[pod].metadata.uid, now, by)
+                self._evictions.refuse(pod, self._pods[pod].metadata.uid, now, by)
         for claim in commitments.claims:
             self._claims.put(claim)
         self._displacements.put({victim: frozenset(takers) for victim, takers in commitments.takers}, now)
@@ -422,7 +413,7 @@ class ClusterState:
         self._renew_jobs()
         if self._table is not None and self._table.idle.shape[0] != len(self._axis):
             self._table = None
-        held, disruptions = self._held_jobs(now), self._who_may_be_evicted(now)
+        held, disruptions = self._held_jobs(now), self._evictions.disruptions(now)
         claims, takers = self._claims.standing(now, self._jobs, self._tasks.get), self._displacements.takers(now)
         last = self._last
         unchanged = self._tree is not None and self._table is not None and not self._dirty_nodes
@@ -474,16 +465,6 @@ class ClusterState:
     def _held_jobs(self, now: float) -> frozenset[ObjectKey]:
         tasks = (self._tasks.get(pod) for pod in self._holds.held(now))
         return frozenset(task.group for task in tasks if task and task.group and task.status == TaskStatus.PENDING)
-
-    def _who_may_be_evicted(self, now: float) -> Disruptions:
-        """The same object while nothing changed."""
-        if not self._options.honour_budgets:
-            return self._disruptions[1]
-        refused, going = self._refusals.refused(now), self._evictions.pods()
-        basis = (self._budgets.version, refused, going)
-        if basis != self._disruptions[0]:
-            self._disruptions = (basis, self._budgets.view(refused, going))
-        return self._disruptions[1]
 
     def _renew_task(self, key: ObjectKey) -> None:
         pod = self._pods.get(key)
@@ -552,7 +533,7 @@ class ClusterState:
             key=key,
             pod=pod,
             pod_class=pod_class,
-            status=_status_of(pod, requested=requested is not None, evicted=self._evictions.observe(pod)),
+            status=_status_of(pod, requested=requested is not None, evicted=self._evictions.is_going(pod)),
             node=pod.spec.nodeName or requested or "",
             group=ObjectKey(pod.metadata.namespace, group) if group else None,
             subgroup=labels.get(SUBGROUP_LABEL, ""),
@@ -572,7 +553,7 @@ class ClusterState:
         """A pod that should long be gone stops promising its resources to others."""
         for key in list(self._releasing):
             task = self._tasks[key]
-            gone_by = self._evictions.since(key) or time_or_zero(task.pod.metadata.deletionTimestamp)
+            gone_by = self._evictions.going_since(key) or time_or_zero(task.pod.metadata.deletionTimestamp)
             if now - gone_by > self._options.stuck_in_releasing_seconds:
                 self._set_task(key, msgspec.structs.replace(task, status=TaskStatus.STUCK_IN_RELEASING))
 
