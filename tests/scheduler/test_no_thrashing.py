@@ -310,6 +310,25 @@ def test_calm_lasts_longer_each_time(rounds):
     assert not displacements.takers(now + calm)
 
 
+def test_where_shares_depend_on_the_past_calm_does_not_grow():
+    state = swapped(quarrel())
+    displacements = state._displacements
+    back = decide(_turned(), Configuration())
+    assert [(each.job.key.name, each.preemptor.key.name) for each in back.evictions] == [("taker", "victim")]
+    again = decide(quarrel().snapshot(NOW), Configuration())
+    for decisions in (back, again):
+        displacements.note(decisions, NOW + CALM_SECONDS, rights_turn=True)
+    assert not displacements.takers(NOW + 2 * CALM_SECONDS)
+
+
+def _turned():
+    """The same two jobs, with the rights of their queues the other way round."""
+    state = swapped(quarrel())
+    put(state, queue("a", quota=1))
+    put(state, queue("b", quota=0))
+    return state.snapshot(NOW)
+
+
 # ── own writes count until they are seen ──
 
 

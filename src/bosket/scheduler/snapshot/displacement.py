@@ -4,7 +4,8 @@ A job that was evicted for another may not have that one evicted in its turn, no
 and so on: "took the place of" never runs in a circle. As every job has so many tasks and no more, evictions then come
 to an end. What is remembered holds for `CALM_SECONDS`, twice as long each time that the job took another's place in
 between and was evicted again; and no longer than queues, nodes, priorities and both jobs stay as they are, because a
-changed situation may well turn the right around.
+changed situation may well turn the right around. Where queues share by what they used in the past, rights turn with
+time, and queues are meant to take turns: there it is `CALM_SECONDS` every time.
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ class Displacements:
         self._came_back: set[ObjectKey] = set()  # jobs that took a place after they were evicted
         self._view: Takers = {}
 
-    def note(self, decisions: Decisions, now: float) -> None:
-        """Also of places that were lost in the cycle that gave them: otherwise two jobs could go on like that."""
+    def note(self, decisions: Decisions, now: float, *, rights_turn: bool = False) -> None:
+        """Also of places that were lost in the cycle that gave them: otherwise two jobs could go on like that.
+
+        `rights_turn`: whether shares depend on the past.
+        """
         pairs = {(each.job.key, each.preemptor.key) for each in decisions.evictions if each.preemptor is not None}
         for victim in sorted({victim for victim, _ in pairs}):
             self._count_round(victim, now)
         for victim, taker in sorted(pairs):
             self._until.setdefault(victim, {})[taker] = now + self._calm_seconds(victim)
-            if taker in self._rounds:
+            if taker in self._rounds and not rights_turn:
                 self._came_back.add(taker)
         if pairs:
             self._renew()

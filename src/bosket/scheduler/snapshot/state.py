@@ -227,7 +227,7 @@ class ClusterState:
     def remember(self, decisions: Decisions, now: float) -> None:
         """What was decided binds the next cycles: room that was made for jobs is theirs, and nobody takes it back."""
         self._claims.note(decisions, self._axis.names)
-        self._displacements.note(decisions, now)
+        self._displacements.note(decisions, now, rights_turn=bool(self._usage.parts))
 
     def _renew_if_any(self, pod: ObjectKey | None) -> None:
         if pod is not None:
