@@ -74,6 +74,7 @@ async def test_a_snapshot_holds_what_the_scheduler_knows_and_is_decided_on_as_it
         "persistentVolumes": 0,
         "persistentVolumeClaims": 0,
         "bindRequests": 2,
+        "podDisruptionBudgets": 0,
         "pods": 3,
     }
     snapshot = recorded.snapshot(recorded.now)

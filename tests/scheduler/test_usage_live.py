@@ -231,7 +231,7 @@ async def test_the_built_in_store_counts_what_queues_hold():
         clientType="builtin", usageParams=UsageParams(windowSize="1h", extraParams={"queryResolution": "10s"})
     )
     live = Live(rig, None)
-    live._options = Options(configuration=Configuration(usage_db=config))
+    live._options = Options(configuration=Configuration(actions=("allocate",), usage_db=config))
     async with rig.running(live):
         await rig.until(lambda: bound(rig))
         assert (live.share("a"), live.share("b")) == (2.0, 2.0)
