@@ -102,6 +102,31 @@ def test_a_job_keeps_its_claim_while_its_victims_leave():
         assert (evicted(decisions), waits_for(decisions)) == ([], {"high-0": "n1"})
 
 
+def test_an_elastic_job_gets_all_that_was_promised_to_it_its_extras_too():
+    """Its gang of one takes a place in the first cycle, an extra another one in the second; then both are free."""
+    state = state_of(
+        [
+            node("n1", gpus=2),
+            queue("q"),
+            queue("a"),
+            *PRIORITIES,
+            *(pod_group(name, priority="low") for name in ("low", "poor")),
+            *running("low", 1),
+            *running("poor", 1),
+            pod_group("grows", min_member=1, priority="high"),
+            *gang("grows", 2),
+        ]
+    )
+    assert len(evicted(cycle(state))) == 1
+    assert len(evicted(cycle(state))) == 1
+    put(state, pod_group("other", queue="a", min_member=2, priority="low"))
+    for each in gang("other", 2):
+        put(state, each)
+    for name in ("low-0", "poor-0"):
+        state.drop_pod(key(name))
+    assert bound(cycle(state)) == {"grows-0": "n1", "grows-1": "n1"}
+
+
 def test_a_claim_ends_some_time_after_the_victims_are_gone():
     state = preemption()
     cycle(state)

@@ -26,7 +26,7 @@ def serve_claims(session: Session) -> None:
     for claim in elsewhere:
         job = waiting.get(claim.job)
         if job is not None:
-            _serve_anywhere(session, job, len(claim.places) if claim.is_return else 1)
+            _serve_anywhere(session, job, claim)
 
 
 def _served_as_promised(session: Session, claim: Claim, waiting: dict[ObjectKey, JobState]) -> bool:
@@ -37,8 +37,10 @@ def _served_as_promised(session: Session, claim: Claim, waiting: dict[ObjectKey,
         return job is None
     if job is None:
         return True
-    rows = _rows(session, job, claim)
-    return rows is not None and _place(session, job, rows)
+    while (rows := _rows(session, job, claim)) is not None:  # the gang, then its extras
+        if not _place(session, job, rows):
+            return False
+    return not _promised_left(job, claim)
 
 
 def _rows(session: Session, job: JobState, claim: Claim) -> dict[Task, int] | None:
@@ -50,10 +52,18 @@ def _rows(session: Session, job: JobState, claim: Claim) -> dict[Task, int] | No
     return found if found and len(found) == len(rows) else None
 
 
-def _serve_anywhere(session: Session, job: JobState, steps: int) -> None:
-    for _ in range(steps):
-        if not job.next_tasks() or not _place(session, job, None):
+def _serve_anywhere(session: Session, job: JobState, claim: Claim) -> None:
+    """As much as it was promised, wherever that is."""
+    left = len(claim.places) if claim.is_return else _promised_left(job, claim)
+    while left > 0 and (tasks := job.next_tasks()):
+        left -= len(tasks)
+        if not _place(session, job, None):
             return
+
+
+def _promised_left(job: JobState, claim: Claim) -> int:
+    promised = {place.uid for place in claim.places}
+    return sum(task.pod.metadata.uid in promised for task in job.left_over())
 
 
 def _place(session: Session, job: JobState, rows: dict[Task, int] | None) -> bool:

@@ -58,6 +58,10 @@ class Claims:
 
     def put(self, claim: Claim) -> None:
         key = (claim.job, claim.is_return)
+        before = self._claims.get(key)
+        if before is not None and before.uid == claim.uid:  # something more was promised, beside what it waits for
+            victims = dict.fromkeys((*before.victims, *claim.victims))
+            claim = msgspec.structs.replace(claim, victims=tuple(victims))
         self._claims[key] = claim
         self._gone_since.pop(key, None)
         self._view = tuple(self._claims.values())
