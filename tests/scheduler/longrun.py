@@ -264,7 +264,8 @@ def _judge_story(story: Story, number: int, cluster: SimulatedCluster) -> None:
         # Another pod of the job may have gone first: then that one was seen later.
         started = len(placed - promise.beside) >= len(promise.pods)
         there = {each.key for each in cluster.pods(by) if not each.metadata.deletionTimestamp}
-        changed = by not in cluster.objects[PodGroup] or not promise.pods | promise.beside <= there
+        group = cluster.objects[PodGroup].get(by)
+        changed = group is None or not promise.pods | promise.beside <= there or len(there) < group.spec.minMember
         if started or changed or cluster.refused or by in cluster.failed_binds:
             del story.promised[by]
         else:

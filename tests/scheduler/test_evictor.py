@@ -182,6 +182,7 @@ async def test_nobody_else_is_evicted_for_a_job_while_its_victims_leave():
             await rig.clock.sleep(5)
         assert await going(rig) == victims
         assert len(await rig.events("Pipelined")) == 1
+        assert await rig.events("Unschedulable") == []
 
 
 async def test_plain_deletion_asks_no_budget():

@@ -52,6 +52,7 @@ class Applier:
             by_deletion=options.evict_by_deletion,
         )  # fmt: skip
         self._pipelined: dict[ObjectKey, Pipeline] = {}  # of the last cycle, by pod
+        self._staleness: dict[ObjectKey, str] = {}  # what was said of gangs that are stale
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -71,13 +72,12 @@ class Applier:
             if job.key in bound:
                 self._notes.write(job.group, LAST_START_ANNOTATION, stamp(self._clock.now()))
         self._tell_pipelined(decisions)
-        for mark in decisions.stale:
-            self._mark_stale(mark)
-        for job in decisions.recovered:
-            self._notes.write(job.group, STALE_SINCE_ANNOTATION, None)
-            self._status.forget((STALE, job.key))
+        self._tell_stale(decisions)
         for waiting in decisions.waiting:
-            self._tell(waiting)
+            if _has_a_place(waiting, decisions):
+                self._status.forget(("PodGroup", waiting.job.key))
+            else:
+                self._tell(waiting)
         for job in decisions.placed:
             self._status.forget(("PodGroup", job.key))
         for job in decisions.settled:
@@ -94,18 +94,31 @@ class Applier:
             },
         )
         for key, each in self._pipelined.items():
+            self._status.forget(("Pod", key))
             if key not in before or before[key].node != each.node:
                 self._events.event(each.task.pod, "Normal", PIPELINED, f"Pod {key} was pipelined to node {each.node}")
 
+    def _tell_stale(self, decisions: Decisions) -> None:
+        for mark in decisions.stale:
+            self._mark_stale(mark)
+        for job in decisions.recovered:
+            self._notes.write(job.group, STALE_SINCE_ANNOTATION, None)
+            self._status.forget((STALE, job.key))
+        stale = {mark.job.key for mark in decisions.stale}
+        self._staleness = {key: text for key, text in self._staleness.items() if key in stale}
+
     def _mark_stale(self, mark: StaleMark) -> None:
+        key, text = mark.job.key, _staleness(mark)
         if mark.job.history.stale_since is None:
             self._notes.write(mark.job.group, STALE_SINCE_ANNOTATION, stamp(mark.since))
-        text = _staleness(mark)
+        elif self._staleness.get(key) == text:
+            return  # said already
 
         async def write() -> None:
+            self._staleness[key] = text
             self._events.event(mark.job.group, "Normal", STALE, text)
 
-        self._status.wish((STALE, mark.job.key), Wish((text,), write))
+        self._status.wish((STALE, key), Wish((text,), write))
 
     # What waits
 
@@ -196,6 +209,14 @@ class Applier:
         seen = {"uid": job.group.metadata.uid, "resourceVersion": job.group.metadata.resourceVersion}
         patch = {"metadata": seen, "status": {"schedulingConditions": list(conditions) or None}}
         await self._client.patch(PodGroup, job.key.name, patch, namespace=job.key.namespace, subresource="status")
+
+
+def _has_a_place(waiting: Waiting, decisions: Decisions) -> bool:
+    """Whether what a first action found no room for has it by another one, as soon as others are gone."""
+    if waiting.tasks:
+        return False
+    pending = [task for task in waiting.job.tasks if task.status == TaskStatus.PENDING]
+    return bool(pending) and all(isinstance(decisions.outcome.get(task), Pipeline) for task in pending)
 
 
 def _staleness(mark: StaleMark) -> str:

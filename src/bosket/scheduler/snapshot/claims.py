@@ -20,8 +20,8 @@ from bosket.scheduler.model.task import Task, TaskStatus
 
 #: For this long after all victims are gone, a job that doesn't start keeps its claim.
 PATIENCE_SECONDS = 30.0
-#: Of pods that hold nothing any more.
-GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+#: Of pods that hold nothing any more, or don't let go of it.
+GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.STUCK_IN_RELEASING})
 
 
 class Place(msgspec.Struct, frozen=True):
