@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 from bosket.scheduler import decisions
 from bosket.scheduler.decisions import Bind, Eviction, Pipeline
-from bosket.scheduler.framework.job_state import JobState, Standing
+from bosket.scheduler.framework.job_state import NOWHERE, JobState, Standing
 from bosket.scheduler.framework.ledger import Column, QueueAccounts
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import Job
@@ -35,7 +35,7 @@ class Operation(NamedTuple):
     kind: Kind
     job: JobState
     task: Task
-    row: int  #: of the node that it was placed on or taken from
+    row: int  #: of the node that it was placed on or taken from; NOWHERE for one that isn't ours
     stood: Standing  #: how and where the task stood before
     column: Column
     accounts: QueueAccounts
@@ -91,7 +91,7 @@ class Statement:
         """Has a task that holds resources give them back."""
         nodes = self._session.nodes
         row = job.standing(task).row
-        column = nodes.give(nodes.releasing_at, task.pod_class, row)
+        column = nodes.give(nodes.releasing_at, task.pod_class, row) if row != NOWHERE else []
         self._record(Kind.EVICT, job, task, Standing(TaskStatus.RELEASING, row), column)
 
     def checkpoint(self) -> Trial:
@@ -133,7 +133,8 @@ class Statement:
                 decided.append(Pipeline(task, job.job, nodes[row].metadata.name, action))
                 waits[job] = True
             elif kind is Kind.EVICT and task in self._evicted:
-                decided.append(Eviction(task, job.job, nodes[row].metadata.name, action, self._preemptor))
+                node = nodes[row].metadata.name if row != NOWHERE else task.node
+                decided.append(Eviction(task, job.job, node, action, self._preemptor))
         session.decided(decided)
         for job, some_wait in waits.items():
             if not some_wait:
@@ -154,8 +155,9 @@ class Statement:
         elif kind is Kind.SPARE:
             del self._evicted[task]
         self._operations.append(Operation(kind, job, task, stands.row, stood, column, accounts))
-        for listener in session.placement_listeners:
-            (listener.left if kind is Kind.EVICT else listener.arrived)(task, stands.row)
+        if stands.row != NOWHERE:
+            for listener in session.placement_listeners:
+                (listener.left if kind is Kind.EVICT else listener.arrived)(task, stands.row)
 
     def rollback(self, start: int) -> None:
         """Undoes everything but the first `start` operations, the newest first."""
@@ -168,6 +170,8 @@ class Statement:
                 self._evicted[task] = job.standing(task)
             job.restore(task, stood)
             session.queues.restore(job.queue_row, accounts)
+            if row == NOWHERE:
+                continue
             at = nodes.idle_at if kind is Kind.ALLOCATE else nodes.releasing_at
             nodes.restore(at, task.pod_class, row, column)
             for listener in session.placement_listeners:
