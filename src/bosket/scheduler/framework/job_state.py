@@ -232,7 +232,7 @@ class JobState:
             state = self._sets[subgroup.name]
             return self._first_waiting(state, max(1, state.minimum - state.active))
         children = subgroup.children
-        if len(children) == self.min_children(subgroup) == 1:
+        if len(children) == subgroup.min_children == 1:
             return self._next_of(children[0])
         ordered = sorted(children, key=self._session.subgroup_key(self))
         if self.satisfied(subgroup):
