@@ -88,7 +88,7 @@ class Statement:
             self._record(Kind.PIPELINE, job, task, Standing(TaskStatus.PIPELINED, row), column)
 
     def evict(self, job: JobState, task: Task) -> None:
-        """Has a task that holds resources give them back."""
+        """Has a task that holds resources give them back; on a node that isn't ours, none of our accounts changes."""
         nodes = self._session.nodes
         row = job.standing(task).row
         column = nodes.give(nodes.releasing_at, task.pod_class, row) if row != NOWHERE else []
@@ -148,14 +148,15 @@ class Statement:
     def _record(self, kind: Kind, job: JobState, task: Task, stands: Standing, column: Column) -> None:
         session = self._session
         change = session.queues.credit if kind is Kind.EVICT else session.queues.charge
-        accounts = change(job.queue_row, task.pod_class.shared, preemptible=job.job.preemptible)
+        ours = stands.row != NOWHERE
+        accounts = change(job.queue_row, task.pod_class.shared, preemptible=job.job.preemptible) if ours else []
         stood = job.decide(task, stands)
         if kind is Kind.EVICT:
             self._evicted[task] = stood
         elif kind is Kind.SPARE:
             del self._evicted[task]
         self._operations.append(Operation(kind, job, task, stands.row, stood, column, accounts))
-        if stands.row != NOWHERE:
+        if ours:
             for listener in session.placement_listeners:
                 (listener.left if kind is Kind.EVICT else listener.arrived)(task, stands.row)
 
@@ -169,9 +170,9 @@ class Statement:
             elif kind is Kind.SPARE:
                 self._evicted[task] = job.standing(task)
             job.restore(task, stood)
-            session.queues.restore(job.queue_row, accounts)
             if row == NOWHERE:
                 continue
+            session.queues.restore(job.queue_row, accounts)
             at = nodes.idle_at if kind is Kind.ALLOCATE else nodes.releasing_at
             nodes.restore(at, task.pod_class, row, column)
             for listener in session.placement_listeners:
