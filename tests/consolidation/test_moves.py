@@ -84,14 +84,11 @@ def test_only_preemptible_jobs_have_others_moved():
 
 
 def test_non_preemptible_jobs_are_never_moved():
+    firm = {"preemptibility": "non-preemptible"}
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2)],
         queue("q"),
-        [
-            each
-            for name, on in (("a", "n1"), ("b", "n2"))
-            for each in job(name, on=on, preemptibility="non-preemptible")
-        ],
+        [*job("a", on="n1", **firm), *job("b", on="n2", **firm)],
         job("new", gpus=2),
         configuration=CONSOLIDATE,
     )

@@ -1,7 +1,7 @@
 """Afterwards the reclaimer's side must not be further over its fair share than the side that lost.
 
-The reclaimer's own queue stays within its share in any case, so it is the queues above that are compared. Here they have
-no over-quota weight: their fair shares are their quotas, whatever the cluster has.
+The reclaimer's own queue stays within its share in any case, so it is the queues above that are compared. Here they
+have no over-quota weight: their fair shares are their quotas, whatever the cluster has.
 """
 
 import pytest

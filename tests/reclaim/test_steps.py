@@ -8,12 +8,11 @@ from bosket.testing.cluster import configured, decided, evictions
 RECLAIM = configured("allocate", "reclaim")
 
 
-def victims(*holding, quota, wanted, mine=0, my_quota=8):
-    """Sizes of the jobs that go when a gang of `wanted` one-GPU pods asks. `holding`: sizes of gangs, the oldest first."""
+def victims(*holding, quota, wanted):
+    """Who goes when a gang of `wanted` one-GPU pods asks. `holding`: the sizes of gangs, the oldest first."""
     decisions = decided(
-        node("n1", gpus=sum(holding) + mine),
-        [queue("mine", quota=my_quota), queue("theirs", quota=quota, weight=0)],
-        job("x", mine, on="n1", queue="mine", preemptibility="non-preemptible") if mine else [],
+        node("n1", gpus=sum(holding)),
+        [queue("mine", quota=8), queue("theirs", quota=quota, weight=0)],
         [each for i, size in enumerate(holding) for each in job(f"y{i}", size, on="n1", queue="theirs")],
         job("new", wanted, queue="mine"),
         configuration=RECLAIM,

@@ -100,7 +100,7 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
             tables.renew(changed)
             continue
         failed_alike.add(job)
-        if for_job.is_used_up():
+        if for_job.cut_short():
             # KAI ends the whole action here; one large gang then keeps all others from being tried, cycle by cycle.
             session.not_placed(job, SearchCutShort(session.action, begun=True))
 

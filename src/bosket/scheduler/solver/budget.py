@@ -51,6 +51,11 @@ class JobBudget(Budget):
     def __init__(self, steps: float, whole: Budget, limits: SearchBudgets) -> None:
         super().__init__(steps, whole)
         self._limits = limits
+        self._of_generators: list[Budget] = []
+
+    def cut_short(self) -> bool:
+        """Whether the search might have gone on with more."""
+        return self.is_used_up() or any(each.is_used_up() for each in self._of_generators)
 
     def part(self, steps: float) -> JobBudget:
         """So many of them, if as many are left."""
@@ -58,7 +63,9 @@ class JobBudget(Budget):
 
     def for_generator(self, name: str) -> Budget:
         limits = self._limits.generator
-        return Budget(min(self.left, _steps(limits.get(name, limits.get(DEFAULT_KEY, 0.0)))), self)
+        made = Budget(min(self.left, _steps(limits.get(name, limits.get(DEFAULT_KEY, 0.0)))), self)
+        self._of_generators.append(made)
+        return made
 
 
 def _steps(seconds: float) -> float:

@@ -33,6 +33,7 @@ class Solution:
     statement: Statement
     victims: tuple[Batch, ...]  #: those of which some task really goes, or moves
     evicted: int  #: how many tasks go or move
+    spares_some: bool  #: whether others were tried with that needn't go: without them it may come out differently
 
 
 class Search:
@@ -96,25 +97,24 @@ class Search:
         return self._attempt(tasks, (), generator, budget, most_victims=1) if len(tasks) > 1 else None
 
     def _step_by_step(self, tasks: tuple[Task, ...], generator: ScenarioGenerator, budget: Budget) -> Solution | None:
-        recorded = self._largest_part(tasks, generator, budget)
-        return None if recorded is None else self._attempt(tasks, recorded, generator, budget)
-
-    def _largest_part(
-        self, tasks: tuple[Task, ...], generator: ScenarioGenerator, budget: Budget
-    ) -> tuple[Batch, ...] | None:
-        """The victims for the largest part of the tasks that can be placed; None when not even one can."""
+        """The whole job, with the victims for the largest part of it that can be placed, and more if need be."""
         recorded: tuple[Batch, ...] = ()
+        solution: Solution | None = None
 
         def works(count: int) -> bool:
-            nonlocal recorded
+            nonlocal recorded, solution
             solution = self._attempt(tasks[:count], recorded, generator, budget)
             if solution is None:
                 return False
             recorded = solution.victims
-            solution.statement.discard()
+            if count < len(tasks) or solution.spares_some:
+                solution.statement.discard()
+                solution = None
             return True
 
-        return recorded if largest(len(tasks), works) else None
+        if not largest(len(tasks), works):
+            return None
+        return solution or self._attempt(tasks, recorded, generator, budget)
 
     def _attempt(
         self,
@@ -125,6 +125,8 @@ class Search:
         most_victims: int | None = None,
     ) -> Solution | None:
         session = self._session
+        if budget.is_used_up():
+            return None
         with self._job.narrowed_to(tasks):
             start = Scenario(self._job, tasks, recorded, self._allocated, self._non_preemptible)
             feasible = self._feasible.copy()
@@ -136,12 +138,12 @@ class Search:
                 fingerprint = (len(tasks), frozenset(task for _, task in scenario.victims()))
                 if fingerprint in self._failed:
                     continue
-                if budget.is_used_up():
-                    return None
                 solution = self._try(scenario, feasible, budget)
                 if solution is not None:
                     return solution
                 self._failed.add(fingerprint)
+                if budget.is_used_up():
+                    return None
         return None
 
     def _try(self, scenario: Scenario, feasible: Mask, budget: Budget) -> Solution | None:
@@ -167,7 +169,7 @@ class Search:
             return None
         gone = {task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)}
         batches = tuple(batch for batch in scenario.batches if not gone.isdisjoint(batch.tasks))
-        return Solution(statement, batches, len(gone))
+        return Solution(statement, batches, len(gone), spares_some=len(batches) < len(scenario.batches))
 
 
 def largest(count: int, works: Callable[[int], bool]) -> int:
