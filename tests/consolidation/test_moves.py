@@ -132,3 +132,15 @@ def test_cpu_is_put_together_as_well():
         configuration=CONSOLIDATE,
     )
     assert pipelines(decisions) == {"new-0": "n2", "b-0": "n1"}
+
+
+def test_a_job_does_not_move_its_own_pods_for_itself():
+    decisions = decided(
+        [node("n1", gpus=2), node("n2", gpus=1)],
+        queue("q"),
+        pod_group("a"),
+        pod("a-0").gpu(1).of_group("a").running_on("n1").build(),
+        pod("a-1").gpu(2).of_group("a").build(),
+        configuration=CONSOLIDATE,
+    )
+    assert evictions(decisions) == {}

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bosket.testing.build import job, node, queue
+from bosket.api.kai import QueueResource
+from bosket.testing.build import job, node, pod, pod_group, queue
 from bosket.testing.cluster import configured, decided, evictions
 
 RECLAIM = configured("allocate", "reclaim")
@@ -63,3 +64,39 @@ def test_extras_of_an_elastic_job_are_steps_of_their_own():
         configuration=RECLAIM,
     )
     assert evictions(decisions) == {"y-3": "new0"}
+
+
+def test_extras_are_steps_of_their_own_but_what_goes_first_counts_as_the_gang():
+    """As in KAI: of the tasks that go, as many as the minimum are one step, though they are extras."""
+
+    def lost(min_member):
+        decisions = decided(
+            node("n1", gpus=4),
+            [queue("mine", quota=8), queue("theirs", quota=3, weight=0)],
+            job("y", 4, min_member=min_member, on="n1", queue="theirs"),
+            job("new", 2, queue="mine"),
+            configuration=RECLAIM,
+        )
+        return len(evictions(decisions))
+
+    assert lost(min_member=1) == 0, "two steps, the second of which would begin at the quota"
+    assert lost(min_member=2) == 2, "one step"
+
+
+def test_within_its_quota_a_reclaimer_takes_from_those_beyond_their_quota_of_anything():
+    """Of GPUs `theirs` holds its quota; of CPU it holds more than that, though no more than its share."""
+
+    def lost(millicores):
+        cpu = QueueResource(quota=millicores, limit=-1, overQuotaWeight=1)
+        decisions = decided(
+            node("n1", gpus=2),
+            [queue("mine", quota=1), queue("theirs", quota=2, weight=0, cpu=cpu)],
+            pod_group("y", queue="theirs", min_member=0),
+            [pod(f"y-{i}").gpu(1).cpu("1").of_group("y").running_on("n1").build() for i in range(2)],
+            job("new", queue="mine"),
+            configuration=RECLAIM,
+        )
+        return len(evictions(decisions))
+
+    assert lost(millicores=2000) == 0
+    assert lost(millicores=1000) == 1

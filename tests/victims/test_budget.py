@@ -147,3 +147,15 @@ def test_budgets_come_from_the_configuration_file():
         configuration=configuration,
     )
     assert evictions(decisions) == {"old1-0": "new0"}
+
+
+def test_looking_for_victims_costs_as_well_though_nothing_could_be_tried_with_them():
+    """No node is large enough, however many victims are gathered."""
+    decisions = decided(
+        [node(f"n{i}", gpus=2) for i in range(3)],
+        [queue("mine", quota=9), queue("theirs", quota=0, weight=0)],
+        [each for i in range(6) for each in job(f"old{i}", on=f"n{i % 3}", queue="theirs")],
+        job("new", gpus=3, queue="mine"),
+        configuration=configured("allocate", "reclaim", budgets=SearchBudgets(job=2 * ONE_STEP)),
+    )
+    assert "was used up before the search was complete" in reasons(decisions)["new"]

@@ -1,5 +1,9 @@
 """What a search decides: in which order, for whom, and never for somebody who can't start then."""
 
+from dataclasses import replace
+
+import pytest
+
 from bosket.api.kai import SubGroup
 from bosket.scheduler.decide import open_session
 from bosket.scheduler.decisions import Bind, Eviction, Pipeline
@@ -140,3 +144,60 @@ def test_a_statement_that_is_converted_keeps_whom_it_spared():
     statement.convert_to_pipelined(new)
     statement.commit()
     assert operations(session.close()) == [(Pipeline, "new-0", "n1")]
+
+
+def test_all_that_was_gathered_of_a_job_goes_wherever_it_is():
+    """As in KAI: the extra on n1 comes first and isn't enough; with that of n2 both go, and one finds a place on n1."""
+    decisions = decided(
+        [node("n1", gpus=2), node("n2", gpus=2)],
+        [queue("theirs", quota=0, weight=0), queue("mine", quota=3)],
+        job("firm", on="n1", queue="mine", preemptibility="non-preemptible"),
+        pod_group("y", queue="theirs", min_member=0),
+        [pod(f"y-{i}").gpu(1).of_group("y").running_on(on).build() for i, on in enumerate(("n2", "n1"))],
+        job("new", gpus=2, queue="mine"),
+        configuration=configured("allocate", "reclaim"),
+    )
+    assert set(evictions(decisions)) == {"y-0", "y-1"}
+    assert pipelines(decisions) == {"new-0": "n2", "y-0": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("left_out", "expected"),
+    [
+        (set(), {"old-0": "new"}),
+        ({"sg-nodelocalgreedy"}, {"old-0": "new"}),
+        ({"sg-multinodegang"}, {"old-0": "new"}),
+        ({"sg-nodelocalgreedy", "sg-multinodegang"}, {}),
+    ],
+)
+def test_without_a_plugin_that_makes_scenarios_nobody_is_evicted(left_out, expected):
+    configuration = configured("allocate", "reclaim")
+    plugins = tuple(each for each in configuration.plugins if each.name not in left_out)
+    decisions = decided(
+        node("n1", gpus=1),
+        [queue("theirs", quota=0, weight=0), queue("mine", quota=1)],
+        job("old", on="n1", queue="theirs"),
+        job("new", queue="mine"),
+        configuration=replace(configuration, plugins=plugins),
+    )
+    assert evictions(decisions) == expected
+
+
+def test_a_job_that_is_narrowed_to_some_of_its_tasks_asks_for_these_alone():
+    parts = tuple(SubGroup(name=name, minMember=minimum) for name, minimum in (("a", 2), ("b", 2), ("c", 0), ("d", 0)))
+    snapshot = snapshot_of(
+        node("n1"),
+        queue("q"),
+        pod_group("g", subgroups=parts, min_subgroup=4),
+        [*gang("g", 2, subgroup="a"), *gang("g", 2, subgroup="b"), *gang("g", 1, subgroup="c")],
+    )
+    (found,) = snapshot.jobs.values()
+    state = open_session(snapshot, Configuration()).state(found)
+    tasks = state.next_tasks()
+    assert [task.key.name for task in tasks] == ["g-a-0", "g-a-1", "g-b-0", "g-b-1"]
+    for count in (1, 3, 4):
+        with state.narrowed_to(tasks[:count]):
+            assert state.next_tasks() == tasks[:count]
+            assert state.next_request()[0] == count
+    assert state.next_tasks() == tasks
+    assert state.next_request()[0] == 4

@@ -61,3 +61,27 @@ def test_a_job_with_extras_goes_before_one_without_whatever_their_age():
 def test_of_equally_old_jobs_the_larger_name_goes():
     held = [job(name, on="n1", queue="theirs", created=1.6e9) for name in ("b", "a", "c")]
     assert first_victim(node("n1", gpus=3), queue("theirs", quota=0, weight=0), *held) == {"c-0"}
+
+
+def test_a_job_that_has_given_its_extras_has_its_turn_by_its_age_when_the_next_one_asks():
+    held = [job("elastic", 2, min_member=1, on="n1", queue="theirs"), job("younger", on="n1", queue="theirs")]
+    decisions = decided(
+        node("n1", gpus=3),
+        [queue("mine", quota=100), queue("theirs", quota=0, weight=0)],
+        *held,
+        [each for i in range(2) for each in job(f"new{i}", queue="mine")],
+        configuration=RECLAIM,
+    )
+    assert evictions(decisions) == {"elastic-1": "new0", "younger-0": "new1"}
+
+
+def test_a_queue_that_has_given_gives_way_to_one_that_then_has_more():
+    """`one` holds 4 and `two` 3: it gives two, then `two` has more."""
+    queues = [queue(name, quota=0, weight=0) for name in ("one", "two")]
+    held = [
+        each
+        for name, n in (("one", 4), ("two", 3))
+        for i in range(n)
+        for each in job(f"{name}{i}", on="n1", queue=name)
+    ]
+    assert first_victim(node("n1", gpus=7), queues, held, wanted=3) == {"one3-0", "one2-0", "two2-0"}
