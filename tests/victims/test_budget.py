@@ -150,10 +150,11 @@ def test_budgets_come_from_the_configuration_file():
 
 
 def test_looking_for_victims_costs_as_well_though_nothing_could_be_tried_with_them():
-    """No node is large enough, however many victims are gathered."""
+    """The one node that is large enough is held by a job that stays, however many victims are gathered."""
     decisions = decided(
-        [node(f"n{i}", gpus=2) for i in range(3)],
+        [*(node(f"n{i}", gpus=2) for i in range(3)), node("n3", gpus=3)],
         [queue("mine", quota=9), queue("theirs", quota=0, weight=0)],
+        job("firm", on="n3", queue="mine", preemptibility="non-preemptible"),
         [each for i in range(6) for each in job(f"old{i}", on=f"n{i % 3}", queue="theirs")],
         job("new", gpus=3, queue="mine"),
         configuration=configured("allocate", "reclaim", budgets=SearchBudgets(job=2 * ONE_STEP)),

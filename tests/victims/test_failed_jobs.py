@@ -94,9 +94,15 @@ def test_where_jobs_are_moved_one_speaks_for_all(tried):
 
 
 def test_one_that_was_successful_says_nothing_about_others(tried):
-    decisions = full(wants("a", gpus=1), wants("b", gpus=1), action="reclaim")
+    decisions = decided(
+        node("n1", gpus=2),
+        [queue("mine", quota=2), queue("theirs", quota=0, weight=0)],
+        [each for i in range(2) for each in job(f"loose{i}", on="n1", queue="theirs")],
+        [*job("a", queue="mine"), *job("b", queue="mine")],
+        configuration=configured("allocate", "reclaim"),
+    )
     assert tried == ["a", "b"]
-    assert evictions(decisions) == {"loose-0": "a"}
+    assert evictions(decisions) == {"loose1-0": "a", "loose0-0": "b"}
 
 
 def test_a_gang_that_lost_its_members_in_this_cycle_is_not_tried_and_speaks_for_nobody(tried):
