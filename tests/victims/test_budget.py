@@ -36,28 +36,29 @@ def test_what_a_generator_spends_counts_for_its_job_and_for_the_action():
     action = budget(action={"default": 10.0}, job=5.0, generator={"default": 2.0})
     of_job = action.for_job()
     of_job.for_generator("NodeLocalGreedy").spend(300)
-    assert (action.left, of_job.left) == (9700, 4700)
+    assert (action.left, of_job.left) == (10 * STEPS_PER_SECOND - 300, 5 * STEPS_PER_SECOND - 300)
 
 
 @pytest.mark.parametrize(
     ("spent", "expected"),
     [
-        pytest.param(0, 4000, id="the job's own limit"),
-        pytest.param(7000, 3000, id="what is left of the action's"),
-        pytest.param(9500, 1000, id="the least that every job gets"),
-        pytest.param(20000, 1000, id="also when nothing is left"),
+        pytest.param(0, 4, id="the job's own limit"),
+        pytest.param(7, 3, id="what is left of the action's"),
+        pytest.param(9.5, 1, id="the least that every job gets"),
+        pytest.param(20, 1, id="also when nothing is left"),
     ],
 )
 def test_a_job_gets_what_is_left_but_at_least_its_minimum(spent, expected):
     action = budget(action={"default": 10.0}, job=4.0, least_per_job=1.0)
-    action.spend(spent)
-    assert action.for_job().left == expected
+    action.spend(round(spent * STEPS_PER_SECOND))
+    assert action.for_job().left == expected * STEPS_PER_SECOND
 
 
-@pytest.mark.parametrize(("name", "expected"), [("NodeLocalGreedy", 1000), ("Another", 2000), ("Endless", 4000)])
+@pytest.mark.parametrize(("name", "expected"), [("NodeLocalGreedy", 1), ("Another", 2), ("Endless", 4)])
 def test_a_generator_gets_its_own_limit_or_the_default_but_no_more_than_the_job(name, expected):
     limits = {"default": 2.0, "NodeLocalGreedy": 1.0, "Endless": 0.0}
-    assert budget(job=4.0, generator=limits).for_job().for_generator(name).left == expected
+    made = budget(job=4.0, generator=limits).for_job().for_generator(name)
+    assert made.left == expected * STEPS_PER_SECOND
 
 
 def test_the_defaults_are_those_of_kai():
@@ -136,7 +137,7 @@ def test_a_job_for_which_all_generators_were_cut_short_is_told_so():
 
 def test_budgets_come_from_the_configuration_file():
     configuration = parse_configuration(
-        "actions: allocate, reclaim\nscenarioSearchBudgets: {maxActionSearchDuration: {reclaim: 1ms}}",
+        "actions: allocate, reclaim\nscenarioSearchBudgets: {maxActionSearchDuration: {reclaim: 4ms}}",
         known_actions=["allocate", "reclaim"],
     )
     decisions = decided(
