@@ -11,8 +11,8 @@ import math
 
 from bosket.scheduler.framework.configuration import DEFAULT_KEY, SearchBudgets
 
-#: What a second of KAI's budgets is worth. KAI's defaults are then more than twice what a gang of 500 pods needs to take
-#: half of a full cluster of a thousand nodes.
+#: What a second of KAI's budgets is worth. KAI's defaults are then twice what a gang of 500 pods needs to take half of
+#: a full cluster of a thousand nodes.
 STEPS_PER_SECOND = 250
 
 
