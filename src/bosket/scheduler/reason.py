@@ -166,6 +166,19 @@ class NotTried:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchCutShort:
+    """Whom to evict for the job wasn't searched for to the end."""
+
+    action: str
+    begun: bool  #: whether there was anything left for this job
+    code: str = NO_CODE
+
+    def __str__(self) -> str:
+        when = "before the search was complete" if self.begun else "before it was this job's turn"
+        return f"The budget for finding jobs to evict (scenarioSearchBudgets) in {self.action} was used up {when}"
+
+
+@dataclass(frozen=True, slots=True)
 class DelayNotElapsed:
     """The job asked not to have others evicted for it so soon."""
 
@@ -202,6 +215,7 @@ JobReason = (
     | NotReady
     | GatesClosed
     | NotTried
+    | SearchCutShort
 )
 
 

@@ -5,7 +5,7 @@ Every builder gives back a changed copy of itself, so that a half-made object ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Self
@@ -25,8 +25,15 @@ from bosket.api.core import (
     Toleration,
 )
 from bosket.api.kai import PodGroup, PodGroupSpec, Queue, QueueResource, QueueResources, QueueSpec, SubGroup
-from bosket.api.keys import POD_GROUP_ANNOTATION, SCHEDULER_NAME, SUBGROUP_LABEL
-from bosket.api.object import ObjectMeta
+from bosket.api.keys import (
+    LAST_EVICTION_ANNOTATION,
+    LAST_START_ANNOTATION,
+    POD_GROUP_ANNOTATION,
+    SCHEDULER_NAME,
+    STALE_SINCE_ANNOTATION,
+    SUBGROUP_LABEL,
+)
+from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.quantity import Quantity
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import format_time
@@ -138,9 +145,34 @@ def pod(name: str, namespace: str = "default") -> PodBuilder:
     return PodBuilder(name, namespace)
 
 
-def gang(name: str, size: int, *, gpus: int = 1, namespace: str = "default") -> list[Pod]:
-    """`size` equal pods of the pod group `name`."""
-    return [pod(f"{name}-{i}", namespace).gpu(gpus).of_group(name).build() for i in range(size)]
+def gang(
+    name: str, size: int, *, gpus: int = 1, namespace: str = "default", on: str | Sequence[str] = (), subgroup: str = ""
+) -> list[Pod]:
+    """`size` equal pods of the pod group `name`. `on`: where all of them run, or the first ones, each on its node."""
+    nodes = [on] * size if isinstance(on, str) else on
+    stem = f"{name}-{subgroup}" if subgroup else name
+    members = [pod(f"{stem}-{i}", namespace).gpu(gpus).of_group(name, subgroup) for i in range(size)]
+    running = [member.running_on(node) for member, node in zip(members, nodes, strict=False)]
+    return [member.build() for member in [*running, *members[len(running) :]]]
+
+
+def job(
+    name: str,
+    size: int = 1,
+    *,
+    gpus: int = 1,
+    on: str | Sequence[str] = (),
+    min_member: int | None = None,
+    namespace: str = "default",
+    **group: Any,
+) -> list[KubeObject]:
+    """A pod group with `size` equal pods, as `gang` makes them; all of them needed unless `min_member` says less.
+
+    What else is given is for `pod_group`.
+    """
+    minimum = size if min_member is None else min_member
+    made = pod_group(name, min_member=minimum, namespace=namespace, **group)
+    return [made, *gang(name, size, gpus=gpus, namespace=namespace, on=on)]
 
 
 def node(
@@ -195,6 +227,8 @@ def queue(
     priority: int | None = None,
     cpu: QueueResource = UNBOUNDED,
     memory: QueueResource = UNBOUNDED,
+    preempt_min_runtime: str | None = None,
+    reclaim_min_runtime: str | None = None,
 ) -> Queue:
     """A queue with the given GPU amounts; CPU (in millicores) and memory (in megabytes) have no bounds by default."""
     return Queue(
@@ -202,6 +236,8 @@ def queue(
         spec=QueueSpec(
             parentQueue=parent,
             priority=priority,
+            preemptMinRuntime=preempt_min_runtime,
+            reclaimMinRuntime=reclaim_min_runtime,
             resources=QueueResources(
                 gpu=QueueResource(quota=quota, limit=limit, overQuotaWeight=weight), cpu=cpu, memory=memory
             ),
@@ -220,11 +256,25 @@ def pod_group(
     subgroups: tuple[SubGroup, ...] = (),
     min_subgroup: int | None = None,
     created: float | None = None,
+    preemption_delay: str | None = None,
+    staleness_grace: str | None = None,
+    started: float | None = None,
+    evicted: float | None = None,
+    stale_since: float | None = None,
 ) -> PodGroup:
-    """A pod group; each one that isn't told when it was created is a second younger than the one before."""
-    born = format_time(1.7e9 + next(_ages) if created is None else created)
+    """A pod group; each one that isn't told when it was created is a second younger than the one before.
+
+    Times are epoch seconds.
+    """
+    history = {LAST_START_ANNOTATION: started, LAST_EVICTION_ANNOTATION: evicted, STALE_SINCE_ANNOTATION: stale_since}
     return PodGroup(
-        metadata=ObjectMeta(name=name, namespace=namespace, uid=_uid(namespace, name), creationTimestamp=born),
+        metadata=ObjectMeta(
+            name=name,
+            namespace=namespace,
+            uid=_uid(namespace, name),
+            creationTimestamp=format_time(1.7e9 + next(_ages) if created is None else created),
+            annotations={key: format_time(when) for key, when in history.items() if when is not None},
+        ),
         spec=PodGroupSpec(
             minMember=None if subgroups else min_member,
             minSubGroup=min_subgroup,
@@ -232,6 +282,8 @@ def pod_group(
             priorityClassName=priority,
             preemptibility=preemptibility,  # type: ignore[arg-type]
             subGroups=subgroups,
+            preemptionDelay=preemption_delay,
+            stalenessGracePeriod=staleness_grace,
         ),
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue
@@ -11,8 +13,9 @@ from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.decisions import Decisions, Pipeline
+from bosket.scheduler.framework.configuration import DEFAULT_PLUGINS, Configuration, SearchBudgets
+from bosket.scheduler.framework.settings import Settings
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
 
@@ -94,9 +97,35 @@ def decided(
     return decide(snapshot_of(*objects, now=now), configuration or Configuration())
 
 
+def configured(
+    *actions: str,
+    arguments: Mapping[str, Mapping[str, str]] | None = None,
+    budgets: SearchBudgets | None = None,
+    **settings: Any,
+) -> Configuration:
+    """These actions with the default plugins; `arguments` by plugin, the rest as in `Settings`."""
+    plugins = [replace(each, arguments=(arguments or {}).get(each.name, each.arguments)) for each in DEFAULT_PLUGINS]
+    return Configuration(
+        actions=actions,
+        plugins=tuple(plugins),
+        settings=Settings(**settings),
+        search_budgets=budgets or SearchBudgets(),
+    )
+
+
 def placements(decisions: Decisions) -> dict[str, str]:
     """Pod name → node, of what is bound at once."""
     return {bind.task.key.name: bind.node for bind in decisions.binds}
+
+
+def evictions(decisions: Decisions) -> dict[str, str]:
+    """Pod name → the pod group for which it goes, or moves; nothing when it goes on its own account."""
+    return {each.task.key.name: each.preemptor.key.name if each.preemptor else "" for each in decisions.evictions}
+
+
+def pipelines(decisions: Decisions) -> dict[str, str]:
+    """Pod name → node, of those that wait for what is being released there, as it stands at the end."""
+    return {task.key.name: each.node for task, each in decisions.outcome.items() if isinstance(each, Pipeline)}
 
 
 def reasons(decisions: Decisions) -> dict[str, str]:

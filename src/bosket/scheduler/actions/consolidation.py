@@ -15,10 +15,14 @@ from bosket.scheduler.framework.settings import NO_BOUND
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import TaskStatus
+from bosket.scheduler.solver.budget import JobBudget
 from bosket.scheduler.solver.frugal import cheapest_to_move
 from bosket.scheduler.solver.order import Entries, JobTable
 from bosket.scheduler.solver.scenario import Batch, Scenario
 from bosket.scheduler.solver.search import Solution
+
+#: How far KAI's way is gone where another one is known already.
+STEPS_TO_COMPARE = 1000
 
 
 def consolidate(session: Session) -> None:
@@ -28,8 +32,6 @@ def consolidate(session: Session) -> None:
 
 
 class _Consolidation(Policy):
-    most_scenarios = 64
-
     def may_ask(self, job: JobState) -> bool:
         return job.job.preemptible
 
@@ -42,15 +44,15 @@ class _Consolidation(Policy):
     def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
         bound = self.session.settings.max_consolidation_preemptees
         result = {row: [entry for entry in entries if entry[1] is not job] for row, entries in running.by_queue.items()}
-        return result if bound == NO_BOUND else _first(result, bound + 1)
+        return result if bound == NO_BOUND else _least_important(result, bound)
 
-    def solve(self, job: JobState, tables: Tables) -> Solution | None:
+    def solve(self, job: JobState, tables: Tables, budget: JobBudget) -> Solution | None:
         """As KAI does it, unless fewer moves are enough, or its way takes too long."""
         candidates = self.candidates(job, tables.running)
         if not any(candidates.values()):
             return None
-        frugal = self._cheapest_moves(job, tables)
-        search = self.search(job, tables, candidates)
+        frugal = self._cheapest_moves(job, tables, budget)
+        search = self.search(job, tables, candidates, budget.part(STEPS_TO_COMPARE) if frugal else budget)
         solution = search.solve()
         if frugal is None or (solution is not None and solution.evicted <= sum(len(each.tasks) for each in frugal)):
             return solution
@@ -58,7 +60,7 @@ class _Consolidation(Policy):
             solution.statement.discard()
         return search.solve_with(frugal)
 
-    def _cheapest_moves(self, job: JobState, tables: Tables) -> tuple[Batch, ...] | None:
+    def _cheapest_moves(self, job: JobState, tables: Tables, budget: JobBudget) -> tuple[Batch, ...] | None:
         """The fewest moves that make room; None when there is no such choice, or it doesn't work out."""
         spared = {job.job.key, *self.session.successors(job.job)}
         by_queue = tables.running.by_queue.values()
@@ -67,7 +69,7 @@ class _Consolidation(Policy):
         bound = self.session.settings.max_consolidation_preemptees
         if not moves or (bound != NO_BOUND and len({batch.job for batch in moves}) > bound):
             return None
-        solution = self.search(job, tables, {}).solve_with(moves)
+        solution = self.search(job, tables, {}, budget).solve_with(moves)
         if solution is None:
             return None
         solution.statement.discard()
@@ -85,11 +87,11 @@ class _Consolidation(Policy):
         return None
 
 
-def _first(candidates: Mapping[int, Entries], count: int) -> Mapping[int, Entries]:
-    """So many of them, in order. KAI takes whichever come first out of a map, and one more than it says."""
+def _least_important(candidates: Mapping[int, Entries], count: int) -> Mapping[int, Entries]:
+    """So many of them, the last in order. KAI takes whichever come first out of a map, and one more than it says."""
     ranked = sorted((entry[0], row, entry) for row, entries in candidates.items() for entry in entries)
     result: dict[int, Entries] = {}
-    for _, row, entry in ranked[:count]:
+    for _, row, entry in ranked[-count:]:
         result.setdefault(row, []).append(entry)
     return result
 

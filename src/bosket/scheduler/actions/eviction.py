@@ -14,7 +14,8 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.reason import DelayNotElapsed, GangShort, PodUnfit
+from bosket.scheduler.reason import DelayNotElapsed, GangShort, PodUnfit, SearchCutShort
+from bosket.scheduler.solver.budget import ActionBudget, JobBudget
 from bosket.scheduler.solver.failed import FailedJobs
 from bosket.scheduler.solver.order import Entries, JobTable
 from bosket.scheduler.solver.search import Search, Solution
@@ -22,9 +23,6 @@ from bosket.scheduler.solver.search import Search, Solution
 
 class Policy(ABC):
     """One action's rules."""
-
-    #: how many scenarios are tried for one job; where more would be needed, victims are many and the outcome doubtful
-    most_scenarios = 4096
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -51,19 +49,19 @@ class Policy(ABC):
     @abstractmethod
     def validators(self) -> AllOf[ScenarioValidator] | list[ScenarioValidator]: ...
 
-    def solve(self, job: JobState, tables: Tables) -> Solution | None:
+    def solve(self, job: JobState, tables: Tables, budget: JobBudget) -> Solution | None:
         """Makes room for the job; in effect, to be committed."""
         candidates = self.candidates(job, tables.running)
-        return self.search(job, tables, candidates).solve() if any(candidates.values()) else None
+        return self.search(job, tables, candidates, budget).solve() if any(candidates.values()) else None
 
-    def search(self, job: JobState, tables: Tables, candidates: Mapping[int, Entries]) -> Search:
+    def search(self, job: JobState, tables: Tables, candidates: Mapping[int, Entries], budget: JobBudget) -> Search:
         return Search(
             self.session,
             job,
             pending=tables.pending,
             candidates=candidates,
             validators=self.validators(),
-            most_scenarios=self.most_scenarios,
+            budget=budget,
         )
 
     @abstractmethod
@@ -76,16 +74,17 @@ class Policy(ABC):
 
 
 def evict_for_pending(session: Session, policy: Policy) -> None:
-    """Tries every job that waits, in order, and commits what is found."""
+    """Tries every job that waits, in order, and commits what is found, until the action's budget is used up."""
     waiting = session.pending()
     asking = [job for job in waiting if policy.may_ask(job) and not _is_delayed(session, job)]
     tables = Tables(session) if asking else None
     if tables is None or not tables.running.by_queue:
         return  # nobody to ask for, or nobody to take from
+    budget = ActionBudget(session.search_budgets, session.action)
     failed: dict[Hashable, FailedJobs] = {}
     turns = JobsByQueue(session, asking)
     while (job := turns.pop()) is not None:
-        if not policy.is_entitled(job):
+        if not policy.is_entitled(job) or (job.was_evicted and job.short_of_pods()):
             continue
         failed_alike = failed.setdefault(policy.alike(job), FailedJobs())
         if session.settings.use_scheduling_signatures and not failed_alike.is_worth_trying(job):
@@ -95,9 +94,13 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
         if not policy.has_a_chance(job):
             failed_alike.add(job)
             continue
+        for_job = budget.for_job()
+        if for_job.is_used_up():
+            session.not_placed(job, SearchCutShort(session.action, begun=False))
+            continue
         cause_of = policy.explain(job)
         session.allowance.forget_refusal()
-        solution = policy.solve(job, tables)
+        solution = policy.solve(job, tables, for_job)
         if solution is not None:
             changed = solution.statement.jobs()
             solution.statement.commit(cause_of)
@@ -107,6 +110,9 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
             session.not_placed(job, session.allowance.refused)
         if not session.successors(job.job):  # otherwise another job like this one may have victims that it has not
             failed_alike.add(job)
+        if for_job.cut_short():
+            # KAI ends the whole action here; one large gang then keeps all others from being tried, cycle by cycle.
+            session.not_placed(job, SearchCutShort(session.action, begun=True))
 
 
 class Tables:

@@ -52,12 +52,12 @@ DEFAULT_PLUGINS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SearchBudgets:
-    """How long a search for victims may go on, in seconds; 0 is without end. Read and checked for the victim search."""
+    """How long a search for victims may go on, in seconds; 0 is without end. `solver.budget` makes steps of them."""
 
     #: by action; those that aren't named have that of `default`
     action: Mapping[str, float] = field(default_factory=lambda: {DEFAULT_KEY: 300.0})
     job: float = 240.0
-    least_per_job: float = 0.0  #: what a job gets even when its action's time is used up
+    least_per_job: float = 0.0  #: what a job gets even when its action's budget is used up
     #: by generator of scenarios; those that aren't named have that of `default`
     generator: Mapping[str, float] = field(
         default_factory=lambda: {DEFAULT_KEY: 120.0, "NodeLocalGreedy": 30.0, "MultiNodeGang": 120.0}

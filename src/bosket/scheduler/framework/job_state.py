@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,7 +52,7 @@ class JobState:
     """Where a job's tasks stand, and what follows from it: which tasks come next."""
 
     __slots__ = (
-        "_min_children", "_next", "_next_request", "_session", "_sets", "_stands", "had_active", "job", "only_set",
+        "_narrowed", "_next", "_next_request", "_session", "_sets", "_stands", "had_active", "job", "only_set",
         "queue_row",
     )  # fmt: skip
 
@@ -62,7 +63,7 @@ class JobState:
         self._stands: dict[Task, Standing] = {}
         self._sets = {pod_set.name: PodSetState(pod_set) for pod_set in job.pod_sets}
         self.only_set = next(iter(self._sets.values())) if len(self._sets) == 1 else None
-        self._min_children: dict[str, int] = {}  # of sets that were narrowed
+        self._narrowed: Sequence[Task] | None = None  # what alone is to be placed for now
         self.had_active = any(pod_set.active for pod_set in job.pod_sets)
         self._next: list[Task] | None = None
         self._next_request: Shares | None = None
@@ -160,14 +161,16 @@ class JobState:
         """Tasks that count towards the gang and could be taken from it."""
         return [task for task in self.job.tasks if self.status(task) in ACTIVE_ALLOCATED]
 
-    def min_children(self, subgroup: SubGroupSet) -> int:
-        return self._min_children.get(subgroup.name, subgroup.min_children)
-
     def satisfied(self, subgroup: PodSet | SubGroupSet) -> bool:
         if isinstance(subgroup, PodSet):
             state = self._sets[subgroup.name]
             return state.active >= state.minimum
-        return sum(map(self.satisfied, subgroup.children)) >= self.min_children(subgroup)
+        return sum(map(self.satisfied, subgroup.children)) >= subgroup.min_children
+
+    def is_whole_with(self, tasks: Sequence[Task]) -> bool:
+        """Whether every pod set has its minimum if these tasks are placed, also one that the job could do without."""
+        coming = Counter(self.pod_set(task).name for task in tasks)
+        return all(state.active + coming[name] >= state.minimum for name, state in self._sets.items())
 
     def evictions_are_final(self) -> None:
         """What was evicted is on its way out: it isn't placed again."""
@@ -179,33 +182,13 @@ class JobState:
 
     @contextmanager
     def narrowed_to(self, tasks: Sequence[Task]) -> Iterator[None]:
-        """As if these were all the tasks that wait, and the gang's minimum were no more than that."""
-        whole = {name: (state.waiting, state.minimum) for name, state in self._sets.items()}
-        for state in self._sets.values():
-            state.waiting, state._first = [], 0
-        for task in tasks:
-            self.state_of(task).waiting.append(task)
-        for state in self._sets.values():
-            state.minimum = min(state.minimum, state.active + len(state.waiting))
-        self._narrow(self.job.root)
+        """As if these, which come next, were all the tasks that wait, and the gang were complete with them."""
+        self._narrowed = tasks
         self._next = self._next_request = None
         try:
             yield
         finally:
-            for name, (waiting, minimum) in whole.items():
-                state = self._sets[name]
-                state.waiting, state.minimum, state._first = waiting, minimum, 0
-            self._min_children.clear()
-            self._next = self._next_request = None
-
-    def _narrow(self, subgroup: PodSet | SubGroupSet) -> bool:
-        """Asks no more of a set than it has children with tasks; whether it has any."""
-        if isinstance(subgroup, PodSet):
-            state = self._sets[subgroup.name]
-            return bool(state.active or state.waiting)
-        populated = sum(map(self._narrow, subgroup.children))
-        self._min_children[subgroup.name] = min(subgroup.min_children, populated)
-        return populated > 0
+            self._narrowed = self._next = self._next_request = None
 
     def reduced_to(self, tasks: Sequence[Task]) -> JobState:
         """The job as it would be if of its active tasks only these were left."""
@@ -221,7 +204,12 @@ class JobState:
     def next_tasks(self) -> list[Task]:
         """The gang's missing tasks; when the minimum is there, one extra (or one sub-group) at a time."""
         if self._next is None:
-            self._next = self._next_of(self.job.root)
+            narrowed = self._narrowed
+            self._next = (
+                self._next_of(self.job.root)
+                if narrowed is None
+                else [task for task in narrowed if task not in self._stands]
+            )
         return self._next
 
     def next_request(self) -> Shares:
@@ -234,10 +222,8 @@ class JobState:
     def next_alike(self) -> tuple[PodClass, int] | None:
         """The class and the number of the next tasks, where nothing else tells them from those of another job."""
         state = self.only_set
-        if state is None or self._stands:
-            return None
         pod_set = self.job.pod_sets[0]
-        if pod_set.only_class is None or len(state.waiting) != len(pod_set.pending):
+        if state is None or self._stands or self._narrowed is not None or pod_set.only_class is None:
             return None
         return pod_set.only_class, min(max(1, state.minimum - state.active), len(state.waiting))
 
@@ -246,14 +232,14 @@ class JobState:
             state = self._sets[subgroup.name]
             return self._first_waiting(state, max(1, state.minimum - state.active))
         children = subgroup.children
-        if len(children) == self.min_children(subgroup) == 1:
+        if len(children) == subgroup.min_children == 1:
             return self._next_of(children[0])
         ordered = sorted(children, key=self._session.subgroup_key(self))
         if self.satisfied(subgroup):
             # KAI gives pods also to a sub-group that can't reach its own minimum; they would run for nothing.
             complete = (child for child in ordered if child.ready or self.satisfied(child))
             return next((tasks for child in complete if (tasks := self._next_of(child))), [])
-        wanted = self.min_children(subgroup)
+        wanted = subgroup.min_children
         if wanted < len(ordered):
             # KAI takes the first by order, and fails if their pods aren't there; those that can be satisfied go first.
             ordered.sort(key=lambda child: not (child.ready or self.satisfied(child)))

@@ -61,6 +61,7 @@ class Session:
     def __init__(self, snapshot: Snapshot, configuration: Configuration) -> None:
         self.snapshot = snapshot
         self.settings = configuration.settings
+        self.search_budgets = configuration.search_budgets
         self._queue_depth = configuration.queue_depth
         self.nodes = NodeLedger(snapshot.nodes)
         self.queues = QueueLedger(snapshot)

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 from bosket.scheduler import decisions
 from bosket.scheduler.cause import Cause
 from bosket.scheduler.decisions import Bind, Eviction, Pipeline
-from bosket.scheduler.framework.job_state import JobState, Standing
+from bosket.scheduler.framework.job_state import NOWHERE, JobState, Standing
 from bosket.scheduler.framework.ledger import Column, QueueAccounts
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import Job
@@ -40,7 +40,7 @@ class Operation(NamedTuple):
     kind: Kind
     job: JobState
     task: Task
-    row: int  #: of the node that it was placed on or taken from
+    row: int  #: of the node that it was placed on or taken from; NOWHERE for one that isn't ours
     stood: Standing  #: how and where the task stood before
     column: Column
     accounts: QueueAccounts
@@ -93,10 +93,10 @@ class Statement:
             self._record(Kind.PIPELINE, job, task, Standing(TaskStatus.PIPELINED, row), column)
 
     def evict(self, job: JobState, task: Task) -> None:
-        """Has a task that holds resources give them back."""
+        """Has a task that holds resources give them back; on a node that isn't ours, none of our accounts changes."""
         nodes = self._session.nodes
         row = job.standing(task).row
-        column = nodes.give(nodes.releasing_at, task.pod_class, row)
+        column = nodes.give(nodes.releasing_at, task.pod_class, row) if row != NOWHERE else []
         self._record(Kind.EVICT, job, task, Standing(TaskStatus.RELEASING, row), column)
 
     def checkpoint(self) -> Trial:
@@ -142,7 +142,7 @@ class Statement:
             elif kind is Kind.EVICT and task in self._evicted:
                 moves_to = nodes[new_rows[task]].metadata.name if task in new_rows else ""
                 cause = cause_of(job, task, moves_to) if cause_of is not None else None
-                node = nodes[row].metadata.name
+                node = nodes[row].metadata.name if row != NOWHERE else task.node
                 decided.append(Eviction(task, job.job, node, action, self._preemptor, cause, moves_to))
         session.decided(decided)
         for job, some_wait in waits.items():
@@ -157,15 +157,17 @@ class Statement:
     def _record(self, kind: Kind, job: JobState, task: Task, stands: Standing, column: Column) -> None:
         session = self._session
         change = session.queues.credit if kind is Kind.EVICT else session.queues.charge
-        accounts = change(job.queue_row, task.pod_class.shared, preemptible=job.job.preemptible)
+        ours = stands.row != NOWHERE
+        accounts = change(job.queue_row, task.pod_class.shared, preemptible=job.job.preemptible) if ours else []
         stood = job.decide(task, stands)
         if kind is Kind.EVICT:
             self._evicted[task] = stood
         elif kind is Kind.SPARE:
             del self._evicted[task]
         self._operations.append(Operation(kind, job, task, stands.row, stood, column, accounts))
-        for listener in session.placement_listeners:
-            (listener.left if kind is Kind.EVICT else listener.arrived)(task, stands.row)
+        if ours:
+            for listener in session.placement_listeners:
+                (listener.left if kind is Kind.EVICT else listener.arrived)(task, stands.row)
 
     def rollback(self, start: int) -> None:
         """Undoes everything but the first `start` operations, the newest first."""
@@ -177,6 +179,8 @@ class Statement:
             elif kind is Kind.SPARE:
                 self._evicted[task] = job.standing(task)
             job.restore(task, stood)
+            if row == NOWHERE:
+                continue
             session.queues.restore(job.queue_row, accounts)
             at = nodes.idle_at if kind is Kind.ALLOCATE else nodes.releasing_at
             nodes.restore(at, task.pod_class, row, column)

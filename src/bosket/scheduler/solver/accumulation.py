@@ -16,6 +16,7 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Amounts2D, Mask
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.solver.budget import Budget
 from bosket.scheduler.solver.eviction import next_to_evict
 from bosket.scheduler.solver.order import VictimOrder
 from bosket.scheduler.solver.scenario import Batch, Scenario
@@ -30,13 +31,15 @@ class Accumulation:
         start: Scenario,
         victims: VictimOrder,
         feasible: Mask,
+        *,
+        budget: Budget,
         most_victims: int | None = None,
     ) -> None:
         """`start`: the pending tasks, with the victims that an earlier search has found and that go in any case.
 
         `most_victims`: how many steps are taken at most; all that there are by default.
         """
-        self._most_victims = most_victims
+        self._budget, self._most_victims = budget, most_victims
         self.session = session
         self.start = start
         self.potential: list[Batch] = []
@@ -51,7 +54,7 @@ class Accumulation:
         """Adds victims until there is hope, again and again, until there are no more."""
         if self._room.suffices():
             yield
-        while len(self.potential) != self._most_victims and (victim := self._victims.pop()) is not None:
+        while not self._has_enough() and (victim := self._victims.pop()) is not None:
             tasks = next_to_evict(self.session, victim)
             if not self._recorded.isdisjoint(tasks):
                 rest = victim.without(self._recorded)
@@ -66,11 +69,15 @@ class Accumulation:
             if self.session.allowance.objection(tasks) is not None:
                 continue
             batch = Batch(victim.original, tuple(tasks))
+            self._budget.spend(len(tasks))
             self.potential.append(batch)
             for task in tasks:
                 self._room.add(batch.job, task)
             if self._room.suffices():
                 yield
+
+    def _has_enough(self) -> bool:
+        return self._budget.is_used_up() or len(self.potential) == self._most_victims
 
     def scenario(self, batches: Sequence[Batch]) -> Scenario:
         """With these victims, beside those that go in any case."""

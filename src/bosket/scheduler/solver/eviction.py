@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.job_state import NOWHERE, JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.resource import NOTHING, Shares, plus
@@ -24,7 +24,8 @@ class Victim:
         """What the tasks hold in their queue's account."""
         total = NOTHING
         for task in self.tasks:
-            if self.original.status(task) in ALLOCATED:
+            status, row = self.original.standing(task)
+            if status in ALLOCATED and row != NOWHERE:
                 total = plus(total, task.pod_class.shared)
         return total
 

@@ -1,7 +1,8 @@
 """Jobs for which no victims were found, so that others that are no easier aren't tried.
 
-Jobs are alike when nodes and plugins treat their pending tasks alike, whatever these ask for; of each kind the smallest
-that failed is remembered.
+Jobs are alike when all or none of them are preemptible, and nodes and plugins treat their pending tasks alike, whatever
+these ask for; of each kind the smallest that failed is remembered. Jobs are tried in order of their priority, so that
+one of lower priority has no better chance than one that failed.
 """
 
 from __future__ import annotations
@@ -54,15 +55,20 @@ def _classes(job: JobState) -> dict[str, Counter[PodClass]]:
 def _makeup(job: JobState) -> Hashable:
     """Jobs with the same make-up are alike in everything that is compared here."""
     by_set = _classes(job).values()
-    return tuple(sorted(tuple(sorted((each.index, count) for each, count in classes.items())) for classes in by_set))
+    sets = sorted(tuple(sorted((each.index, count) for each, count in classes.items())) for classes in by_set)
+    return job.job.preemptible, tuple(sets)
 
 
 def _kind(job: JobState) -> Hashable:
-    """What pending tasks have in common with those of another job, their requests apart."""
+    """What pending tasks have in common with those of another job, their requests apart.
+
+    KAI doesn't look at preemptibility: what a non-preemptible job can't have, because it is over quota, a preemptible
+    one isn't given either.
+    """
     kinds = (
         sorted((pod_class.kind, count) for pod_class, count in classes.items()) for classes in _classes(job).values()
     )
-    return tuple(sorted(tuple(_merged(each)) for each in kinds))
+    return job.job.preemptible, tuple(sorted(tuple(_merged(each)) for each in kinds))
 
 
 def _merged(kinds: list[tuple[tuple[object, ...], int]]) -> list[tuple[tuple[object, ...], int]]:

@@ -6,7 +6,8 @@ another place is for a simulation to say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -72,28 +73,37 @@ class _Frugal:
 
     def _moves(self, pod_class: PodClass, row: int, at_most: int | None) -> list[Batch] | None:
         """Who must go from a node; None when that doesn't help, or costs more tasks than allowed."""
-        free = self._free[:, row].copy()
+        free = self._free[:, row].tolist()
+        short = {place: amount - free[place] for place, amount in pod_class.holds if free[place] < amount}
         result: list[Batch] = []
         cost = 0
         candidates = [batch for batch in self._on.get(row, ()) if batch not in self.chosen]
-        for batch in sorted(candidates, key=lambda each: self._cost_here(each, row)):
-            if all(free[place] >= amount for place, amount in pod_class.needs) and free[PODS] >= 1:
+        for batch in sorted(candidates, key=lambda each: self._cost_here(each, row, short)):
+            if not any(missing > 0 for missing in short.values()):
                 return result
             cost += len(batch.tasks)
             if at_most is not None and cost > at_most:
                 return None
             result.append(batch)
-            for task in batch.tasks:
-                if batch.job.standing(task).row == row:
-                    for place, amount in task.pod_class.holds:
-                        free[place] += amount
-        fits = all(free[place] >= amount for place, amount in pod_class.needs) and free[PODS] >= 1
-        return result if fits else None
+            for place, amount in self._freed(batch, row):
+                if place in short:
+                    short[place] -= amount
+        return None if any(missing > 0 for missing in short.values()) else result
 
-    def _cost_here(self, batch: Batch, row: int) -> tuple[float, str]:
-        """Tasks that go for each GPU that becomes free on the node; by name on a tie."""
-        gpus = sum(task.pod_class.shared[0] for task in batch.tasks if batch.job.standing(task).row == row)
-        return len(batch.tasks) / gpus if gpus else float("inf"), batch.tasks[0].uid
+    def _cost_here(self, batch: Batch, row: int, short: Mapping[int, float]) -> tuple[float, str]:
+        """Tasks that go for what becomes free on the node of what is missing there; by name on a tie."""
+        freed: dict[int, float] = {}
+        for place, amount in self._freed(batch, row):
+            freed[place] = freed.get(place, 0.0) + amount
+        covered = sum(min(1.0, freed.get(place, 0.0) / missing) for place, missing in short.items())
+        return len(batch.tasks) / covered if covered else math.inf, batch.tasks[0].uid
+
+    @staticmethod
+    def _freed(batch: Batch, row: int) -> Iterator[tuple[int, float]]:
+        """(place, amount) of what the batch's tasks hold on a node."""
+        for task in batch.tasks:
+            if batch.job.standing(task).row == row:
+                yield from task.pod_class.holds
 
     def _move(self, batch: Batch) -> None:
         self.chosen[batch] = None

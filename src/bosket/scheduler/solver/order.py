@@ -43,12 +43,14 @@ class JobTable:
             key = self._keys[job] = self._session.job_key(job)
             insort(entries, (key, job), key=_key)
 
+    def find_runs(self) -> None:
+        for row, entries in self.by_queue.items():
+            if row not in self._runs:
+                self._runs[row] = _ends_of_runs([job.next_request() for _, job in entries])
+
     def runs(self, row: int) -> list[int]:
-        """For each job of a queue, where the run of those ends that ask for the same as it does."""
-        found = self._runs.get(row)
-        if found is None:
-            found = self._runs[row] = _ends_of_runs([job.next_request() for _, job in self.by_queue.get(row, ())])
-        return found
+        """For each job of a queue, where the run of those ends that ask for the same; as of `find_runs`."""
+        return self._runs.get(row, [])
 
 
 def _ends_of_runs(values: Sequence[object]) -> list[int]:

@@ -22,6 +22,7 @@ from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.solver.accumulation import Accumulation
+from bosket.scheduler.solver.budget import Budget, JobBudget
 from bosket.scheduler.solver.order import Entries, JobTable, SimulationOrder, VictimOrder
 from bosket.scheduler.solver.scenario import Batch, Scenario
 
@@ -33,6 +34,7 @@ class Solution:
     statement: Statement
     victims: tuple[Batch, ...]  #: those of which some task really goes, or moves
     evicted: int  #: how many tasks go or move
+    spares_some: bool  #: whether others were tried with that needn't go: without them it may come out differently
 
 
 class Search:
@@ -46,108 +48,112 @@ class Search:
         pending: JobTable,
         candidates: Mapping[int, Entries],
         validators: AllOf[ScenarioValidator] | list[ScenarioValidator],
-        most_scenarios: int,
+        budget: JobBudget,
     ) -> None:
-        """`pending`: all jobs that wait; `candidates`: who may be a victim, by queue, in order of jobs.
-
-        `most_scenarios`: how many of them are tried at most; steps are counted, so that what is decided doesn't depend
-        on how fast the machine is.
-        """
-        self._session, self._job = session, job
+        """`pending`: all jobs that wait; `candidates`: who may be a victim, by queue, in order of jobs."""
+        self._session, self._job, self._budget = session, job, budget
         self._spared = session.successors(job.job)
         self._pending, self._candidates, self._validators = pending, _without(candidates, self._spared), validators
+        pending.find_runs()  # before anything is simulated: jobs that are narrowed or evicted ask for something else
         self._allocated, self._non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
         self._feasible = _feasible_nodes(session, job)
         self._failed: set[Hashable] = set()
-        self._scenarios_left = most_scenarios
 
     def solve(self) -> Solution | None:
         """A way to place the whole job, in effect and to be committed; None when there is no just one."""
-        tasks = tuple(self._job.next_tasks())
+        tasks = self._tasks()
         if not tasks:
             return None
         for generator in self._session.scenario_generators:
-            solution = self._with_first_victim(tasks, generator) or self._step_by_step(tasks, generator)
-            if solution is None:
-                continue
-            # As in KAI: others are evicted for a gang only if all of its sub-groups get their minimum, also those that
-            # it could do without. KAI, when they don't, forgets to take the simulation back.
-            if all(map(self._job.satisfied, self._job.job.pod_sets)):
+            budget = self._budget.for_generator(generator.name)
+            solution = self._with_first_victim(tasks, generator, budget) or self._step_by_step(tasks, generator, budget)
+            if solution is not None:
                 return solution
-            solution.statement.discard()
         return None
 
     def solve_with(self, victims: tuple[Batch, ...]) -> Solution | None:
         """The same with these victims."""
-        tasks = tuple(self._job.next_tasks())
+        tasks = self._tasks()
         if not tasks or not victims:
             return None
         with self._job.narrowed_to(tasks):
             scenario = Scenario(self._job, tasks, victims, self._allocated, self._non_preemptible)
-            solution = self._try(scenario, self._feasible)
-        if solution is not None and not all(map(self._job.satisfied, self._job.job.pod_sets)):
-            solution.statement.discard()
-            return None
-        return solution
+            return self._try(scenario, self._feasible, self._budget)
 
-    def _with_first_victim(self, tasks: tuple[Task, ...], generator: ScenarioGenerator) -> Solution | None:
+    def _tasks(self) -> tuple[Task, ...]:
+        """What is to be placed: nothing where others must not be evicted for it.
+
+        As in KAI, that is for a gang of which all sub-groups get their minimum, also those that it could do without.
+        KAI only sees it when it has found victims, and then forgets to take the simulation back.
+        """
+        tasks = self._job.next_tasks()
+        return tuple(tasks) if self._job.is_whole_with(tasks) else ()
+
+    def _with_first_victim(
+        self, tasks: tuple[Task, ...], generator: ScenarioGenerator, budget: Budget
+    ) -> Solution | None:
         """The whole job in place of the one victim that comes first.
 
         If that works, it works for every part of the job as well, and going step by step would end with this victim.
         """
-        return self._attempt(tasks, (), generator, most_victims=1) if len(tasks) > 1 else None
+        return self._attempt(tasks, (), generator, budget, most_victims=1) if len(tasks) > 1 else None
 
-    def _step_by_step(self, tasks: tuple[Task, ...], generator: ScenarioGenerator) -> Solution | None:
-        recorded = self._largest_part(tasks, generator)
-        return None if recorded is None else self._attempt(tasks, recorded, generator)
-
-    def _largest_part(self, tasks: tuple[Task, ...], generator: ScenarioGenerator) -> tuple[Batch, ...] | None:
-        """The victims for the largest part of the tasks that can be placed; None when not even one can."""
+    def _step_by_step(self, tasks: tuple[Task, ...], generator: ScenarioGenerator, budget: Budget) -> Solution | None:
+        """The whole job, with the victims for the largest part of it that can be placed, and more if need be."""
         recorded: tuple[Batch, ...] = ()
+        solution: Solution | None = None
 
         def works(count: int) -> bool:
-            nonlocal recorded
-            solution = self._attempt(tasks[:count], recorded, generator)
+            nonlocal recorded, solution
+            solution = self._attempt(tasks[:count], recorded, generator, budget)
             if solution is None:
                 return False
             recorded = solution.victims
-            solution.statement.discard()
+            if count < len(tasks) or solution.spares_some:
+                solution.statement.discard()
+                solution = None
             return True
 
-        return recorded if largest(len(tasks), works) else None
+        if not largest(len(tasks), works):
+            return None
+        return solution or self._attempt(tasks, recorded, generator, budget)
 
     def _attempt(
         self,
         tasks: tuple[Task, ...],
         recorded: tuple[Batch, ...],
         generator: ScenarioGenerator,
+        budget: Budget,
         most_victims: int | None = None,
     ) -> Solution | None:
         session = self._session
+        if budget.is_used_up():
+            return None
         with self._job.narrowed_to(tasks):
             start = Scenario(self._job, tasks, recorded, self._allocated, self._non_preemptible)
             feasible = self._feasible.copy()
             for job, task in start.victims():
                 feasible[job.standing(task).row] = True
-            search = Accumulation(session, start, VictimOrder(session, self._candidates), feasible, most_victims)
+            victims = VictimOrder(session, self._candidates)
+            search = Accumulation(session, start, victims, feasible, budget=budget, most_victims=most_victims)
             for scenario in generator(search):
                 fingerprint = (len(tasks), frozenset(task for _, task in scenario.victims()))
                 if fingerprint in self._failed:
                     continue
-                if self._scenarios_left <= 0:
-                    return None
-                self._scenarios_left -= 1
-                solution = self._try(scenario, feasible)
+                solution = self._try(scenario, feasible, budget)
                 if solution is not None:
                     return solution
                 self._failed.add(fingerprint)
+                if budget.is_used_up():
+                    return None
         return None
 
-    def _try(self, scenario: Scenario, feasible: Mask) -> Solution | None:
+    def _try(self, scenario: Scenario, feasible: Mask, budget: Budget) -> Solution | None:
         """Evicts, places everybody again in order, asks whether the outcome is just."""
         victims = list(scenario.victims())
         if not victims or any(job.job.key in self._spared for job, _ in victims):
             return None
+        budget.spend(len(victims) + len(scenario.pending))
         session, preemptor = self._session, self._job
         on = feasible.copy()
         statement = Statement(session, preemptor.job)
@@ -165,7 +171,7 @@ class Search:
             statement.discard()
             return None
         batches = tuple(batch for batch in scenario.batches if not gone.isdisjoint(batch.tasks))
-        return Solution(statement, batches, len(gone))
+        return Solution(statement, batches, len(gone), spares_some=len(batches) < len(scenario.batches))
 
 
 def _without(candidates: Mapping[int, Entries], spared: Collection[ObjectKey]) -> Mapping[int, Entries]:

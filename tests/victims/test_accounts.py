@@ -1,0 +1,158 @@
+"""On random clusters: accounts are true after every action, a search that fails leaves no trace, rules are kept."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bosket.scheduler.actions.order import JobsByQueue
+from bosket.scheduler.decide import decide, open_session, run_action
+from bosket.scheduler.decisions import Bind, Eviction
+from bosket.scheduler.framework.ledger import QueueLedger
+from bosket.scheduler.model.resource import minus, plus
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED
+from bosket.scheduler.outcome import states
+from bosket.scheduler.solver.order import JobTable, SimulationOrder
+from bosket.testing.cluster import NOW, configured, snapshot_of
+from tests.victims.cluster_strategy import clusters
+
+ACTIONS = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
+EVERYTHING = configured(*ACTIONS)
+
+
+def accounts(session):
+    """Everything that a statement may change, byte for byte, and where every task stands."""
+    return (
+        session.nodes.idle.tobytes(),
+        session.nodes.releasing.tobytes(),
+        session.queues.allocated[:],
+        session.queues.non_preemptible[:],
+        {task: state.standing(task) for state in session._states.values() for task in state.job.tasks},
+    )
+
+
+def replayed(snapshot, operations):
+    """The same accounts, made from the snapshot and what was decided."""
+    idle, releasing = snapshot.nodes.idle.copy(), snapshot.nodes.releasing.copy()
+    queues = QueueLedger(snapshot)
+    for each in operations:
+        request, row = each.task.pod_class.request, snapshot.nodes.rows.get(each.node)
+        if row is None:
+            assert isinstance(each, Eviction)
+            continue
+        part = slice(len(request)), row
+        if isinstance(each, Bind):
+            idle[part] -= request
+        else:
+            releasing[part] += request if isinstance(each, Eviction) else -request
+        change = minus if isinstance(each, Eviction) else plus
+        for step in queues.tree.paths[queues.tree.rows[each.job.queue]]:
+            queues.allocated[step] = change(queues.allocated[step], each.task.pod_class.shared)
+            if not each.job.preemptible:
+                queues.non_preemptible[step] = change(queues.non_preemptible[step], each.task.pod_class.shared)
+    return idle.tobytes(), releasing.tobytes(), queues.allocated, queues.non_preemptible
+
+
+@given(clusters())
+@settings(max_examples=40)
+def test_after_every_action_the_accounts_are_what_the_decisions_make_of_the_snapshot(objects):
+    snapshot = snapshot_of(objects)
+    session = open_session(snapshot, EVERYTHING)
+    for action in ACTIONS:
+        decided_before, before = len(session._operations), accounts(session)
+        run_action(session, action)
+        assert accounts(session)[:4] == replayed(snapshot, session._operations), action
+        if len(session._operations) == decided_before:
+            after = accounts(session)
+            assert after[:4] == before[:4], f"{action} decided nothing, and left a trace"
+            assert {task: after[4][task] for task in before[4]} == before[4]
+
+
+@given(clusters())
+@settings(max_examples=40)
+def test_whoever_is_evicted_goes_by_the_rules_and_no_node_is_promised_twice(objects):
+    snapshot = snapshot_of(objects)
+    decisions = decide(snapshot, EVERYTHING)
+    check_evictions(decisions)
+    check_gangs(snapshot, decisions)
+    check_nodes(snapshot, decisions)
+
+
+def check_evictions(decisions):
+    served = {(each.job.key, each.action) for each in decisions.pipelined}
+    for each in decisions.evictions:
+        if each.action == "stalegangeviction":
+            assert each.preemptor is None
+            continue
+        assert each.job.preemptible
+        assert each.preemptor is not None
+        assert each.preemptor is not each.job
+        assert (each.preemptor.key, each.action) in served, "somebody was evicted for nothing"
+        if each.action == "preempt":
+            assert each.job.queue == each.preemptor.queue
+            assert each.job.priority < each.preemptor.priority
+        elif each.action == "reclaim":
+            assert each.job.queue != each.preemptor.queue
+
+
+def check_gangs(snapshot, decisions):
+    """What had its minimum has it afterwards, or nothing runs of it."""
+    ends = states(snapshot, decisions)
+    gone = {
+        task for task, each in decisions.outcome.items() if isinstance(each, Eviction) and each.preemptor is not None
+    }
+    for job in snapshot.jobs.values():
+        for pod_set in job.pod_sets:
+            left = sum(ends[task.key].status in ACTIVE_ALLOCATED for task in pod_set.tasks)
+            lost = sum(task in gone for task in pod_set.tasks)
+            if lost and pod_set.active >= pod_set.min_available and len(job.pod_sets) == 1:
+                assert left == 0 or left >= pod_set.min_available, "a gang was torn apart"
+
+
+def check_nodes(snapshot, decisions):
+    before = snapshot.nodes.idle + snapshot.nodes.releasing
+    free = before.copy()
+    for each in decisions.operations:
+        row = snapshot.nodes.rows.get(each.node)
+        if row is not None:
+            request = each.task.pod_class.request
+            free[: len(request), row] += request if isinstance(each, Eviction) else -request
+    assert (free >= np.minimum(0, before)).all()
+
+
+@given(clusters(), st.randoms(use_true_random=False))
+@settings(max_examples=25)
+def test_the_order_in_which_objects_are_seen_changes_nothing(objects, random):
+    def outcome(ordered):
+        decisions = decide(snapshot_of(ordered), EVERYTHING)
+        return (
+            [(type(each).__name__, each.task.key, each.node) for each in decisions.operations],
+            [(each.job.key, each.text) for each in decisions.waiting],
+            [(mark.job.key, mark.is_due) for mark in decisions.stale],
+            decisions.look_again_at,
+        )
+
+    shuffled = list(objects)
+    random.shuffle(shuffled)
+    assert outcome(shuffled) == outcome(objects)
+
+
+@given(clusters(), st.data())
+@settings(max_examples=25)
+def test_in_a_simulation_everybody_has_the_turn_that_he_would_have_among_all_who_wait(objects, data):
+    """Jobs that wait are passed over in runs; going through all of them one by one gives the same order."""
+    snapshot = snapshot_of(objects, now=NOW)
+    session = open_session(snapshot, EVERYTHING)
+    waiting = [state for state in map(session.state_of, snapshot.jobs.values()) if state and state.has_left_over]
+    everybody = [state for state in map(session.state_of, snapshot.jobs.values()) if state and state.job.pod_sets]
+    part = data.draw(st.sets(st.sampled_from(range(len(everybody))))) if everybody else set()
+    taking_part = dict.fromkeys(everybody[i] for i in sorted(part))
+    table = JobTable(session, waiting)
+    table.find_runs()
+    order = SimulationOrder(session, table, taking_part)
+    turns = JobsByQueue(session, dict.fromkeys([*waiting, *taking_part]))
+    expected = []
+    while (job := turns.pop()) is not None:
+        if job in taking_part:
+            expected.append(job)
+    assert [order.pop() for _ in taking_part] == expected
+    assert order.pop() is None

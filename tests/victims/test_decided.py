@@ -1,0 +1,203 @@
+"""What a search decides: in which order, for whom, and never for somebody who can't start then."""
+
+from dataclasses import replace
+
+import pytest
+
+from bosket.api.kai import SubGroup
+from bosket.scheduler.decide import open_session
+from bosket.scheduler.decisions import Bind, Eviction, Pipeline
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework.statement import Statement
+from bosket.testing.build import gang, job, node, pod, pod_group, priority_class, queue
+from bosket.testing.cluster import configured, decided, evictions, pipelines, placements, reasons, snapshot_of
+
+
+def operations(decisions):
+    return [(type(each), each.task.key.name, each.node) for each in decisions.operations]
+
+
+def test_operations_stand_in_the_order_in_which_they_were_decided():
+    decisions = decided(
+        [node("n1", gpus=2), node("n2", gpus=2)],
+        queue("q"),
+        [*job("a", on="n1"), *job("b", on="n2")],
+        job("first", gpus=2),
+        job("last", gpus=0),
+        configuration=configured("allocate", "consolidation"),
+    )
+    assert operations(decisions) == [
+        (Bind, "last-0", "n1"),
+        (Eviction, "b-0", "n2"),
+        (Pipeline, "b-0", "n1"),
+        (Pipeline, "first-0", "n2"),
+    ]
+
+
+def test_a_job_that_was_placed_in_this_cycle_may_lose_its_place_again():
+    """`loose` is allocated what `owner` can't use as it is; reclaim then gives it to `owner`."""
+    decisions = decided(
+        [node("n1", gpus=1), node("n2", gpus=1)],
+        [queue("theirs", quota=0, weight=0), queue("mine", quota=2)],
+        job("old", on="n1", queue="theirs"),
+        job("owner", 2, queue="mine"),
+        job("loose", queue="theirs"),
+        configuration=configured("allocate", "reclaim"),
+    )
+    assert placements(decisions) == {"loose-0": "n2"}
+    assert evictions(decisions) == {"loose-0": "owner", "old-0": "owner"}
+    assert sorted(pipelines(decisions)) == ["owner-0", "owner-1"]
+
+
+def test_nobody_is_evicted_for_a_gang_of_which_a_sub_group_stays_below_its_minimum():
+    """One sub-group would be enough for the gang, but only one of them could have its minimum."""
+    parts = (SubGroup(name="a", minMember=1), SubGroup(name="b", minMember=2))
+    decisions = decided(
+        node("n1", gpus=1),
+        [queue("theirs", quota=0, weight=0), queue("mine", quota=3)],
+        job("old", on="n1", queue="theirs"),
+        pod_group("new", queue="mine", subgroups=parts, min_subgroup=1),
+        [*gang("new", 1, subgroup="a"), *gang("new", 2, subgroup="b")],
+        configuration=configured("allocate", "reclaim"),
+    )
+    assert evictions(decisions) == {}
+
+
+def test_sub_groups_without_a_minimum_do_not_stand_in_the_way_of_the_others():
+    """Of four sub-groups two have a minimum; all of these are placed, whatever is asked of the rest."""
+    parts = tuple(SubGroup(name=name, minMember=minimum) for name, minimum in (("a", 2), ("b", 2), ("c", 0), ("d", 0)))
+    decisions = decided(
+        [node("n1", gpus=2), node("n2", gpus=2)],
+        [queue("theirs", quota=0, weight=0), queue("mine", quota=4)],
+        [each for i in range(4) for each in job(f"old{i}", on=f"n{i % 2 + 1}", queue="theirs")],
+        pod_group("new", queue="mine", subgroups=parts, min_subgroup=4),
+        [*gang("new", 2, subgroup="a"), *gang("new", 2, subgroup="b")],
+        configuration=configured("allocate", "reclaim"),
+    )
+    assert len(evictions(decisions)) == 4
+    assert sorted(pipelines(decisions)) == ["new-a-0", "new-a-1", "new-b-0", "new-b-1"]
+
+
+def test_victims_of_several_nodes_go_for_a_gang():
+    decisions = decided(
+        [node("n1", gpus=2), node("n2", gpus=2), node("n3", gpus=2)],
+        [queue("theirs", quota=0, weight=0), queue("mine", quota=6)],
+        [each for i in range(6) for each in job(f"old{i}", on=f"n{i % 3 + 1}", queue="theirs")],
+        job("new", 3, gpus=2, queue="mine"),
+        configuration=configured("allocate", "reclaim"),
+    )
+    assert len(evictions(decisions)) == 6
+    assert pipelines(decisions) == {"new-0": "n1", "new-1": "n2", "new-2": "n3"}
+
+
+def test_what_no_victim_can_help_is_not_searched_for():
+    """A plugin says that the pod can't run at all: the job is told so, and nobody is evicted."""
+    from bosket.scheduler.decide import run_action
+
+    snapshot = snapshot_of(
+        node("n1", gpus=1),
+        [queue("theirs", quota=0, weight=0), queue("mine", quota=1)],
+        job("old", on="n1", queue="theirs"),
+        job("new", queue="mine"),
+    )
+    session = open_session(snapshot, Configuration())
+    session.task_checks.add(lambda task: "its ConfigMap is missing" if task.key.name == "new-0" else None)
+    run_action(session, "reclaim")
+    decisions = session.close()
+    assert evictions(decisions) == {}
+    assert reasons(decisions) == {
+        "new": "Resources were not found for pod default/new-0 due to: its ConfigMap is missing"
+    }
+
+
+def test_a_job_that_was_promised_a_place_in_this_cycle_may_lose_it_to_another():
+    """`high` wants more than its queue may reclaim, so `low` is given the place of `old`; `high` preempts it there."""
+    decisions = decided(
+        node("n1", gpus=2),
+        [queue("theirs", quota=0, weight=0), queue("mine", quota=2, weight=0)],
+        [priority_class("low", 10), priority_class("high", 90)],
+        job("old", on="n1", queue="theirs"),
+        job("lower", on="n1", queue="mine", priority="low"),
+        job("low", queue="mine", priority="low"),
+        job("high", 2, queue="mine", priority="high"),
+        configuration=configured("allocate", "reclaim", "preempt"),
+    )
+    assert [(each.task.key.name, each.action) for each in decisions.evictions] == [
+        ("old-0", "reclaim"),
+        ("low-0", "preempt"),
+        ("lower-0", "preempt"),
+    ]
+    assert pipelines(decisions) == {"high-0": "n1", "high-1": "n1"}
+
+
+def test_a_statement_that_is_converted_keeps_whom_it_spared():
+    snapshot = snapshot_of(
+        node("n1", gpus=2), queue("q"), job("old", on="n1"), job("new"), pod("x").gpu(1).running_on("n1").build()
+    )
+    session = open_session(snapshot, Configuration())
+    old, new = (session.state(snapshot.jobs[key]) for key in sorted(snapshot.jobs, reverse=True))
+    (old_task,), (new_task,) = old.active_tasks(), new.next_tasks()
+    statement = Statement(session)
+    statement.evict(old, old_task)
+    statement.pipeline(old, old_task, 0)
+    statement.allocate(new, new_task, 0)
+    statement.convert_to_pipelined(new)
+    statement.commit()
+    assert operations(session.close()) == [(Pipeline, "new-0", "n1")]
+
+
+def test_all_that_was_gathered_of_a_job_goes_wherever_it_is():
+    """As in KAI: the extra on n1 comes first and isn't enough; with that of n2 both go, and one finds a place on n1."""
+    decisions = decided(
+        [node("n1", gpus=2), node("n2", gpus=2)],
+        [queue("theirs", quota=0, weight=0), queue("mine", quota=3)],
+        job("firm", on="n1", queue="mine", preemptibility="non-preemptible"),
+        pod_group("y", queue="theirs", min_member=0),
+        [pod(f"y-{i}").gpu(1).of_group("y").running_on(on).build() for i, on in enumerate(("n2", "n1"))],
+        job("new", gpus=2, queue="mine"),
+        configuration=configured("allocate", "reclaim"),
+    )
+    assert set(evictions(decisions)) == {"y-0", "y-1"}
+    assert pipelines(decisions) == {"new-0": "n2", "y-0": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("left_out", "expected"),
+    [
+        (set(), {"old-0": "new"}),
+        ({"sg-nodelocalgreedy"}, {"old-0": "new"}),
+        ({"sg-multinodegang"}, {"old-0": "new"}),
+        ({"sg-nodelocalgreedy", "sg-multinodegang"}, {}),
+    ],
+)
+def test_without_a_plugin_that_makes_scenarios_nobody_is_evicted(left_out, expected):
+    configuration = configured("allocate", "reclaim")
+    plugins = tuple(each for each in configuration.plugins if each.name not in left_out)
+    decisions = decided(
+        node("n1", gpus=1),
+        [queue("theirs", quota=0, weight=0), queue("mine", quota=1)],
+        job("old", on="n1", queue="theirs"),
+        job("new", queue="mine"),
+        configuration=replace(configuration, plugins=plugins),
+    )
+    assert evictions(decisions) == expected
+
+
+def test_a_job_that_is_narrowed_to_some_of_its_tasks_asks_for_these_alone():
+    parts = tuple(SubGroup(name=name, minMember=minimum) for name, minimum in (("a", 2), ("b", 2), ("c", 0), ("d", 0)))
+    snapshot = snapshot_of(
+        node("n1"),
+        queue("q"),
+        pod_group("g", subgroups=parts, min_subgroup=4),
+        [*gang("g", 2, subgroup="a"), *gang("g", 2, subgroup="b"), *gang("g", 1, subgroup="c")],
+    )
+    (found,) = snapshot.jobs.values()
+    state = open_session(snapshot, Configuration()).state(found)
+    tasks = state.next_tasks()
+    assert [task.key.name for task in tasks] == ["g-a-0", "g-a-1", "g-b-0", "g-b-1"]
+    for count in (1, 3, 4):
+        with state.narrowed_to(tasks[:count]):
+            assert state.next_tasks() == tasks[:count]
+            assert state.next_request()[0] == count
+    assert state.next_tasks() == tasks
+    assert state.next_request()[0] == 4

@@ -1,0 +1,121 @@
+"""A job that is no easier than one for which no victims were found isn't tried."""
+
+import pytest
+
+from bosket.scheduler.solver.search import Search
+from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
+from bosket.testing.cluster import configured, decided, evictions
+
+CLASSES = [priority_class("low", 10), priority_class("high", 90)]
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """Names of the jobs for which victims were searched for, in order."""
+    names, solve = [], Search.solve
+
+    def noted(search):
+        names.append(search._job.job.key.name)
+        return solve(search)
+
+    monkeypatch.setattr(Search, "solve", noted)
+    return names
+
+
+def full(*pending, action="preempt", **settings):
+    """A node of 4 GPUs, full of a job that nobody may evict, beside one that everybody may and that isn't enough."""
+    return decided(
+        [node("n1", gpus=4), node("n2", gpus=1)],
+        [queue("mine", quota=100), queue("other", quota=100), queue("theirs", quota=0, weight=0)],
+        CLASSES,
+        job("firm", 4, on="n1", queue="theirs", preemptibility="non-preemptible"),
+        job("loose", on="n2", queue="mine" if action == "preempt" else "theirs", priority="low"),
+        *pending,
+        configuration=configured("allocate", action, **settings),
+    )
+
+
+def wants(name, size=1, gpus=2, **group):
+    return job(name, size, gpus=gpus, **{"queue": "mine", "priority": "high", **group})
+
+
+@pytest.mark.parametrize("action", ["reclaim", "preempt"])
+def test_an_equal_job_is_not_tried_again(tried, action):
+    full(wants("a"), wants("b"), wants("c"), action=action)
+    assert tried == ["a"]
+
+
+def test_every_job_is_tried_when_it_is_configured_so(tried):
+    full(wants("a"), wants("b"), use_scheduling_signatures=False)
+    assert tried == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("second", "is_tried"),
+    [
+        pytest.param({"gpus": 3}, True, id="it asks for less"),
+        pytest.param({"gpus": 5}, False, id="it asks for more"),
+        pytest.param({"size": 1}, True, id="it has fewer pods"),
+        pytest.param({"size": 3}, True, id="as in KAI, gangs are compared with those of their size only"),
+    ],
+)
+def test_one_that_is_easier_is(tried, second, is_tried):
+    full(wants("a", size=2, gpus=4), wants("b", **{"size": 2, "gpus": 4, **second}))
+    assert tried == (["a", "b"] if is_tried else ["a"])
+
+
+def test_the_smallest_that_failed_speaks_for_the_rest(tried):
+    full(wants("a", gpus=4), wants("b", gpus=2), wants("c", gpus=3))
+    assert tried == ["a", "b"]
+
+
+def test_one_that_nodes_treat_differently_is_tried(tried):
+    choosy = pod("b-0").gpu(2).of_group("b").only_on("kubernetes.io/hostname", "n1").build()
+    full(wants("a"), [pod_group("b", queue="mine", priority="high"), choosy])
+    assert tried == ["a", "b"]
+
+
+def test_queues_do_not_speak_for_each_other(tried):
+    full(wants("a"), wants("b", queue="other"), action="reclaim")
+    assert tried == ["a", "b"]
+
+
+def test_where_jobs_are_moved_one_speaks_for_all(tried):
+    """Enough GPUs are free, but none of the small jobs fits elsewhere."""
+    decided(
+        [node(f"n{i}", gpus=4) for i in range(3)],
+        [queue("mine"), queue("other")],
+        [each for i in range(3) for each in job(f"on{i}", gpus=3, on=f"n{i}", queue="other")],
+        job("a", gpus=2, queue="mine"),
+        job("b", gpus=2, queue="other"),
+        configuration=configured("allocate", "consolidation"),
+    )
+    assert tried == ["a"]
+
+
+def test_one_that_was_successful_says_nothing_about_others(tried):
+    decisions = decided(
+        node("n1", gpus=2),
+        [queue("mine", quota=2), queue("theirs", quota=0, weight=0)],
+        [each for i in range(2) for each in job(f"loose{i}", on="n1", queue="theirs")],
+        [*job("a", queue="mine"), *job("b", queue="mine")],
+        configuration=configured("allocate", "reclaim"),
+    )
+    assert tried == ["a", "b"]
+    assert evictions(decisions) == {"loose1-0": "a", "loose0-0": "b"}
+
+
+def test_a_gang_that_lost_its_members_in_this_cycle_is_not_tried_and_speaks_for_nobody(tried):
+    """`gang` is reclaimed from; what waits of it doesn't make a gang. `mid` still gets the place of `low`."""
+    decisions = decided(
+        node("n1", gpus=4),
+        [queue("mine", quota=3), queue("theirs", quota=0, weight=0)],
+        CLASSES,
+        job("low", on="n1", queue="theirs", priority="low"),
+        job("gang", 4, min_member=3, on=["n1"] * 3, queue="theirs", priority="high"),
+        job("mid", queue="theirs"),
+        job("new", 3, queue="mine"),
+        configuration=configured("allocate", "reclaim", "preempt"),
+    )
+    assert tried == ["new", "mid"]
+    assert evictions(decisions) == {"gang-0": "new", "gang-1": "new", "gang-2": "new", "low-0": "mid"}
