@@ -4,11 +4,13 @@ import math
 
 import pytest
 
+from bosket.scheduler.decide import open_session
 from bosket.scheduler.framework.configuration import SearchBudgets
 from bosket.scheduler.framework.configuration_file import parse_configuration
+from bosket.scheduler.reason import NotTried, SearchCutShort
 from bosket.scheduler.solver.budget import STEPS_PER_SECOND, ActionBudget
 from bosket.testing.build import job, node, queue
-from bosket.testing.cluster import configured, decided, evictions, reasons
+from bosket.testing.cluster import configured, decided, evictions, reasons, snapshot_of
 
 ONE_STEP = 1 / STEPS_PER_SECOND
 
@@ -161,3 +163,15 @@ def test_looking_for_victims_costs_as_well_though_nothing_could_be_tried_with_th
         configuration=configured("allocate", "reclaim", budgets=SearchBudgets(job=2 * ONE_STEP)),
     )
     assert "was used up before the search was complete" in reasons(decisions)["new"]
+
+
+def test_a_job_is_told_every_reason_that_has_no_code_of_its_own():
+    snapshot = snapshot_of(node("n1", gpus=0), queue("q"), job("g"))
+    session = open_session(snapshot, configured("allocate"))
+    (found,) = snapshot.jobs.values()
+    state = session.state(found)
+    for reason in (NotTried("q", 1), SearchCutShort("reclaim", begun=False), SearchCutShort("preempt", begun=False)):
+        session.not_placed(state, reason)
+    told = reasons(session.close())["g"].splitlines()
+    assert len(told) == 2, "of two of the same kind the first is kept"
+    assert "in reclaim" in told[1]

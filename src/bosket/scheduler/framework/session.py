@@ -238,7 +238,7 @@ class Session:
 
     def _add_reason(self, job: Job, reason: JobReason) -> None:
         known = self._reasons.setdefault(job.key, [])
-        if all(each.code != reason.code for each in known):
+        if all(each.code != reason.code or (not reason.code and type(each) is not type(reason)) for each in known):
             known.append(reason)
 
     def stale(self, mark: StaleMark) -> None:

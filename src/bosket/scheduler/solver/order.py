@@ -31,11 +31,12 @@ class JobTable:
         for entries in self.by_queue.values():
             entries.sort(key=_key)
         self._runs: dict[int, list[int]] = {}
+        self._changed = set(self.by_queue)  # queues whose runs aren't known
 
     def renew(self, job: JobState, *, keep: bool) -> None:
         """The job changed; unless it is kept it no longer belongs here."""
         before = self._keys.pop(job, None)
-        self._runs.pop(job.queue_row, None)
+        self._changed.add(job.queue_row)
         entries = self.by_queue.setdefault(job.queue_row, [])
         if before is not None:
             entries.remove((before, job))
@@ -44,9 +45,11 @@ class JobTable:
             insort(entries, (key, job), key=_key)
 
     def find_runs(self) -> None:
-        for row, entries in self.by_queue.items():
-            if row not in self._runs:
-                self._runs[row] = _ends_of_runs([job.next_request() for _, job in entries])
+        """Finds the runs of queues that changed. Jobs that are narrowed or evicted for the time being ask for something
+        else, so that this is done before anything is simulated."""
+        for row in self._changed:
+            self._runs[row] = _ends_of_runs([job.next_request() for _, job in self.by_queue[row]])
+        self._changed.clear()
 
     def runs(self, row: int) -> list[int]:
         """For each job of a queue, where the run of those ends that ask for the same; as of `find_runs`."""

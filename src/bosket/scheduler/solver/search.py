@@ -54,7 +54,7 @@ class Search:
         self._session, self._job, self._budget = session, job, budget
         self._spared = session.successors(job.job)
         self._pending, self._candidates, self._validators = pending, _without(candidates, self._spared), validators
-        pending.find_runs()  # before anything is simulated: jobs that are narrowed or evicted ask for something else
+        pending.find_runs()
         self._allocated, self._non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
         self._feasible = _feasible_nodes(session, job)
         self._failed: set[Hashable] = set()
@@ -166,11 +166,12 @@ class Search:
             if failed is not None and next_job is preemptor:
                 statement.discard()
                 return None
-        gone = {task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)}
+        gone = [task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)]
         if session.allowance.objection(gone) or not all(validator(scenario) for validator in self._validators):
             statement.discard()
             return None
-        batches = tuple(batch for batch in scenario.batches if not gone.isdisjoint(batch.tasks))
+        going = set(gone)
+        batches = tuple(batch for batch in scenario.batches if not going.isdisjoint(batch.tasks))
         return Solution(statement, batches, len(gone), spares_some=len(batches) < len(scenario.batches))
 
 
