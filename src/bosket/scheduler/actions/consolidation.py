@@ -23,6 +23,8 @@ from bosket.scheduler.solver.search import Solution
 
 #: How far KAI's way is gone where another one is known already.
 STEPS_TO_COMPARE = 1000
+#: How far the search goes where even the cheapest moves didn't work out: it rarely finds what they didn't.
+STEPS_AGAINST_HOPE = 10_000
 
 
 def consolidate(session: Session) -> None:
@@ -52,7 +54,7 @@ class _Consolidation(Policy):
         if not any(candidates.values()):
             return None
         frugal = self._cheapest_moves(job, tables, budget)
-        search = self.search(job, tables, candidates, budget.part(STEPS_TO_COMPARE) if frugal else budget)
+        search = self.search(job, tables, candidates, budget.part(STEPS_TO_COMPARE if frugal else STEPS_AGAINST_HOPE))
         solution = search.solve()
         if frugal is None or (solution is not None and solution.evicted <= sum(len(each.tasks) for each in frugal)):
             return solution
