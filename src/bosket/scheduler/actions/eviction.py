@@ -75,6 +75,8 @@ class Policy(ABC):
 
 def evict_for_pending(session: Session, policy: Policy) -> None:
     """Tries every job that waits, in order, and commits what is found, until the action's budget is used up."""
+    if not _has_work(session):
+        return
     waiting = session.pending()
     asking = [job for job in waiting if policy.may_ask(job) and not _is_delayed(session, job)]
     tables = Tables(session) if asking else None
@@ -128,6 +130,14 @@ class Tables:
         for job in jobs:
             self.pending.renew(job, keep=job.has_left_over)
             self.running.renew(job, keep=_may_be_victim(job))
+
+
+def _has_work(session: Session) -> bool:
+    """Whether there may be somebody to take from, or somebody who must be told that it is too early for that."""
+    snapshot = session.snapshot
+    if any(job.preemption_delay_seconds for job in snapshot.unsettled):
+        return True
+    return session.version > 0 or any(job.preemptible and job.is_active for job in snapshot.jobs.values())
 
 
 def _may_be_active(job: Job) -> bool:

@@ -71,7 +71,7 @@ class Evictions:
 
     def is_going(self, pod: Pod) -> bool:
         """Whether its eviction is still only assumed. Another pod of that name isn't meant."""
-        found = self._assumed.get(pod.key)
+        found = self._assumed.get(pod.key) if self._assumed else None
         if found is None:
             return False
         if found.uid != pod.metadata.uid or pod.metadata.deletionTimestamp is not None:

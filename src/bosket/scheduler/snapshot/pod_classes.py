@@ -8,14 +8,19 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from bosket.api.core import Affinity, Container, NodeSelector, Pod, PodSpec
+from bosket.api.core import Affinity, Container, NodeSelector, Pod, PodSpec, Toleration
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.peer import ANY_ADDRESS, NO_MARKS, HostPort, Mark, Marks, PeerWishes, PodSelector
 from bosket.scheduler.model.resource import ResourceAxis, sorted_request
 from bosket.scheduler.model.task import PodClass, Task
-from bosket.scheduler.model.volume import NO_STORAGE, PodStorage
+from bosket.scheduler.model.volume import NO_STORAGE, PodStorage, VolumeNeeds
 
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - how pods spell it, nobody listens here
+
+
+Fixed = tuple[tuple[tuple[str, str], ...], NodeSelector | None, bytes, VolumeNeeds | None]
+#: What pods that go to any node have in common.
+UNPARTICULAR: Fixed = ((), None, b"", None)
 
 
 class PodClasses:
@@ -52,14 +57,14 @@ class PodClasses:
             if known.special == special and known.volumes == volumes:
                 return known
         request = sorted_request(spec)
-        tolerations = tuple(msgspec.structs.replace(each, tolerationSeconds=None) for each in spec.tolerations)
-        required = _required_nodes(spec.affinity) if spec.affinity is not None else None
-        fixed = (
-            tuple(sorted(spec.nodeSelector.items())),
-            required,
-            msgspec.json.encode(tolerations) if tolerations else b"",
-            volumes,
-        )
+        tolerations: tuple[Toleration, ...] = ()
+        required: NodeSelector | None = None
+        fixed = UNPARTICULAR
+        if spec.tolerations or spec.nodeSelector or spec.affinity is not None or volumes is not None:
+            tolerations = tuple(msgspec.structs.replace(each, tolerationSeconds=None) for each in spec.tolerations)
+            required = _required_nodes(spec.affinity) if spec.affinity is not None else None
+            selector = tuple(sorted(spec.nodeSelector.items()))
+            fixed = (selector, required, msgspec.json.encode(tolerations) if tolerations else b"", volumes)
         signature = (request, fixed, special)
         found = self._classes.get(signature)
         if found is None:
