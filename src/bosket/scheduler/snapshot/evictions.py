@@ -50,7 +50,8 @@ class Evictions:
 
     def see(self, pod: Pod, before: Pod | None) -> None:
         self._budgets.see(pod, before)
-        self._refusals.forget_unless(pod.key, pod.metadata.uid)
+        if self._refusals:
+            self._refusals.forget_unless(pod.key, pod.metadata.uid)
 
     def forget(self, pod: ObjectKey) -> None:
         self._assumed.pop(pod, None)

@@ -153,7 +153,7 @@ class ClusterState:
         self._evictions.see(pod, before)
         self._holds.forget_unless(key, None if pod.spec.nodeName else pod.metadata.uid)
         self._requests.judge_for_pod(key)
-        self._renew_task(key)
+        self._set_task(key, self._task_of(key, pod))
 
     def drop_pod(self, key: ObjectKey) -> None:
         if self._pods.pop(key, None) is not None:
@@ -613,13 +613,18 @@ class ClusterState:
         allocated, non_preemptible, pending = Counter[PodClass](), Counter[PodClass](), Counter[PodClass]()
         for key in self._jobs_by_queue[name]:
             job = self._jobs[key]
-            for task in job.tasks:
-                if task.status == TaskStatus.PENDING:
-                    pending[task.pod_class] += 1
-                elif task.status in ALLOCATED and task.node in self._nodes:  # others run on another shard's nodes
-                    allocated[task.pod_class] += 1
-                    if not job.preemptible:
-                        non_preemptible[task.pod_class] += 1
+            for pod_set in job.pod_sets:
+                if pod_set.only_class is not None:
+                    pending[pod_set.only_class] += len(pod_set.pending)
+                else:
+                    pending.update(task.pod_class for task in pod_set.pending)
+                if not pod_set.active:
+                    continue
+                for task in pod_set.tasks:
+                    if task.status in ALLOCATED and task.node in self._nodes:  # others run on another shard's nodes
+                        allocated[task.pod_class] += 1
+                        if not job.preemptible:
+                            non_preemptible[task.pod_class] += 1
         held = _shared_request(allocated)
         requested = plus(held, _shared_request(pending))
         self._use[name] = QueueUse(held, _shared_request(non_preemptible), requested)
@@ -666,17 +671,19 @@ class ClusterState:
     def _count_node(self, name: str) -> tuple[Vector, Vector, Vector]:
         """What pods hold on a node, what of it is being released, and what belongs to other schedulers.
 
-        Counted anew each time, pod by pod in order of names, so that sums never drift.
+        Counted anew each time, so that sums never drift.
         """
-        held, going, foreign = (np.zeros(len(self._axis)) for _ in range(3))
+        held, going, foreign = ([0.0] * len(self._axis) for _ in range(3))
+        ours = self._options.scheduler_name
         for task in self._residents.get(name, ()):
-            request = task.pod_class.request
-            held[: len(request)] += request
-            if task.status == TaskStatus.RELEASING:
-                going[: len(request)] += request
-            if task.pod.spec.schedulerName != self._options.scheduler_name:
-                foreign[: len(request)] += request
-        return held, going, foreign
+            is_going, is_foreign = task.status == TaskStatus.RELEASING, task.pod.spec.schedulerName != ours
+            for place, amount in task.pod_class.holds:
+                held[place] += amount
+                if is_going:
+                    going[place] += amount
+                if is_foreign:
+                    foreign[place] += amount
+        return np.array(held), np.array(going), np.array(foreign)
 
 
 def _named(key: ObjectKey) -> ObjectMeta:
