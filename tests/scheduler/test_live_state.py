@@ -208,3 +208,11 @@ def test_verdicts_about_classes_that_are_long_gone_are_not_kept_for_ever():
     for number in range(10 * MOST):
         assert memory.recall(1, "double", number, lambda number=number: 2 * number) == 2 * number
     assert len(memory._verdicts) <= MOST + 1
+
+
+def test_who_left_a_node_of_another_shard_is_forgotten_also_when_nodes_come_at_the_same_time():
+    state = state_of([node("n"), pod("p").gpu(1).running_on("elsewhere").build()])
+    assert set(state.snapshot(NOW).residents) == {"elsewhere"}
+    state.drop_pod(ObjectKey("default", "p"))
+    state.put_node(node("m"))
+    assert set(state.snapshot(NOW).residents) == set()

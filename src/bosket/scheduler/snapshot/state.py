@@ -7,14 +7,11 @@ with the snapshot before, so that its cost follows what changed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup
@@ -35,20 +32,14 @@ from bosket.api.storage import StorageClass
 from bosket.api.time import time_or_zero
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.model.job import Job, build_job
-from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.peer import NO_MARKS
 from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
 from bosket.scheduler.model.resource import (
-    NOTHING,
-    Amounts,
     ResourceAxis,
-    Shares,
     UncountableAmount,
-    Vector,
     amounts_of,
-    plus,
 )
-from bosket.scheduler.model.task import ACTIVE_USED, ALLOCATED, PodClass, Task, TaskStatus
+from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.model.volume import NO_STORAGE
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
@@ -57,11 +48,13 @@ from bosket.scheduler.snapshot.commitments import Commitments
 from bosket.scheduler.snapshot.displacement import Displacements
 from bosket.scheduler.snapshot.evictions import Evictions
 from bosket.scheduler.snapshot.hold import Holds
+from bosket.scheduler.snapshot.node_accounts import NodeAccounts
 from bosket.scheduler.snapshot.notes import Notes
 from bosket.scheduler.snapshot.peers import Peers
 from bosket.scheduler.snapshot.pod_classes import PodClasses
+from bosket.scheduler.snapshot.queue_uses import QueueUses
 from bosket.scheduler.snapshot.shared import Shared
-from bosket.scheduler.snapshot.snapshot import QueueUse, Snapshot, WorkerLabels
+from bosket.scheduler.snapshot.snapshot import Snapshot, WorkerLabels
 from bosket.scheduler.snapshot.tally import Tallies
 from bosket.scheduler.snapshot.verdict import VerdictMemory
 from bosket.scheduler.snapshot.volumes import Volumes
@@ -106,14 +99,13 @@ class ClusterState:
         self._queues: dict[str, Queue] = {}
         self._refused_queues: dict[str, str] = {}
         self._priorities: dict[str, PriorityClass] = {}
-        self._nodes: dict[str, Node] = {}
-        self._requests = BindRequests(self._pods, self._nodes)
+        self._nodes = NodeAccounts(self._axis, self._options.scheduler_name)
+        self._requests = BindRequests(self._pods, self._nodes.nodes)
         self._holds = Holds()
         self._evictions = Evictions(self._pods, honour_budgets=self._options.honour_budgets)
         self._notes = Notes()
         self._claims = Claims()
         self._displacements = Displacements()
-        self._node_amounts: dict[str, Amounts] = {}
 
         self._namespaces: dict[str, Namespace] = {}
         self._volumes = Volumes()
@@ -122,13 +114,10 @@ class ClusterState:
         self._tasks: dict[ObjectKey, Task] = {}
         self._left_out: dict[ObjectKey, LeftOut] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, Task]] = {}  # pod group → its tasks
-        self._on_node: dict[str, dict[ObjectKey, Task]] = {}
-        self._residents: dict[str, tuple[Task, ...]] = {}  # the same, as snapshots have it
         self._jobs: dict[ObjectKey, Job] = {}
-        self._jobs_by_queue: dict[str, set[ObjectKey]] = {}
+        self._uses = QueueUses()
         self._unsettled: set[ObjectKey] = set()
         self._stale: set[ObjectKey] = set()
-        self._use: dict[str, QueueUse] = {}
         self._usage = NO_USAGE
         self._releasing: set[ObjectKey] = set()  # tasks whose status depends on the time
         self._peers = Peers(self._tasks)
@@ -136,11 +125,7 @@ class ClusterState:
 
         self._dirty_pods: set[ObjectKey] = set()  # something that they refer to changed
         self._dirty_jobs: set[ObjectKey] = set()
-        self._dirty_nodes: set[str] = set()
-        self._dirty_queue_use: set[str] = set()
         self._tree: QueueTree | None = None
-        self._table: NodeTable | None = None
-        self._static_version = 0
         self._memory = VerdictMemory()
         self._last: Snapshot | None = None
 
@@ -246,20 +231,14 @@ class ClusterState:
         if workers is not None and not {workers.gpu, workers.cpu} & node.metadata.labels.keys():
             self.drop_node(name)
             return
-        self._axis.learn(amounts)
-        before = self._nodes.get(name)
-        self._nodes[name] = node
-        if before is None or self._node_amounts[name] != amounts or _fixed_part(before) != _fixed_part(node):
-            self._node_amounts[name] = amounts
-            self._table = None
+        is_new = name not in self._nodes.nodes
+        if self._nodes.put(node, amounts):
             self._displacements.forget_all()
-        if before is None:
+        if is_new:
             self._node_came_or_went(name)
 
     def drop_node(self, name: str) -> None:
-        if self._nodes.pop(name, None) is not None:
-            del self._node_amounts[name]
-            self._table = None
+        if self._nodes.drop(name):
             self._displacements.forget_all()
             self._node_came_or_went(name)
 
@@ -362,7 +341,7 @@ class ClusterState:
         """All that is known of a kind, as it was put in; of bind requests also those that are only assumed."""
         tables: Mapping[type[KubeObject], Mapping[Any, KubeObject]] = {
             Pod: self._pods,
-            Node: self._nodes,
+            Node: self._nodes.nodes,
             QueueObject: self._queue_objects,
             PodGroup: self._groups,
             BindRequest: self._requests.known,
@@ -411,13 +390,11 @@ class ClusterState:
         self._let_time_pass(now)
         self._look_again()
         self._renew_jobs()
-        if self._table is not None and self._table.idle.shape[0] != len(self._axis):
-            self._table = None
         held, disruptions = self._held_jobs(now), self._evictions.disruptions(now)
         claims, takers = self._claims.standing(now, self._jobs, self._tasks.get), self._displacements.takers(now)
         last = self._last
-        unchanged = self._tree is not None and self._table is not None and not self._dirty_nodes
-        unchanged = unchanged and not self._dirty_queue_use and self._usage_is_no_news()
+        unchanged = self._tree is not None and self._nodes.is_unchanged() and self._uses.is_unchanged()
+        unchanged = unchanged and self._usage_is_no_news()
         if last is not None and unchanged and last.jobs is self._jobs and last.held == held:
             own = (last.disruptions, last.claims, last.takers)
             if all(then is now for then, now in zip(own, (disruptions, claims, takers), strict=True)):
@@ -426,19 +403,17 @@ class ClusterState:
             queues = self._queues.values()
             full = self._options.full_hierarchy_fairness
             self._tree = build_tree(queues if full else without_hierarchy(queues), self._refused_queues)
-        for name in self._dirty_queue_use:
-            self._renew_queue_use(name)
-        self._dirty_queue_use.clear()
+        nodes = self._nodes.table()
         self._last = Snapshot(
             now=now,
             resource_names=tuple(self._axis.names),
-            nodes=self._renew_table(),
-            residents=self._residents,
+            nodes=nodes,
+            residents=self._nodes.residents,
             queues=self._tree,
             jobs=self._jobs,
             unsettled=tuple(self._jobs[key] for key in sorted(self._unsettled)),
             stale=tuple(self._jobs[key] for key in sorted(self._stale)),
-            use=dict(self._use),
+            use=self._uses.count(self._nodes.nodes),
             held=held,
             disruptions=disruptions,
             claims=claims,
@@ -489,9 +464,7 @@ class ClusterState:
             if task.group is not None:
                 self._members.setdefault(task.group, {})[key] = task
                 self._dirty_jobs.add(task.group)
-            if task.node and task.status in ACTIVE_USED:
-                self._on_node.setdefault(task.node, {})[key] = task
-                self._dirty_nodes.add(task.node)
+            self._nodes.add(key, task)
             if task.status == TaskStatus.RELEASING:
                 self._releasing.add(key)
         unmarked = before is None or before.pod_class.marks is NO_MARKS
@@ -507,11 +480,7 @@ class ClusterState:
             if not members:
                 del self._members[task.group]
             self._dirty_jobs.add(task.group)
-        on_node = self._on_node.get(task.node)
-        if on_node is not None and on_node.pop(key, None) is not None:
-            self._dirty_nodes.add(task.node)
-            if not on_node:
-                del self._on_node[task.node]
+        self._nodes.remove(key, task)
 
     def _task_of(self, key: ObjectKey, pod: Pod) -> Task | None:
         spec = pod.spec
@@ -561,7 +530,7 @@ class ClusterState:
         for pod in self._requests.judge_for_node(node):
             self._renew_task(pod)
         self._last = None
-        self._dirty_jobs.update(task.group for task in self._on_node.get(node, {}).values() if task.group)
+        self._dirty_jobs.update(task.group for task in self._nodes.on(node) if task.group)
 
     # Jobs and queues
 
@@ -571,14 +540,12 @@ class ClusterState:
         self._jobs = dict(self._jobs)  # the snapshot before keeps its own
         for key in self._dirty_jobs:
             before = self._jobs.pop(key, None)
-            if before is not None:
-                self._jobs_by_queue[before.queue].discard(key)
-                self._dirty_queue_use.add(before.queue)
             self._unsettled.discard(key)
             self._stale.discard(key)
             group = self._groups.get(key)
             group = self._notes.overlay(group) if group is not None else None
             if group is None or _gave_up(group, self._options.node_pool_label):
+                self._uses.replace(key, before, None)
                 continue
             priority = self._priority_of(group.spec.priorityClassName or "")
             created = time_or_zero(group.metadata.creationTimestamp)
@@ -586,8 +553,7 @@ class ClusterState:
             members = self._members.get(key, {}).values()
             job = build_job(group, members, priority=priority, created=created, pod_problem=problem)
             self._jobs[key] = job
-            self._jobs_by_queue.setdefault(job.queue, set()).add(key)
-            self._dirty_queue_use.add(job.queue)
+            self._uses.replace(key, before, job)
             if job.strangers or job.problem or job.has_waiting or group.status.schedulingConditions:
                 self._unsettled.add(key)
             if job.is_stale or job.history.stale_since is not None:
@@ -605,86 +571,6 @@ class ClusterState:
             )
         return found.value if found is not None else DEFAULT_PRIORITY
 
-    def _renew_queue_use(self, name: str) -> None:
-        if not self._jobs_by_queue.get(name):
-            self._jobs_by_queue.pop(name, None)
-            self._use.pop(name, None)
-            return
-        allocated, non_preemptible, pending = Counter[PodClass](), Counter[PodClass](), Counter[PodClass]()
-        for key in self._jobs_by_queue[name]:
-            job = self._jobs[key]
-            for pod_set in job.pod_sets:
-                if pod_set.only_class is not None:
-                    pending[pod_set.only_class] += len(pod_set.pending)
-                else:
-                    pending.update(task.pod_class for task in pod_set.pending)
-                if not pod_set.active:
-                    continue
-                for task in pod_set.tasks:
-                    if task.status in ALLOCATED and task.node in self._nodes:  # others run on another shard's nodes
-                        allocated[task.pod_class] += 1
-                        if not job.preemptible:
-                            non_preemptible[task.pod_class] += 1
-        held = _shared_request(allocated)
-        requested = plus(held, _shared_request(pending))
-        self._use[name] = QueueUse(held, _shared_request(non_preemptible), requested)
-
-    # Nodes
-
-    def _renew_table(self) -> NodeTable:
-        if self._table is None:
-            self._static_version += 1
-            names = sorted(self._nodes)
-            self._dirty_nodes = set(names)
-            allocatable = np.zeros((len(self._axis), len(names)))
-            for row, name in enumerate(names):
-                allocatable[:, row] = self._axis.vector(self._node_amounts[name])
-            idle, releasing, foreign = allocatable.copy(), np.zeros_like(allocatable), np.zeros_like(allocatable)
-            nodes = tuple(self._nodes[name] for name in names)
-            rows: Mapping[str, int] = {name: row for row, name in enumerate(names)}
-        else:
-            table = self._table
-            if not self._dirty_nodes:
-                return table
-            nodes, rows, allocatable = table.nodes, table.rows, table.allocatable
-            idle, releasing, foreign = table.idle.copy(), table.releasing.copy(), table.foreign.copy()
-        self._residents = dict(self._residents)  # the snapshot before keeps its own
-        for name in self._dirty_nodes:
-            self._renew_residents(name)
-            if name in rows:
-                held, going, others = self._count_node(name)
-                idle[:, rows[name]] = allocatable[:, rows[name]] - held
-                releasing[:, rows[name]], foreign[:, rows[name]] = going, others
-        self._dirty_nodes.clear()
-        for array in (allocatable, idle, releasing, foreign):
-            array.flags.writeable = False
-        self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, self._static_version)
-        return self._table
-
-    def _renew_residents(self, name: str) -> None:
-        on_node = self._on_node.get(name)
-        if on_node:
-            self._residents[name] = tuple(task for _, task in sorted(on_node.items(), key=itemgetter(0)))
-        else:
-            self._residents.pop(name, None)
-
-    def _count_node(self, name: str) -> tuple[Vector, Vector, Vector]:
-        """What pods hold on a node, what of it is being released, and what belongs to other schedulers.
-
-        Counted anew each time, so that sums never drift.
-        """
-        held, going, foreign = ([0.0] * len(self._axis) for _ in range(3))
-        ours = self._options.scheduler_name
-        for task in self._residents.get(name, ()):
-            is_going, is_foreign = task.status == TaskStatus.RELEASING, task.pod.spec.schedulerName != ours
-            for place, amount in task.pod_class.holds:
-                held[place] += amount
-                if is_going:
-                    going[place] += amount
-                if is_foreign:
-                    foreign[place] += amount
-        return np.array(held), np.array(going), np.array(foreign)
-
 
 def _named(key: ObjectKey) -> ObjectMeta:
     return ObjectMeta(namespace=key.namespace, name=key.name)
@@ -695,15 +581,6 @@ def _stand_alike(before: Task | None, after: Task | None) -> bool:
     if before is None or after is None:
         return before is after
     return before.pod_class is after.pod_class and before.claims_problem == after.claims_problem
-
-
-def _shared_request(pods: Counter[PodClass]) -> Shares:
-    """What so many pods of each class ask for of the resources that queues account for."""
-    gpus, millicores, memory = NOTHING
-    requests = sorted((pod_class.shared, count) for pod_class, count in pods.items())
-    for (gpu, cpu, size), count in requests:  # sums of floats in one order, whatever was seen first
-        gpus, millicores, memory = gpus + gpu * count, millicores + cpu * count, memory + size * count
-    return gpus, millicores, memory
 
 
 def _status_of(pod: Pod, *, requested: bool, evicted: bool) -> TaskStatus:
@@ -733,12 +610,6 @@ def _gave_up(group: PodGroup, node_pool_label: str) -> bool:
         return False
     newest = max(conditions, key=lambda condition: _integer_or_none(condition.transitionID) or 0)
     return newest.nodePool == (group.metadata.labels.get(node_pool_label) or DEFAULT_NODE_POOL)
-
-
-def _fixed_part(node: Node) -> tuple[object, ...]:
-    """What verdicts about a node rest on; heartbeats and images change nothing."""
-    conditions = {(condition.type, condition.status) for condition in node.status.conditions}
-    return (node.metadata.labels, node.spec.unschedulable, node.spec.taints, conditions)
 
 
 def _integer_or_none(text: str | None) -> int | None:

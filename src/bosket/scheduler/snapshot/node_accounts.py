@@ -1,0 +1,131 @@
+"""The nodes of the live state: who is on them, and what that leaves free, as a table that snapshots share.
+
+`ClusterState` shows it nodes and tasks as they come and go; `table()` counts again only the nodes that were touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+
+import numpy as np
+
+from bosket.api.core import Node
+from bosket.api.object import ObjectKey
+from bosket.scheduler.model.node import NodeTable
+from bosket.scheduler.model.resource import Amounts, ResourceAxis, Vector
+from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
+
+
+class NodeAccounts:
+    """All nodes that are ours, with the tasks that hold something of them."""
+
+    def __init__(self, axis: ResourceAxis, scheduler_name: str) -> None:
+        self._axis, self._scheduler_name = axis, scheduler_name
+        self.nodes: dict[str, Node] = {}
+        self.residents: Mapping[str, tuple[Task, ...]] = {}  #: as of the last table, in order of the tasks' keys
+        self._amounts: dict[str, Amounts] = {}
+        self._on_node: dict[str, dict[ObjectKey, Task]] = {}
+        self._dirty: set[str] = set()
+        self._table: NodeTable | None = None
+        self._static_version = 0
+
+    def put(self, node: Node, amounts: Amounts) -> bool:
+        """True when something changed that anybody rests on; heartbeats and images change nothing."""
+        name = node.metadata.name
+        self._axis.learn(amounts)
+        before = self.nodes.get(name)
+        self.nodes[name] = node
+        if before is not None and self._amounts[name] == amounts and _fixed_part(before) == _fixed_part(node):
+            return False
+        self._amounts[name] = amounts
+        self._table = None
+        return True
+
+    def drop(self, name: str) -> bool:
+        """True when the node was there."""
+        if self.nodes.pop(name, None) is None:
+            return False
+        del self._amounts[name]
+        self._table = None
+        return True
+
+    def add(self, key: ObjectKey, task: Task) -> None:
+        """The task is there now, if it holds something of a node."""
+        if task.node and task.status in ACTIVE_USED:
+            self._on_node.setdefault(task.node, {})[key] = task
+            self._dirty.add(task.node)
+
+    def remove(self, key: ObjectKey, task: Task) -> None:
+        on_node = self._on_node.get(task.node)
+        if on_node is not None and on_node.pop(key, None) is not None:
+            self._dirty.add(task.node)
+            if not on_node:
+                del self._on_node[task.node]
+
+    def on(self, name: str) -> Iterable[Task]:
+        """Who is on a node, ours or not."""
+        return self._on_node.get(name, {}).values()
+
+    def is_unchanged(self) -> bool:
+        """Whether `table()` would be the one that it gave last."""
+        return self._table is not None and not self._dirty and self._table.idle.shape[0] == len(self._axis)
+
+    def table(self) -> NodeTable:
+        if self._table is None or self._table.idle.shape[0] != len(self._axis):
+            names = sorted(self.nodes)
+            self._static_version += 1
+            self._dirty.update(names)
+            allocatable = np.zeros((len(self._axis), len(names)))
+            for row, name in enumerate(names):
+                allocatable[:, row] = self._axis.vector(self._amounts[name])
+            idle, releasing, foreign = allocatable.copy(), np.zeros_like(allocatable), np.zeros_like(allocatable)
+            nodes = tuple(self.nodes[name] for name in names)
+            rows: Mapping[str, int] = {name: row for row, name in enumerate(names)}
+        else:
+            table = self._table
+            if not self._dirty:
+                return table
+            nodes, rows, allocatable = table.nodes, table.rows, table.allocatable
+            idle, releasing, foreign = table.idle.copy(), table.releasing.copy(), table.foreign.copy()
+        residents = dict(self.residents)  # the snapshot before keeps its own
+        for name in self._dirty:
+            on_node = self._on_node.get(name)
+            if on_node:
+                residents[name] = tuple(task for _, task in sorted(on_node.items(), key=itemgetter(0)))
+            else:
+                residents.pop(name, None)
+            if name in rows:
+                row = rows[name]
+                held, going, others = self._count(residents.get(name, ()))
+                idle[:, row] = allocatable[:, row] - held
+                releasing[:, row], foreign[:, row] = going, others
+        self._dirty.clear()
+        for array in (allocatable, idle, releasing, foreign):
+            array.flags.writeable = False
+        self.residents = residents
+        self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, self._static_version)
+        return self._table
+
+    def _count(self, tasks: Iterable[Task]) -> tuple[Vector, Vector, Vector]:
+        """What tasks hold, what of it is being released, and what belongs to other schedulers.
+
+        Counted anew each time, so that sums never drift.
+        """
+        held, going, foreign = ([0.0] * len(self._axis) for _ in range(3))
+        for task in tasks:
+            is_going = task.status == TaskStatus.RELEASING
+            is_foreign = task.pod.spec.schedulerName != self._scheduler_name
+            for place, amount in task.pod_class.holds:
+                held[place] += amount
+                if is_going:
+                    going[place] += amount
+                if is_foreign:
+                    foreign[place] += amount
+        return np.array(held), np.array(going), np.array(foreign)
+
+
+def _fixed_part(node: Node) -> tuple[object, ...]:
+    """What verdicts about a node rest on."""
+    conditions = {(condition.type, condition.status) for condition in node.status.conditions}
+    return (node.metadata.labels, node.spec.unschedulable, node.spec.taints, conditions)
