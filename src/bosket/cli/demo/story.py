@@ -98,6 +98,9 @@ GANGS: Final = (
 )
 
 
+#: Enough for a gang that has to make way several times, should its pods be gone before anybody sees why they went.
+RETRIES: Final = 20
+
 #: A pod that has to make way for others is no failure of its job.
 SURVIVES_EVICTION: Final = PodFailurePolicy(
     rules=(
@@ -132,7 +135,7 @@ def job(gang: Gang) -> Job:
         spec=JobSpec(
             parallelism=gang.pods,
             completions=gang.pods,
-            backoffLimit=0,
+            backoffLimit=RETRIES,
             podFailurePolicy=SURVIVES_EVICTION,
             template=_template(gang.name, gang.team, gang.gpus_per_pod, "Never", annotations),
         ),
