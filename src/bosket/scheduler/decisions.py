@@ -9,6 +9,7 @@ from functools import cached_property
 
 import msgspec
 
+from bosket.api.kai import ExtendedResourceClaimAllocation, NUMAZonePlacement, ResourceClaimAllocation
 from bosket.scheduler.cause import Cause
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.resource import Shares
@@ -22,6 +23,9 @@ class Bind(msgspec.Struct, frozen=True, eq=False):
     task: Task
     job: Job
     node: str
+    claims: tuple[ResourceClaimAllocation, ...] = ()  #: devices for its resource claims
+    extended_claim: ExtendedResourceClaimAllocation | None = None  #: devices for its extended resources
+    numa_zones: tuple[NUMAZonePlacement, ...] = ()  #: where on the node it is expected
 
 
 class Pipeline(msgspec.Struct, frozen=True, eq=False):

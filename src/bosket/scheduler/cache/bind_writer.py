@@ -138,5 +138,8 @@ def bind_request_for(bind: Bind) -> BindRequest:
             selectedNode=bind.node,
             receivedResourceType="Regular",
             receivedGPU=ReceivedGPU(count=gpus, portion="1.00"),
+            resourceClaimAllocations=bind.claims,
+            extendedResourceClaimAllocation=bind.extended_claim,
+            predictedNUMAZones=bind.numa_zones,
         ),
     )

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from bosket.scheduler.decisions import Bind
     from bosket.scheduler.framework.job_state import JobState
     from bosket.scheduler.model.job import PodSet, SubGroupSet
     from bosket.scheduler.model.resource import Shares
@@ -84,6 +85,12 @@ class PlacementListener(Protocol):
     def left(self, task: Task, row: int) -> None:
         """The task was evicted from there, or its placement was undone."""
         ...
+
+
+class BindDetail(Protocol):
+    """Adds to a bind what a plugin gave the task beside its node; asked while the placement is in effect."""
+
+    def __call__(self, bind: Bind, row: int) -> Bind: ...
 
 
 class TaskCheck(Protocol):

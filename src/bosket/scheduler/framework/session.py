@@ -13,6 +13,7 @@ from bosket.scheduler.framework.allowance import Allowance
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.extension import (
     AllOf,
+    BindDetail,
     CapacityCheck,
     EachOf,
     FirstOpinion,
@@ -82,6 +83,7 @@ class Session:
         self.node_scores: SumOf[NodeScorer] = SumOf()
         self.capacity_checks: FirstOpinion[CapacityCheck] = FirstOpinion()
         self.placement_listeners: EachOf[PlacementListener] = EachOf()
+        self.bind_details: EachOf[BindDetail] = EachOf()
         self.reclaim_rights: AllOf[ReclaimRight] = AllOf()
         self.reclaim_filters: AllOf[VictimFilter] = AllOf()
         self.preempt_filters: AllOf[VictimFilter] = AllOf()

@@ -134,7 +134,10 @@ class Statement:
         waits: dict[JobState, bool] = {}  # whether some of its tasks wait for what is being released
         for kind, job, task, row, *_ in self._operations:
             if kind is Kind.ALLOCATE:
-                decided.append(Bind(task, job.job, nodes[row].metadata.name))
+                bind = Bind(task, job.job, nodes[row].metadata.name)
+                for add_to in session.bind_details:
+                    bind = add_to(bind, row)
+                decided.append(bind)
                 waits.setdefault(job, False)
             elif kind is Kind.PIPELINE:
                 decided.append(Pipeline(task, job.job, nodes[row].metadata.name, action))
