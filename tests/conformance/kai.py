@@ -11,10 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
+
 from bosket.scheduler.decide import decide, known_part
-from bosket.scheduler.decisions import Decisions, Waiting
+from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
+from bosket.scheduler.model.gpu_group import groups_of
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY
-from bosket.scheduler.model.task import WAITING, Task
+from bosket.scheduler.model.task import WAITING, Task, TaskStatus
 from bosket.scheduler.outcome import states, status_name
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from tests.conformance.kai_cluster import (
@@ -33,6 +36,7 @@ Json = dict[str, Any]
 
 #: What follows from a state that a round decided on.
 AFTER_ROUND = {"Binding": "Running", "Pipelined": "Pending"}
+STATUS_OF = {Bind: TaskStatus.BINDING, Eviction: TaskStatus.RELEASING, Pipeline: TaskStatus.PIPELINED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ def _pods_after(case: Json, snapshot: Snapshot, decisions: Decisions, pods: Mapp
             continue
         # Some cases name a node even for a pod that waits; it goes on naming it.
         node = pods[name].node if end.status in WAITING else end.node
-        result[name] = PodNow(status_name(end.status), node, pods[name].gpu_groups)
+        result[name] = PodNow(status_name(end.status), node, end.gpu_groups or pods[name].gpu_groups)
     return result
 
 
@@ -181,7 +185,7 @@ def _gpus_requested(pod: Json, task: Task) -> float:
     """Whole GPUs and fractions count; GPU memory, MIG instances and claimed devices don't."""
     if pod["gpuMemoryMiB"] is not None or pod.get("resourceClaims"):
         return 0.0
-    return 0.0 if any("/mig-" in name for name in pod["requests"]) else float(task.pod_class.request[GPU])
+    return 0.0 if any("/mig-" in name for name in pod["requests"]) else task.pod_class.shared[0]
 
 
 def _gpus_accepted(pod: Json, session: Session, case: Json) -> float:
@@ -209,13 +213,18 @@ def _last_start(group: Json, wanted: Json, session: Session) -> Iterator[str]:
 def _node_mismatches(name: str, wanted: Json, session: Session) -> Iterator[str]:
     nodes = session.snapshot.nodes
     row = nodes.rows[name]
-    idle, releasing = float(nodes.idle[GPU, row]), float(nodes.releasing[GPU, row])
-    for bind in session.decisions.binds:
-        idle -= float(bind.task.pod_class.request[GPU]) * (bind.node == name)
-    for eviction in session.decisions.evictions:
-        releasing += float(eviction.task.pod_class.request[GPU]) * (eviction.node == name)
-    for pipeline in session.decisions.pipelined:
-        releasing -= float(pipeline.task.pod_class.request[GPU]) * (pipeline.node == name)
+    there = {task: (task.status, task.gpu_groups) for task in session.snapshot.residents.get(name, ())}
+    for each in session.decisions.operations:
+        if each.node == name:
+            groups = there[each.task][1] if isinstance(each, Eviction) else each.gpu_groups
+            there[each.task] = (STATUS_OF[type(each)], groups)
+    tasks = [structs.replace(task, status=status, gpu_groups=groups) for task, (status, groups) in there.items()]
+    _, effect = groups_of(sorted(tasks, key=lambda task: task.key), nodes.devices.sizes[row])
+    idle, releasing = float(nodes.allocatable[GPU, row]) + effect.idle, float(effect.releasing)
+    for task in tasks:
+        gpus = float(task.pod_class.request[GPU])
+        idle -= gpus * (task.status != TaskStatus.PIPELINED)
+        releasing += gpus * ((task.status == TaskStatus.RELEASING) - (task.status == TaskStatus.PIPELINED))
     for what, got in (("idleGPUs", idle), ("releasingGPUs", releasing)):
         if wanted.get(what) is not None and got != wanted[what]:
             yield f"{what}: expected {wanted[what]:g}, got {got:g}"

@@ -23,6 +23,8 @@ class Bind(msgspec.Struct, frozen=True, eq=False):
     task: Task
     job: Job
     node: str
+    gpu_groups: tuple[str, ...] = ()  #: the GPUs that it shares
+    gpu_portion: float = 1.0  #: of each of them
     claims: tuple[ResourceClaimAllocation, ...] = ()  #: devices for its resource claims
     extended_claim: ExtendedResourceClaimAllocation | None = None  #: devices for its extended resources
     numa_zones: tuple[NUMAZonePlacement, ...] = ()  #: where on the node it is expected
@@ -35,6 +37,7 @@ class Pipeline(msgspec.Struct, frozen=True, eq=False):
     job: Job
     node: str
     action: str  #: that decided it
+    gpu_groups: tuple[str, ...] = ()  #: the GPUs that it is to share
 
 
 @dataclass(frozen=True, slots=True, eq=False)

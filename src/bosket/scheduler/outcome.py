@@ -34,17 +34,19 @@ class PodState(NamedTuple):
 
     status: TaskStatus
     node: str
+    gpu_groups: tuple[str, ...] = ()
 
 
 def states(snapshot: Snapshot, decisions: Decisions) -> dict[ObjectKey, PodState]:
     """The state of every job's pods at the end of the cycle."""
     result = {
-        task.key: PodState(task.status, task.node)
+        task.key: PodState(task.status, task.node, task.gpu_groups)
         for job in snapshot.jobs.values()
         for task in (*job.tasks, *job.strangers)
     }
     for task, operation in decisions.outcome.items():
-        result[task.key] = PodState(_STATUS[type(operation)], operation.node)
+        groups = task.gpu_groups if isinstance(operation, Eviction) else operation.gpu_groups
+        result[task.key] = PodState(_STATUS[type(operation)], operation.node, groups)
     return result
 
 
@@ -87,7 +89,8 @@ def _eviction(eviction: Eviction) -> Json:
 
 
 def _pipeline(pipeline: Pipeline) -> Json:
-    return {"pod": str(pipeline.task.key), "node": pipeline.node, "action": pipeline.action}
+    entry: Json = {"pod": str(pipeline.task.key), "node": pipeline.node, "action": pipeline.action}
+    return {**entry, "gpuGroups": sorted(pipeline.gpu_groups)} if pipeline.gpu_groups else entry
 
 
 def _pod_groups(snapshot: Snapshot, decisions: Decisions) -> Json:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-import numpy as np
-
 from bosket.scheduler.actions.eviction import Policy, Tables, evict_for_pending
 from bosket.scheduler.cause import Consolidated
 from bosket.scheduler.framework.extension import ScenarioValidator
@@ -13,8 +11,8 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.settings import NO_BOUND
 from bosket.scheduler.framework.statement import CauseOf
-from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import TaskStatus
+from bosket.scheduler.solver.accumulation import ROUNDING
 from bosket.scheduler.solver.budget import JobBudget
 from bosket.scheduler.solver.frugal import cheapest_to_move
 from bosket.scheduler.solver.order import Entries, JobTable
@@ -39,9 +37,9 @@ class _Consolidation(Policy):
 
     def has_a_chance(self, job: JobState) -> bool:
         """Moving others about makes no GPUs: there must be enough of them free already."""
-        nodes, taking = self.session.nodes, self.session.taking_nodes()
-        free = float(np.asarray(nodes.idle[GPU] + nodes.releasing[GPU])[taking].sum())
-        return free >= job.next_request()[0]
+        taking = self.session.taking_nodes()
+        free = float(self.session.nodes.free_gpus()[taking].sum())
+        return free + ROUNDING >= job.least_request()[0]
 
     def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
         bound = self.session.settings.max_consolidation_preemptees

@@ -18,6 +18,7 @@ from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
 from bosket.scheduler.decisions import Bind
 from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.task import Mig
 from bosket.scheduler.snapshot.bind_requests import pod_of
 from bosket.scheduler.snapshot.state import ClusterState
 
@@ -124,7 +125,7 @@ class BindWriter:
 def bind_request_for(bind: Bind) -> BindRequest:
     """The object that asks the binder to carry a decision out. It has the pod's name and goes with the pod."""
     pod = bind.task.pod
-    gpus = int(bind.task.pod_class.request[GPU])
+    received_type, received = _received(bind)
     owner = OwnerReference(apiVersion="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
     return BindRequest(
         metadata=ObjectMeta(
@@ -136,10 +137,21 @@ def bind_request_for(bind: Bind) -> BindRequest:
         spec=BindRequestSpec(
             podName=pod.metadata.name,
             selectedNode=bind.node,
-            receivedResourceType="Regular",
-            receivedGPU=ReceivedGPU(count=gpus, portion="1.00"),
+            receivedResourceType=received_type,
+            receivedGPU=received,
+            selectedGPUGroups=bind.gpu_groups,
             resourceClaimAllocations=bind.claims,
             extendedResourceClaimAllocation=bind.extended_claim,
             predictedNUMAZones=bind.numa_zones,
         ),
     )
+
+
+def _received(bind: Bind) -> tuple[str, ReceivedGPU]:
+    """What kind of GPUs the pod gets, and how much of them."""
+    pod_class = bind.task.pod_class
+    if pod_class.share is not None:
+        return "Fraction", ReceivedGPU(count=pod_class.share.devices, portion=f"{bind.gpu_portion:.2f}")
+    if pod_class.mig is not Mig.NONE:
+        return "MigInstance", ReceivedGPU(count=0, portion="0.00")
+    return "Regular", ReceivedGPU(count=int(pod_class.request[GPU]), portion="1.00")

@@ -75,6 +75,16 @@ class NodeScorer(ABC):
         return float(self.scores(pod_class, np.array([row]))[0])
 
 
+class GpuScorer(Protocol):
+    """Says how good devices of a node are for a pod that shares GPUs; higher is better."""
+
+    whole: float  #: for a GPU that nobody uses yet
+
+    def shared(self, used: float) -> float:
+        """For one of which such a part is used."""
+        ...
+
+
 class PlacementListener(Protocol):
     """Is told of every change to what is on the nodes, undone ones included, as it happens."""
 

@@ -21,16 +21,17 @@ PENDING, PIPELINED = TaskStatus.PENDING, TaskStatus.PIPELINED
 NOWHERE = -1
 
 
-def _times(pod_class: PodClass, count: int) -> Shares:
-    gpus, millicores, memory = pod_class.shared
+def _times(pod_class: PodClass, count: int, device_mib: int | None) -> Shares:
+    gpus, millicores, memory = pod_class.shared_by(device_mib)
     return gpus * count, millicores * count, memory * count
 
 
 class Standing(NamedTuple):
-    """A task's status, and the row of the node where it is or will be."""
+    """A task's status, the row of the node where it is or will be, and the shared GPUs there."""
 
     status: TaskStatus
     row: int
+    gpu_groups: tuple[str, ...] = ()
 
 
 class PodSetState:
@@ -73,8 +74,14 @@ class JobState:
     def standing(self, task: Task) -> Standing:
         found = self._stands.get(task)
         if found is None:
-            found = Standing(task.status, self._session.snapshot.nodes.rows.get(task.node, NOWHERE))
+            row = self._session.snapshot.nodes.rows.get(task.node, NOWHERE)
+            found = Standing(task.status, row, task.gpu_groups)
         return found
+
+    def cost(self, task: Task) -> Shares:
+        """What the task costs its queue, where it is."""
+        row = self.standing(task).row
+        return self._session.nodes.cost(task.pod_class, row) if row != NOWHERE else task.pod_class.shared
 
     def status(self, task: Task) -> TaskStatus:
         found = self._stands.get(task)
@@ -213,11 +220,19 @@ class JobState:
         return self._next
 
     def next_request(self) -> Shares:
-        """What the next tasks ask for together."""
+        """What the next tasks ask for together, if all GPUs were as small as the smallest."""
         if self._next_request is None:
-            alike = self.next_alike()
-            self._next_request = requested_by(self.next_tasks()) if alike is None else _times(*alike)
+            self._next_request = self._request_by(self._session.snapshot.nodes.devices.smallest)
         return self._next_request
+
+    def least_request(self) -> Shares:
+        """What the next tasks ask for together, if all GPUs were as large as the largest."""
+        devices = self._session.snapshot.nodes.devices
+        return self.next_request() if devices.smallest == devices.largest else self._request_by(devices.largest)
+
+    def _request_by(self, device_mib: int | None) -> Shares:
+        alike = self.next_alike()
+        return requested_by(self.next_tasks(), device_mib) if alike is None else _times(*alike, device_mib)
 
     def next_alike(self) -> tuple[PodClass, int] | None:
         """The class and the number of the next tasks, where nothing else tells them from those of another job."""

@@ -6,27 +6,45 @@ account exactly, to the bit, as long as changes are undone in the opposite order
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.scheduler.framework.extension import Rows
+from bosket.scheduler.framework.shared_gpus import GroupsBefore, SharedGpus
 from bosket.scheduler.model.cell import Cells, cells
-from bosket.scheduler.model.node import NodeTable
+from bosket.scheduler.model.gpu_share import GpuShare
+from bosket.scheduler.model.node import Mask, NodeTable
 from bosket.scheduler.model.queue import QueueTree
-from bosket.scheduler.model.resource import NOTHING, PODS, Shares, plus
-from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.model.resource import GPU, NOTHING, PODS, Shares, plus
+from bosket.scheduler.model.task import PodClass, Task, TaskStatus
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
 NodeCells = Cells[tuple[int, int]]  #: by resource and node
+
+
+class DevicesBefore(NamedTuple):
+    """Shared GPUs of a node, and its whole ones, before a change."""
+
+    groups: GroupsBefore
+    idle: float
+    releasing: float
+
+
 Column = list[float]  #: what a node had of each resource that a pod class holds
 
 
-def requested_by(tasks: Sequence[Task]) -> Shares:
-    """What tasks ask for together."""
+def requested_by(tasks: Sequence[Task], device_mib: int | None) -> Shares:
+    """What tasks ask for together, if all devices were of this size."""
     if len(tasks) == 1:
-        return tasks[0].pod_class.shared
+        return tasks[0].pod_class.shared_by(device_mib)
     gpus, millicores, memory = NOTHING
     for pod_class, count in Counter(task.pod_class for task in tasks).items():
-        gpu, cpu, size = pod_class.shared
+        gpu, cpu, size = pod_class.shared_by(device_mib)
         gpus, millicores, memory = gpus + count * gpu, millicores + count * cpu, memory + count * size
     return gpus, millicores, memory
 
@@ -41,7 +59,16 @@ class NodeLedger:
         #: the same memory, indexed [place, row], for single values: many times cheaper than through the array
         self.idle_at: NodeCells = cells(self.idle)
         self.releasing_at: NodeCells = cells(self.releasing)
+        self.shared = SharedGpus(table.devices)
         self.log: list[int] = []
+
+    def cost(self, pod_class: PodClass, row: int) -> Shares:
+        """What a pod on this node costs its queue."""
+        return pod_class.shared if pod_class.share is None else pod_class.shared_on(self.shared.sizes[row])
+
+    def portion(self, pod_class: PodClass, row: int) -> float:
+        """The part that a pod on this node gets of each of its GPUs."""
+        return 1.0 if pod_class.share is None else pod_class.share.portion_on(self.shared.sizes[row])
 
     def take(self, at: NodeCells, pod_class: PodClass, row: int) -> Column:
         """Takes a pod's request from `idle_at` or `releasing_at`; returns what was there."""
@@ -73,12 +100,43 @@ class NodeLedger:
             at[place, row] = had
         self.log.append(row)
 
+    def move_on_devices(
+        self, share: GpuShare, row: int, names: Iterable[str], *, out: TaskStatus | None, into: TaskStatus | None
+    ) -> DevicesBefore:
+        """A pod leaves shared GPUs with one status, and comes to them with another; returns what was there."""
+        idle, releasing = self.idle_at[GPU, row], self.releasing_at[GPU, row]
+        groups, effect = self.shared.move(row, names, share.memory_on(self.shared.sizes[row]), out=out, into=into)
+        self.idle_at[GPU, row] = idle + effect.idle
+        self.releasing_at[GPU, row] = releasing + effect.releasing
+        return DevicesBefore(groups, idle, releasing)
+
+    def restore_devices(self, row: int, before: DevicesBefore) -> None:
+        self.shared.restore(row, before.groups)
+        self.idle_at[GPU, row] = before.idle
+        self.releasing_at[GPU, row] = before.releasing
+
+    def free_gpus(self) -> NDArray[np.float64]:
+        """(node,): GPUs that are idle or being released, parts of shared ones included."""
+        free: NDArray[np.float64] = self.idle[GPU] + self.releasing[GPU]
+        return free + self.shared.free_parts() if self.shared else free
+
     def fits_idle(self, pod_class: PodClass, row: int) -> bool:
         at = self.idle_at
         for place, amount in pod_class.needs:
             if at[place, row] < amount:
                 return False
+        if pod_class.share is not None and not self._devices_suffice(pod_class.share, row, at[GPU, row]):
+            return False
         return at[PODS, row] >= 1
+
+    def fit_idle(self, pod_class: PodClass, rows: Rows) -> Mask:
+        """The same for these rows."""
+        idle = self.idle[:, rows]
+        needed = pod_class.needed
+        fits = (idle[needed] >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] >= 1)
+        if pod_class.share is not None:
+            fits &= self._devices_suffice_on(pod_class.share, self.idle[GPU])[rows]
+        return np.asarray(fits)
 
     def fits(self, pod_class: PodClass, row: int) -> bool:
         """Whether the request fits into what is free or being released."""
@@ -86,7 +144,31 @@ class NodeLedger:
         for place, amount in pod_class.needs:
             if idle[place, row] + releasing[place, row] < amount:
                 return False
+        share = pod_class.share
+        if share is not None and not self._devices_suffice(share, row, idle[GPU, row] + releasing[GPU, row]):
+            return False
         return idle[PODS, row] + releasing[PODS, row] >= 1
+
+    def fit(self, pod_class: PodClass) -> Mask:
+        """The same for all nodes."""
+        idle, releasing = self.idle, self.releasing
+        needed = pod_class.needed
+        free = idle[needed] + releasing[needed]
+        fits = (free >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] + releasing[PODS] >= 1)
+        if pod_class.share is not None:
+            fits &= self._devices_suffice_on(pod_class.share, idle[GPU] + releasing[GPU])
+        return np.asarray(fits)
+
+    def _devices_suffice(self, share: GpuShare, row: int, whole: float) -> bool:
+        """Whether groups that have room, and whole GPUs, are as many as the devices that are asked for."""
+        if not share.is_possible_on(self.shared.sizes[row]):
+            return False
+        missing = share.devices - math.floor(whole)
+        return missing <= 0 or len(self.shared.fitting(share, row)) >= missing
+
+    def _devices_suffice_on(self, share: GpuShare, whole: NDArray[np.float64]) -> Mask:
+        there = np.floor(whole) + self.shared.count_fitting(share)
+        return np.asarray((there >= share.devices) & self.shared.possible(share))
 
 
 QueueAccounts = list[Shares]  #: of a queue and its ancestors, as they were

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
@@ -57,20 +58,34 @@ def _place_tasks(
     rows: Mapping[Task, int] | None,
     real: bool,
 ) -> JobReason | None:
-    nodes = session.nodes
     for number, task in enumerate(tasks):
         unfit = session.unfit(task)
         if unfit is not None:
             return _shortage(job, tasks, number, PodUnfit(unfit))
         view = session.view(task.pod_class)
-        row = view.best(on if rows is None else _only(session, rows[task]))
+        usable = on if rows is None else _only(session, rows[task])
+        too_dear = session.over_capacity_on(job, task)
+        if too_dear is not None:
+            usable = ~too_dear if usable is None else usable & ~too_dear
+        row = view.best(usable)
         if row is None:
             return _shortage(job, tasks, number, view.explain() if real else NodesRefused({}))
-        if real and nodes.fits_idle(task.pod_class, row):
-            statement.allocate(job, task, row)
+        groups, waits = _devices(session, task, row)
+        if real and not waits:
+            statement.allocate(job, task, row, groups)
         else:
-            statement.pipeline(job, task, row)
+            statement.pipeline(job, task, row, groups)
     return None
+
+
+def _devices(session: Session, task: Task, row: int) -> tuple[tuple[str, ...], bool]:
+    """The shared GPUs that the task is to use, and whether it must wait for something to be released."""
+    pod_class = task.pod_class
+    if pod_class.share is None:
+        return (), not session.nodes.fits_idle(pod_class, row)
+    choice = choose_devices(session, pod_class, row)
+    assert choice is not None, "the node has been found to have enough of them"
+    return choice.names(session, task, row), choice.waits
 
 
 def _only(session: Session, row: int) -> Mask:

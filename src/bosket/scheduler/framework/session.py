@@ -17,6 +17,7 @@ from bosket.scheduler.framework.extension import (
     CapacityCheck,
     EachOf,
     FirstOpinion,
+    GpuScorer,
     InTurn,
     JobKey,
     KeyOf,
@@ -81,6 +82,7 @@ class Session:
         self.task_checks: FirstOpinion[TaskCheck] = FirstOpinion()
         self.node_filters: AllOf[NodeFilter] = AllOf()
         self.node_scores: SumOf[NodeScorer] = SumOf()
+        self.gpu_scores: SumOf[GpuScorer] = SumOf()
         self.capacity_checks: FirstOpinion[CapacityCheck] = FirstOpinion()
         self.placement_listeners: EachOf[PlacementListener] = EachOf()
         self.bind_details: EachOf[BindDetail] = EachOf()
@@ -190,10 +192,25 @@ class Session:
     def over_capacity(self, job: JobState) -> JobReason | None:
         """Why the job's queue has no room for its next tasks."""
         for check in self.capacity_checks:
-            reason = check(job, job.next_request())
+            reason = check(job, job.least_request())
             if reason is not None:
                 return reason
         return None
+
+    def over_capacity_on(self, job: JobState, task: Task) -> Mask | None:
+        """Nodes where the task would cost more than its queue has left; None when there are none.
+
+        The job as a whole was checked, with the largest devices there are: on smaller ones memory costs more.
+        """
+        if task.pod_class.share is None or not self.capacity_checks:
+            return None
+        devices = self.snapshot.nodes.devices
+        over = {
+            size
+            for size in devices.different_sizes
+            if any(check(job, task.pod_class.required_on(size)) is not None for check in self.capacity_checks)
+        }
+        return np.array([size in over for size in devices.sizes], dtype=bool) if over else None
 
     # Orders
 

@@ -16,7 +16,7 @@ from bosket.scheduler import decisions
 from bosket.scheduler.cause import Cause
 from bosket.scheduler.decisions import Bind, Eviction, Pipeline
 from bosket.scheduler.framework.job_state import NOWHERE, JobState, Standing
-from bosket.scheduler.framework.ledger import Column, QueueAccounts
+from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import Task, TaskStatus
@@ -44,6 +44,8 @@ class Operation(NamedTuple):
     stood: Standing  #: how and where the task stood before
     column: Column
     accounts: QueueAccounts
+    devices: DevicesBefore | None  #: of a task that shares GPUs
+    gpu_groups: tuple[str, ...]
 
 
 class Trial:
@@ -76,28 +78,28 @@ class Statement:
         self._operations: list[Operation] = []
         self._evicted: dict[Task, Standing] = {}  # and not spared: how and where they stood before
 
-    def allocate(self, job: JobState, task: Task, row: int) -> None:
-        """Places a task on resources that are free."""
+    def allocate(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
+        """Places a task on resources that are free; one that shares GPUs in these groups."""
         nodes = self._session.nodes
         column = nodes.take(nodes.idle_at, task.pod_class, row)
-        self._record(Kind.ALLOCATE, job, task, Standing(TaskStatus.ALLOCATED, row), column)
+        self._record(Kind.ALLOCATE, job, task, Standing(TaskStatus.ALLOCATED, row, gpu_groups), column)
 
-    def pipeline(self, job: JobState, task: Task, row: int) -> None:
+    def pipeline(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
         """Places a task on resources that are being released. One that was evicted from there stays there instead."""
         nodes = self._session.nodes
         column = nodes.take(nodes.releasing_at, task.pod_class, row)
         stood = self._evicted.get(task)
-        if stood is not None and stood.row == row:
+        if stood is not None and stood.row == row and set(stood.gpu_groups) == set(gpu_groups):
             self._record(Kind.SPARE, job, task, stood, column)
         else:
-            self._record(Kind.PIPELINE, job, task, Standing(TaskStatus.PIPELINED, row), column)
+            self._record(Kind.PIPELINE, job, task, Standing(TaskStatus.PIPELINED, row, gpu_groups), column)
 
     def evict(self, job: JobState, task: Task) -> None:
         """Has a task that holds resources give them back; on a node that isn't ours, none of our accounts changes."""
         nodes = self._session.nodes
-        row = job.standing(task).row
-        column = nodes.give(nodes.releasing_at, task.pod_class, row) if row != NOWHERE else []
-        self._record(Kind.EVICT, job, task, Standing(TaskStatus.RELEASING, row), column)
+        stands = job.standing(task)
+        column = nodes.give(nodes.releasing_at, task.pod_class, stands.row) if stands.row != NOWHERE else []
+        self._record(Kind.EVICT, job, task, stands._replace(status=TaskStatus.RELEASING), column)
 
     def checkpoint(self) -> Trial:
         return Trial(self, len(self._operations))
@@ -116,9 +118,9 @@ class Statement:
             if operation.kind is Kind.EVICT:
                 self.evict(operation.job, operation.task)
             elif operation.kind is Kind.ALLOCATE and operation.job is not job:
-                self.allocate(operation.job, operation.task, operation.row)
+                self.allocate(operation.job, operation.task, operation.row, operation.gpu_groups)
             else:
-                self.pipeline(operation.job, operation.task, operation.row)
+                self.pipeline(operation.job, operation.task, operation.row, operation.gpu_groups)
 
     def jobs(self) -> set[JobState]:
         """Those that something was decided about."""
@@ -132,15 +134,15 @@ class Statement:
         new_rows = {each.task: each.row for each in placed if each.kind is Kind.PIPELINE}
         decided: list[decisions.Operation] = []
         waits: dict[JobState, bool] = {}  # whether some of its tasks wait for what is being released
-        for kind, job, task, row, *_ in self._operations:
+        for kind, job, task, row, *_, groups in self._operations:
             if kind is Kind.ALLOCATE:
-                bind = Bind(task, job.job, nodes[row].metadata.name)
+                bind = Bind(task, job.job, nodes[row].metadata.name, groups, session.nodes.portion(task.pod_class, row))
                 for add_to in session.bind_details:
                     bind = add_to(bind, row)
                 decided.append(bind)
                 waits.setdefault(job, False)
             elif kind is Kind.PIPELINE:
-                decided.append(Pipeline(task, job.job, nodes[row].metadata.name, action))
+                decided.append(Pipeline(task, job.job, nodes[row].metadata.name, action, groups))
                 waits[job] = True
             elif kind is Kind.EVICT and task in self._evicted:
                 moves_to = nodes[new_rows[task]].metadata.name if task in new_rows else ""
@@ -161,22 +163,37 @@ class Statement:
         session = self._session
         change = session.queues.credit if kind is Kind.EVICT else session.queues.charge
         ours = stands.row != NOWHERE
-        accounts = change(job.queue_row, task.pod_class.shared, preemptible=job.job.preemptible) if ours else []
+        cost = session.nodes.cost(task.pod_class, stands.row)
+        accounts = change(job.queue_row, cost, preemptible=job.job.preemptible) if ours else []
         stood = job.decide(task, stands)
+        devices = self._move_on_devices(kind, task, stood, stands) if ours and task.pod_class.share else None
         if kind is Kind.EVICT:
             self._evicted[task] = stood
         elif kind is Kind.SPARE:
             del self._evicted[task]
-        self._operations.append(Operation(kind, job, task, stands.row, stood, column, accounts))
+        operation = Operation(kind, job, task, stands.row, stood, column, accounts, devices, stands.gpu_groups)
+        self._operations.append(operation)
         if ours:
             for listener in session.placement_listeners:
                 (listener.left if kind is Kind.EVICT else listener.arrived)(task, stands.row)
+
+    def _move_on_devices(self, kind: Kind, task: Task, stood: Standing, stands: Standing) -> DevicesBefore:
+        """Where its part of shared GPUs goes: one that is evicted or spared stays on them, with another status."""
+        assert task.pod_class.share is not None
+        stays = kind in (Kind.EVICT, Kind.SPARE)
+        return self._session.nodes.move_on_devices(
+            task.pod_class.share,
+            stands.row,
+            stands.gpu_groups,
+            out=stood.status if stays else None,
+            into=stands.status,
+        )
 
     def rollback(self, start: int) -> None:
         """Undoes everything but the first `start` operations, the newest first."""
         session, nodes = self._session, self._session.nodes
         while len(self._operations) > start:
-            kind, job, task, row, stood, column, accounts = self._operations.pop()
+            kind, job, task, row, stood, column, accounts, devices, _ = self._operations.pop()
             if kind is Kind.EVICT:
                 del self._evicted[task]
             elif kind is Kind.SPARE:
@@ -185,6 +202,8 @@ class Statement:
             if row == NOWHERE:
                 continue
             session.queues.restore(job.queue_row, accounts)
+            if devices is not None:
+                nodes.restore_devices(row, devices)
             at = nodes.idle_at if kind is Kind.ALLOCATE else nodes.releasing_at
             nodes.restore(at, task.pod_class, row, column)
             for listener in session.placement_listeners:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bosket.api.keys import MIG_RESOURCE_PREFIX
 from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonCodes, Rows, Scores
 from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.node import Mask
-from bosket.scheduler.model.resource import PODS
+from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.reason import NodesRefused
 
@@ -29,12 +30,14 @@ FEW_ROWS = 16
 FEW_CHANGES = 256
 EVERYWHERE = slice(None)
 
-SHORT_OF = {"cpu": "CPU cores", "memory": "memory", "gpu": "GPUs"}
+SHORT_OF = {"cpu": "CPU cores", "memory": "memory", "gpu": "GPUs", "gpu memory": "GPU memory"}
 POD_NUMBER = "node(s) pod number exceeded"
 
 
 def short_of(resource: str) -> str:
     """What a node says that has too little of a resource."""
+    if resource.startswith(MIG_RESOURCE_PREFIX):
+        return f"node(s) didn't have enough of mig profile: {resource}"
     return f"node(s) didn't have enough resources: {SHORT_OF.get(resource, resource)}"
 
 
@@ -45,7 +48,6 @@ class ClassView:
         self._session = session
         self._ledger = session.nodes
         self._class = pod_class
-        self._wanted = pod_class.request[pod_class.needed][:, None]
         self._moving = [each for each in session.node_filters if not each.fixed and each.concerns(pod_class)]
         self._fixed_codes = session.fixed_codes(pod_class)
         self.allowed: Mask = self._fixed_codes == 0  #: nodes to which nothing that stays the same objects
@@ -99,8 +101,18 @@ class ClassView:
         for place, amount in self._class.needs:
             short = int(np.count_nonzero(fine & (idle[place] + releasing[place] < amount)))
             objections[short_of(names[place])] += short
+        if self._class.share is not None:
+            self._object_to_devices(objections, fine)
         objections[POD_NUMBER] += int(np.count_nonzero(fine & (idle[PODS] + releasing[PODS] < 1)))
         return NodesRefused.of(objections)
+
+    def _object_to_devices(self, objections: Counter[str], fine: Mask) -> None:
+        share, ledger = self._class.share, self._ledger
+        assert share is not None
+        large_enough = ledger.shared.possible(share)
+        there = np.floor(ledger.idle[GPU] + ledger.releasing[GPU]) + ledger.shared.count_fitting(share)
+        objections[short_of("gpu")] += int(np.count_nonzero(fine & large_enough & (there < share.devices)))
+        objections[short_of("gpu memory")] += int(np.count_nonzero(fine & ~large_enough))
 
     def _catch_up(self) -> None:
         log = self._ledger.log
@@ -121,7 +133,7 @@ class ClassView:
         self._seen = now
 
     def _score(self, rows: Rows) -> None:
-        fits = self.allowed[rows] & self._fits()
+        fits = self.allowed[rows] & self._ledger.fit(self._class)
         for node_filter in self._moving:
             codes: ReasonCodes = node_filter.codes(self._class, rows)
             fits &= codes == 0
@@ -133,13 +145,6 @@ class ClassView:
             total += scorer.scores(self._class, rows) if scores is None else scores[rows]
         total[~fits] = -math.inf
         self._total[rows] = total
-
-    def _fits(self) -> Mask:
-        """Whether the request fits into what is free or being released."""
-        idle, releasing = self._ledger.idle, self._ledger.releasing
-        needed = self._class.needed
-        free = idle[needed] + releasing[needed]
-        return np.asarray((free >= self._wanted).all(axis=0) & (idle[PODS] + releasing[PODS] >= 1))
 
     def _score_one(self, row: int) -> float:
         """The same as `_score` for one row, without the cost of small arrays."""

@@ -31,6 +31,8 @@ class Room:
 
     def refusal(self, pod_class: PodClass) -> NodesRefused | None:
         ranked = self._ranked
+        if pod_class.share is not None:
+            return None
         if not ranked[PODS] or all(ranked[place][-1] >= amount for place, amount in pod_class.needs):
             return None
         if not self._session.is_welcome(pod_class):

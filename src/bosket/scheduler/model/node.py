@@ -13,12 +13,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.api.core import Node
+from bosket.scheduler.model.gpu_group import Groups
 
 Amounts2D = NDArray[np.float64]  #: (resource, node)
 Mask = NDArray[np.bool_]  #: (node,)
 
 #: Conditions that must not be reported True on a node that takes pods.
 PRESSURES = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Devices:
+    """The GPUs of all nodes as devices that can be shared."""
+
+    sizes: tuple[int, ...]  #: (node,), the memory of each of its devices, in mebibytes
+    known: Mask  #: whether a node says how much memory its devices have
+    groups: Mapping[int, Groups]  #: by row: the devices that are shared, of nodes that have some
+    legacy_mig: frozenset[int]  #: rows of nodes with pods that ask for instances of GPUs by annotation
+    smallest: int | None  #: of the sizes that are known; None where there are no GPUs
+    largest: int | None
+
+    @property
+    def different_sizes(self) -> frozenset[int]:
+        return frozenset(self.sizes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +48,7 @@ class NodeTable:
     idle: Amounts2D  #: not held by any pod
     foreign: Amounts2D  #: held by pods of other schedulers
     releasing: Amounts2D  #: held by pods that are going, less what was promised of it
+    devices: Devices
     #: changes with labels, taints, conditions and the set of nodes; verdicts that rest on these alone hold until then
     static_version: int
 

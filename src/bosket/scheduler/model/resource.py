@@ -6,6 +6,7 @@ unit. The first four places are fixed; extended resources follow in the order in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.api.core import Container, PodSpec
+from bosket.api.keys import MIG_RESOURCE_PREFIX
 from bosket.api.quantity import Quantity, to_int, to_milli
 
 Vector = NDArray[np.float64]  #: (resource,), in the axis' units
@@ -37,6 +39,16 @@ def plus(left: Shares, right: Shares) -> Shares:
 def minus(left: Shares, right: Shares) -> Shares:
     """The difference, resource by resource."""
     return left[0] - right[0], left[1] - right[1], left[2] - right[2]
+
+
+_MIG_PROFILE = re.compile(re.escape(MIG_RESOURCE_PREFIX) + r"([0-9]{1,3})g\.[0-9]{1,6}gb", re.ASCII)
+
+
+@lru_cache(maxsize=1024)
+def mig_gpus(resource: str) -> int:
+    """What queues account for an instance of a partitioned GPU: `nvidia.com/mig-3g.40gb` is three; 0 for others."""
+    found = _MIG_PROFILE.fullmatch(resource)
+    return int(found[1]) if found is not None else 0
 
 
 class ResourceAxis:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 import msgspec
 import numpy as np
 
 from bosket.api.core import NodeSelector, Pod, Toleration
 from bosket.api.object import ObjectKey
+from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.peer import NO_MARKS, HostPort, Marks, PeerWishes, PodSelector
-from bosket.scheduler.model.resource import GPU, PODS, SHARED, Shares, Vector
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, Shares, Vector
 from bosket.scheduler.model.volume import VolumeNeeds
 
 
@@ -60,6 +61,14 @@ WAITING = frozenset({TaskStatus.PENDING, TaskStatus.GATED})
 ALIVE = ACTIVE_ALLOCATED | WAITING
 
 
+class Mig(Enum):
+    """How a pod asks for instances of a partitioned GPU."""
+
+    NONE = "none"
+    PROFILE = "profile"  #: as extended resources
+    LEGACY = "legacy"  #: by an annotation; such pods are left where they are
+
+
 #: The number of the wishes of pods that ask nothing of their neighbours.
 NO_WISHES = -1
 
@@ -79,6 +88,9 @@ class PodClass:
     wishes: PeerWishes | None = None  #: what the pods ask of their neighbours
     marks: Marks = NO_MARKS  #: what they leave on their node for others to count
     volumes: VolumeNeeds | None = None
+    share: GpuShare | None = None  #: of GPUs that they share; then `request` has none
+    mig: Mig = Mig.NONE
+    extra_gpus: float = 0.0  #: what queues account for beside the GPUs in `request`
     nominated_node: str = ""  #: where somebody else would like them to be
     #: whether the pods may refer to ConfigMaps; to which ones, each pod says for itself
     refers: bool = False
@@ -89,8 +101,9 @@ class PodClass:
     needs: tuple[tuple[int, float], ...] = field(init=False)
     #: the same, with `pods`
     holds: tuple[tuple[int, float], ...] = field(init=False)
-    #: what is asked for of the resources that queues account for
+    #: what is asked for of the resources that queues account for; GPU memory apart, which depends on the device
     shared: Shares = field(init=False)
+    wants_gpu: bool = field(init=False)
 
     def __post_init__(self) -> None:
         amounts = self.request.tolist()
@@ -99,20 +112,36 @@ class PodClass:
         object.__setattr__(self, "needed", np.array([place for place, _ in needs], dtype=np.intp))
         object.__setattr__(self, "needs", needs)
         object.__setattr__(self, "holds", holds)
-        object.__setattr__(self, "shared", tuple([amounts[place] for place in SHARED]))
+        gpus = amounts[GPU] + self.extra_gpus + (self.share.gpus_by(None) if self.share is not None else 0.0)
+        object.__setattr__(self, "shared", (gpus, amounts[CPU], amounts[MEMORY]))
+        object.__setattr__(self, "wants_gpu", gpus > 0 or self.share is not None or self.mig is not Mig.NONE)
+
+    def shared_by(self, device_mib: int | None) -> Shares:
+        """`shared`, if all devices were of this size."""
+        if self.share is None:
+            return self.shared
+        return self.share.gpus_by(device_mib), self.shared[1], self.shared[2]
+
+    def shared_on(self, device_mib: int) -> Shares:
+        """`shared`, for a pod that is on a node with devices of this size."""
+        if self.share is None:
+            return self.shared
+        return self.share.gpus_on(device_mib), self.shared[1], self.shared[2]
+
+    def required_on(self, device_mib: int) -> Shares:
+        """`shared`, as a queue must have it left for a pod to go there."""
+        if self.share is None:
+            return self.shared
+        return self.share.required_on(device_mib), self.shared[1], self.shared[2]
 
     @property
     def kind(self) -> tuple[object, ...]:
         """What nodes and plugins treat its pods by, what they ask for apart. Kinds can be put in order."""
         if self.marks is NO_MARKS and self.wishes is None:
-            return (self.fixed_index, (), NO_WISHES, ())
+            return (self.fixed_index, self.share or (), (), NO_WISHES, ())
         matched = tuple(mark.number for mark in self.marks.lasting if isinstance(mark, PodSelector))
         wishes = NO_WISHES if self.wishes is None else self.wishes.number
-        return (self.fixed_index, self.host_ports, wishes, matched)
-
-    @property
-    def wants_gpu(self) -> bool:
-        return bool(self.request[GPU] > 0)
+        return (self.fixed_index, self.share or (), self.host_ports, wishes, matched)
 
 
 class Task(msgspec.Struct, frozen=True, eq=False):
@@ -127,6 +156,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     subgroup: str
     created: float
     task_priority: int | None
+    gpu_groups: tuple[str, ...] = ()  #: the shared GPUs that it is on or will be
     claims_problem: str = ""  #: why its volume claims let it run nowhere
 
     @property

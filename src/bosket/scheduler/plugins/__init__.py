@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from bosket.scheduler.framework.plugin import PluginFactory
 from bosket.scheduler.plugins.elastic import Elastic
+from bosket.scheduler.plugins.gpupack import GpuPack
+from bosket.scheduler.plugins.gpusharingorder import GpuSharingOrder
+from bosket.scheduler.plugins.gpuspread import GpuSpread
 from bosket.scheduler.plugins.kubeflow import Kubeflow
 from bosket.scheduler.plugins.minruntime import MinRuntime
 from bosket.scheduler.plugins.multinodegang import MultiNodeGang
@@ -26,6 +29,9 @@ from bosket.scheduler.plugins.taskorder import TaskOrder
 
 BUILT_IN: Mapping[str, PluginFactory] = {
     "elastic": Elastic,
+    "gpupack": GpuPack,
+    "gpusharingorder": GpuSharingOrder,
+    "gpuspread": GpuSpread,
     "minruntime": MinRuntime,
     "kubeflow": Kubeflow,
     "nodeavailability": NodeAvailability,

@@ -77,7 +77,7 @@ class MarkLedger:
         """Whether it leaves by eviction; otherwise a placement of this cycle is undone."""
         assert task.group is not None
         job = self._session.state(self._session.snapshot.jobs[task.group])
-        return job.standing(task) == (TaskStatus.RELEASING, row)
+        return job.standing(task)[:2] == (TaskStatus.RELEASING, row)
 
     def _make(self, mark: Mark) -> Tally:
         table = self._session.snapshot.nodes

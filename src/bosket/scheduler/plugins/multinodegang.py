@@ -38,7 +38,7 @@ class _MultiNode:
 def _subsets(search: Accumulation) -> Iterator[Scenario]:
     free = search.free_gpus()
     for job, task in search.start.victims():
-        free[job.standing(task).row] += task.pod_class.shared[0]
+        free[job.standing(task).row] += job.cost(task)[0]
     batches_on: dict[int, dict[Batch, None]] = {}  # in the order in which nodes were seen
     capacity: dict[int, float] = {}
     for batch in search.potential:
@@ -47,7 +47,7 @@ def _subsets(search: Accumulation) -> Iterator[Scenario]:
             if row == NOWHERE:
                 continue
             batches_on.setdefault(row, {})[batch] = None
-            capacity[row] = capacity.get(row, float(free[row])) + task.pod_class.shared[0]
+            capacity[row] = capacity.get(row, float(free[row])) + batch.job.cost(task)[0]
     gpus = [task.pod_class.shared[0] for task in search.start.pending]
     usable = [row for row in batches_on if capacity[row] >= min(gpus)]
     usable.sort(key=capacity.__getitem__)

@@ -9,7 +9,6 @@ import numpy as np
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.resource import PODS
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.score import AVAILABILITY
 
@@ -29,10 +28,7 @@ class _FitsNow(NodeScorer):
         self._ledger = ledger
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
-        needed = pod_class.needed
-        idle = self._ledger.idle[:, rows]
-        fits = (idle[needed] >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] >= 1)
-        return np.where(fits, AVAILABILITY, 0.0)
+        return np.where(self._ledger.fit_idle(pod_class, rows), AVAILABILITY, 0.0)
 
     def score(self, pod_class: PodClass, row: int) -> float:
         return AVAILABILITY if self._ledger.fits_idle(pod_class, row) else 0.0

@@ -51,9 +51,10 @@ class BindRequests:
         current = self._requests.get(request.key)
         if current is not None and self._is_outdated(request, current):
             return False
-        stood = self.node_of(pod_of(request))
+        pod = pod_of(request)
+        stood = self.node_of(pod), self.gpu_groups_of(pod)
         self._put(request)
-        return self.node_of(pod_of(request)) != stood
+        return (self.node_of(pod), self.gpu_groups_of(pod)) != stood
 
     def observe_deleted(self, request: BindRequest) -> ObjectKey | None:
         """The pod that the request was for, if it was the one that counts."""
@@ -98,6 +99,11 @@ class BindRequests:
         """Where the pod will be bound; None when there is no live request for it."""
         request = self._of_pod.get(pod)
         return request.spec.selectedNode if request is not None and request.key not in self._dead else None
+
+    def gpu_groups_of(self, pod: ObjectKey) -> tuple[str, ...]:
+        """The shared GPUs that the pod was given; none when there is no live request for it."""
+        request = self._of_pod.get(pod)
+        return request.spec.selectedGPUGroups if request is not None and request.key not in self._dead else ()
 
     def dead(self) -> tuple[BindRequest, ...]:
         return tuple(self._dead[key] for key in sorted(self._dead))

@@ -5,16 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 
 import numpy as np
 
 from bosket.api.core import Node
+from bosket.api.keys import APP_LABEL, RESERVATION_APP, SCALING_POD_APP
 from bosket.api.object import ObjectKey
-from bosket.scheduler.model.node import NodeTable
-from bosket.scheduler.model.resource import Amounts, ResourceAxis, Vector
-from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
+from bosket.scheduler.model.gpu_group import NO_GROUPS, groups_of
+from bosket.scheduler.model.gpu_share import UNKNOWN_DEVICE_MIB, device_memory
+from bosket.scheduler.model.node import Devices, Mask, NodeTable
+from bosket.scheduler.model.resource import GPU, Amounts, ResourceAxis, Vector
+from bosket.scheduler.model.task import ACTIVE_USED, Mig, Task, TaskStatus
+
+#: Pods that hold GPUs for others, or make nodes come.
+UTILITY_APPS = frozenset({RESERVATION_APP, SCALING_POD_APP})
 
 
 class NodeAccounts:
@@ -81,14 +88,16 @@ class NodeAccounts:
                 allocatable[:, row] = self._axis.vector(self._amounts[name])
             idle, releasing, foreign = allocatable.copy(), np.zeros_like(allocatable), np.zeros_like(allocatable)
             nodes = tuple(self.nodes[name] for name in names)
+            devices = _devices(nodes, allocatable[GPU] > 0)
             rows: Mapping[str, int] = {name: row for row, name in enumerate(names)}
         else:
             table = self._table
             if not self._dirty:
                 return table
-            nodes, rows, allocatable = table.nodes, table.rows, table.allocatable
+            nodes, rows, allocatable, devices = table.nodes, table.rows, table.allocatable, table.devices
             idle, releasing, foreign = table.idle.copy(), table.releasing.copy(), table.foreign.copy()
         residents = dict(self.residents)  # the snapshot before keeps its own
+        groups, legacy = dict(devices.groups), set(devices.legacy_mig)
         for name in self._dirty:
             on_node = self._on_node.get(name)
             if on_node:
@@ -97,14 +106,25 @@ class NodeAccounts:
                 residents.pop(name, None)
             if name in rows:
                 row = rows[name]
-                held, going, others = self._count(residents.get(name, ()))
+                tasks = residents.get(name, ())
+                held, going, others = self._count(tasks)
                 idle[:, row] = allocatable[:, row] - held
                 releasing[:, row], foreign[:, row] = going, others
+                shared, effect = groups_of(tasks, devices.sizes[row])
+                groups.pop(row, None)
+                legacy.discard(row)
+                if any(task.pod_class.mig is Mig.LEGACY for task in tasks):
+                    legacy.add(row)
+                if shared is not NO_GROUPS:
+                    groups[row] = shared
+                    idle[GPU, row] += effect.idle
+                    releasing[GPU, row] += effect.releasing
         self._dirty.clear()
         for array in (allocatable, idle, releasing, foreign):
             array.flags.writeable = False
         self.residents = residents
-        self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, self._static_version)
+        devices = replace(devices, groups=groups, legacy_mig=frozenset(legacy))
+        self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, devices, self._static_version)
         return self._table
 
     def _count(self, tasks: Iterable[Task]) -> tuple[Vector, Vector, Vector]:
@@ -115,7 +135,7 @@ class NodeAccounts:
         held, going, foreign = ([0.0] * len(self._axis) for _ in range(3))
         for task in tasks:
             is_going = task.status == TaskStatus.RELEASING
-            is_foreign = task.pod.spec.schedulerName != self._scheduler_name
+            is_foreign = task.pod.spec.schedulerName != self._scheduler_name and not _is_utility(task)
             for place, amount in task.pod_class.holds:
                 held[place] += amount
                 if is_going:
@@ -123,6 +143,21 @@ class NodeAccounts:
                 if is_foreign:
                     foreign[place] += amount
         return np.array(held), np.array(going), np.array(foreign)
+
+
+def _is_utility(task: Task) -> bool:
+    """Whether the pod is there for the sake of ours."""
+    return task.pod.metadata.labels.get(APP_LABEL) in UTILITY_APPS
+
+
+def _devices(nodes: Sequence[Node], has_gpus: Mask) -> Devices:
+    found = [device_memory(node.metadata.labels) for node in nodes]
+    sizes = tuple(size or UNKNOWN_DEVICE_MIB for size in found)
+    known = [size for size in found if size is not None and size > UNKNOWN_DEVICE_MIB]
+    if not known and has_gpus.any():
+        known = [UNKNOWN_DEVICE_MIB]
+    is_known = np.array([size is not None for size in found], dtype=bool)
+    return Devices(sizes, is_known, {}, frozenset(), min(known, default=None), max(known, default=None))
 
 
 def _fixed_part(node: Node) -> tuple[object, ...]:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache
 from itertools import count
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from bosket.api.core import Affinity, Container, NodeSelector, Pod, PodSpec, Toleration
+from bosket.api.keys import (
+    APP_LABEL,
+    GPU_FRACTION_ANNOTATION,
+    GPU_FRACTION_DEVICES_ANNOTATION,
+    GPU_MEMORY_ANNOTATION,
+    MIG_RESOURCE_PREFIX,
+    RESERVATION_APP,
+)
 from bosket.api.object import ObjectKey
+from bosket.scheduler.model.gpu_share import GpuShare, UnusableShare, share_of
 from bosket.scheduler.model.peer import ANY_ADDRESS, NO_MARKS, HostPort, Mark, Marks, PeerWishes, PodSelector
-from bosket.scheduler.model.resource import ResourceAxis, sorted_request
-from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.model.resource import FIXED_NAMES, GPU, ResourceAxis, mig_gpus, sorted_request
+from bosket.scheduler.model.task import Mig, PodClass, Task
 from bosket.scheduler.model.volume import NO_STORAGE, PodStorage, VolumeNeeds
 
+SHARING = frozenset({GPU_FRACTION_ANNOTATION, GPU_MEMORY_ANNOTATION, GPU_FRACTION_DEVICES_ANNOTATION})
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - how pods spell it, nobody listens here
 
 
@@ -26,8 +38,10 @@ UNPARTICULAR: Fixed = ((), None, b"", None)
 class PodClasses:
     """All classes that some pod has. Numbers are never used twice, so that verdicts about a class stay its own."""
 
-    def __init__(self, axis: ResourceAxis) -> None:
+    def __init__(self, axis: ResourceAxis, reservation_app: str = RESERVATION_APP) -> None:
+        """`reservation_app`: the label `app` of pods that stand for a shared GPU."""
         self._axis = axis
+        self._reservation_app = reservation_app
         self._classes: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
         self._numbers = count()
         self._fixed_numbers: dict[Hashable, int] = {}
@@ -42,21 +56,29 @@ class PodClasses:
     ) -> PodClass:
         """The pod's class; that of the task it had `before`, if what makes a class didn't change.
 
-        `matched`: the selectors of other pods, and its own, that select it. Raises InvalidQuantity for a request that
-        is none.
+        `matched`: the selectors of other pods, and its own, that select it. Raises InvalidQuantity, UncountableAmount
+        or UnusableShare for a request that is none.
         """
         spec = pod.spec
         ports, refers = _ports_and_references(spec)
         volumes, exclusive = storage.needs, storage.exclusive
         marks = _marks(ports, wishes, matched, exclusive) if ports or wishes or matched or exclusive else NO_MARKS
         nominated = pod.status.nominatedNodeName if not spec.nodeName else ""
+        annotations = pod.metadata.annotations
+        devices = _device_requests(pod) if annotations and _about_devices(tuple(annotations)) else NO_DEVICES
+        if self._is_reservation(pod):
+            devices = NOTHING_BUT_A_PLACE
         # What few pods have is left out of the others' signature, which is made for every pod.
-        special = (ports, wishes, marks, nominated, refers) if nominated or refers or marks is not NO_MARKS else None
+        special = None
+        if nominated or refers or marks is not NO_MARKS or devices is not NO_DEVICES:
+            special = (ports, wishes, marks, nominated, refers, devices)
         if before is not None and _alike(before.pod.spec, spec):
             known = before.pod_class
             if known.special == special and known.volumes == volumes:
                 return known
         request = sorted_request(spec)
+        if devices is not NO_DEVICES:
+            request = devices.instead_of(request)
         tolerations: tuple[Toleration, ...] = ()
         required: NodeSelector | None = None
         fixed = UNPARTICULAR
@@ -70,13 +92,64 @@ class PodClasses:
         if found is None:
             amounts = dict(request)
             self._axis.learn(amounts)
+            migs = sum(mig_gpus(name) * amount for name, amount in request)
+            has_mig = any(name.startswith(MIG_RESOURCE_PREFIX) and amount for name, amount in request)
+            mig = Mig.LEGACY if devices.instances else Mig.PROFILE if has_mig else Mig.NONE
             found = PodClass(
                 next(self._numbers), self._axis.vector(amounts), dict(spec.nodeSelector), required, tolerations, ports,
                 fixed_index=self._fixed_numbers.setdefault(fixed, len(self._fixed_numbers)),
-                wishes=wishes, marks=marks, volumes=volumes, nominated_node=nominated, refers=refers, special=special,
+                wishes=wishes, marks=marks, volumes=volumes, share=devices.share, mig=mig, extra_gpus=float(migs),
+                nominated_node=nominated, refers=refers, special=special,
             )  # fmt: skip
             self._classes[signature] = found
         return found
+
+    def _is_reservation(self, pod: Pod) -> bool:
+        return pod.metadata.labels.get(APP_LABEL) == self._reservation_app
+
+
+class DeviceRequests(NamedTuple):
+    """What a pod asks of GPUs otherwise than by its containers' requests."""
+
+    share: GpuShare | None = None
+    instances: tuple[tuple[str, int], ...] = ()  #: of partitioned GPUs, by profile
+    takes_gpus: bool = True  #: whether whole GPUs among its requests count
+
+    def instead_of(self, request: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+        """The request as it counts."""
+        if self.takes_gpus and self.share is None and not self.instances:
+            return request
+        amounts = {name: amount for name, amount in request if name != FIXED_NAMES[GPU]}
+        return tuple(sorted({**amounts, **dict(self.instances)}.items()))
+
+
+NO_DEVICES = DeviceRequests()
+#: The pod that holds a shared GPU for others, which are accounted for it.
+NOTHING_BUT_A_PLACE = DeviceRequests(takes_gpus=False)
+
+
+@lru_cache(maxsize=4096)
+def _about_devices(annotations: tuple[str, ...]) -> bool:
+    """Whether some of these may say what a pod asks of GPUs."""
+    return any(name in SHARING or name.startswith(MIG_RESOURCE_PREFIX) for name in annotations)
+
+
+def _device_requests(pod: Pod) -> DeviceRequests:
+    """As the annotations have it. Raises UnusableShare, unless the pod is on a node: then it can't be helped."""
+    annotations = pod.metadata.annotations
+    instances = {
+        name: int(text)
+        for name, text in annotations.items()
+        if name.startswith(MIG_RESOURCE_PREFIX) and text.isascii() and text.isdigit() and len(text) < 10
+    }
+    try:
+        share = share_of(annotations)
+    except UnusableShare:
+        if not pod.spec.nodeName:
+            raise
+        share = None
+    found = DeviceRequests(None if instances else share, tuple(sorted(instances.items())))
+    return found if found != NO_DEVICES else NO_DEVICES
 
 
 def _alike(before: PodSpec, after: PodSpec) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.resource import NOTHING, Shares, plus
-from bosket.scheduler.model.task import ALLOCATED, PodClass
+from bosket.scheduler.model.task import ALLOCATED, PodClass, Task
 from bosket.scheduler.snapshot.snapshot import QueueUse
 
 
@@ -19,6 +20,8 @@ class QueueUses:
         self._jobs: dict[str, dict[ObjectKey, Job]] = {}
         self._uses: dict[str, QueueUse] = {}
         self._dirty: set[str] = set()
+        self._by_device: set[str] = set()  # queues whose pods cost what the size of devices makes of them
+        self._sizes: tuple[int, ...] = ()
 
     def replace(self, key: ObjectKey, before: Job | None, after: Job | None) -> None:
         """A job came, changed or went."""
@@ -32,13 +35,22 @@ class QueueUses:
     def is_unchanged(self) -> bool:
         return not self._dirty
 
-    def count(self, nodes: Container[str]) -> Mapping[str, QueueUse]:
+    def count(self, table: NodeTable) -> Mapping[str, QueueUse]:
         """By queue; what runs on other nodes than these isn't counted, because it is another shard's."""
+        if table.devices.sizes != self._sizes:
+            self._sizes = table.devices.sizes
+            self._dirty |= self._by_device
         if self._dirty:
             self._uses = dict(self._uses)  # the snapshot before keeps its own
         for name in self._dirty:
+            self._by_device.discard(name)
             if self._jobs.get(name):
-                self._uses[name] = _use(self._jobs[name], nodes)
+                count = _Count(table)
+                for job in self._jobs[name].values():
+                    count.add(job)
+                self._uses[name] = count.use()
+                if count.depends_on_devices:
+                    self._by_device.add(name)
             else:
                 self._jobs.pop(name, None)
                 self._uses.pop(name, None)
@@ -46,29 +58,62 @@ class QueueUses:
         return self._uses
 
 
-def _use(jobs: Mapping[ObjectKey, Job], nodes: Container[str]) -> QueueUse:
-    allocated, non_preemptible, pending = Counter[PodClass](), Counter[PodClass](), Counter[PodClass]()
-    for job in jobs.values():
+class _Count:
+    """The jobs of one queue, added up by class, and by cost where the same pod costs differently from node to node."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._rows, self._devices = table.rows, table.devices
+        self._allocated, self._non_preemptible = Counter[PodClass](), Counter[PodClass]()
+        self._pending = Counter[PodClass]()
+        self._sharing, self._sharing_non_preemptible = Counter[Shares](), Counter[Shares]()
+        self.depends_on_devices = False
+
+    def add(self, job: Job) -> None:
         for pod_set in job.pod_sets:
             if pod_set.only_class is not None:
-                pending[pod_set.only_class] += len(pod_set.pending)
+                self._pending[pod_set.only_class] += len(pod_set.pending)
             else:
-                pending.update(task.pod_class for task in pod_set.pending)
+                self._pending.update(task.pod_class for task in pod_set.pending)
             if not pod_set.active:
                 continue
             for task in pod_set.tasks:
-                if task.status in ALLOCATED and task.node in nodes:
-                    allocated[task.pod_class] += 1
-                    if not job.preemptible:
-                        non_preemptible[task.pod_class] += 1
-    held = _shared_request(allocated)
-    return QueueUse(held, _shared_request(non_preemptible), plus(held, _shared_request(pending)))
+                if task.status in ALLOCATED and task.node in self._rows:
+                    self._hold(task, preemptible=job.preemptible)
+
+    def _hold(self, task: Task, *, preemptible: bool) -> None:
+        pod_class = task.pod_class
+        if pod_class.share is None:
+            self._allocated[pod_class] += 1
+            if not preemptible:
+                self._non_preemptible[pod_class] += 1
+            return
+        self.depends_on_devices = True
+        cost = pod_class.shared_on(self._devices.sizes[self._rows[task.node]])
+        self._sharing[cost] += 1
+        if not preemptible:
+            self._sharing_non_preemptible[cost] += 1
+
+    def use(self) -> QueueUse:
+        smallest = self._devices.smallest
+        self.depends_on_devices |= any(pod_class.share is not None for pod_class in self._pending)
+        wanted = Counter[Shares]()
+        for pod_class, count in self._pending.items():
+            wanted[pod_class.shared_by(smallest)] += count
+        held = _sum(_by_cost(self._allocated) + self._sharing)
+        firm = _sum(_by_cost(self._non_preemptible) + self._sharing_non_preemptible)
+        return QueueUse(held, firm, plus(held, _sum(wanted)))
 
 
-def _shared_request(pods: Counter[PodClass]) -> Shares:
-    """What so many pods of each class ask for of the resources that queues account for."""
+def _by_cost(pods: Counter[PodClass]) -> Counter[Shares]:
+    costs = Counter[Shares]()
+    for pod_class, count in pods.items():
+        costs[pod_class.shared] += count
+    return costs
+
+
+def _sum(costs: Counter[Shares]) -> Shares:
+    """What so many pods of each cost ask for of the resources that queues account for."""
     gpus, millicores, memory = NOTHING
-    requests = sorted((pod_class.shared, count) for pod_class, count in pods.items())
-    for (gpu, cpu, size), count in requests:  # sums of floats in one order, whatever was seen first
+    for (gpu, cpu, size), count in sorted(costs.items()):  # sums of floats in one order, whatever was seen first
         gpus, millicores, memory = gpus + gpu * count, millicores + cpu * count, memory + size * count
     return gpus, millicores, memory

@@ -18,6 +18,8 @@ from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.keys import (
     DEFAULT_NODE_POOL,
+    GPU_GROUP_LABEL,
+    GPU_GROUP_LABEL_PREFIX,
     NODE_POOL_LABEL,
     POD_GROUP_ANNOTATION,
     SCHEDULER_NAME,
@@ -31,6 +33,7 @@ from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
 from bosket.api.time import time_or_zero
 from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.model.gpu_share import UnusableShare
 from bosket.scheduler.model.job import Job, build_job
 from bosket.scheduler.model.peer import NO_MARKS
 from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
@@ -413,7 +416,7 @@ class ClusterState:
             jobs=self._jobs,
             unsettled=tuple(self._jobs[key] for key in sorted(self._unsettled)),
             stale=tuple(self._jobs[key] for key in sorted(self._stale)),
-            use=self._uses.count(self._nodes.nodes),
+            use=self._uses.count(nodes),
             held=held,
             disruptions=disruptions,
             claims=claims,
@@ -490,7 +493,9 @@ class ClusterState:
         try:
             pod_class = self._classes.of(pod, self._tasks.get(key), wishes, matched, storage)
         except (InvalidQuantity, UncountableAmount) as error:
-            self._report(f"Pod {key}: resources: {error}; the pod is left out")
+            self._leave_out(key, pod, f"resources: {error}")
+            return None
+        except UnusableShare as error:
             self._leave_out(key, pod, str(error))
             return None
         self._left_out.pop(key, None)
@@ -508,14 +513,27 @@ class ClusterState:
             subgroup=labels.get(SUBGROUP_LABEL, ""),
             created=time_or_zero(pod.metadata.creationTimestamp),
             task_priority=_integer_or_none(labels.get(TASK_PRIORITY_LABEL)),
+            gpu_groups=self._gpu_groups(key, pod) if pod_class.share is not None else (),
             claims_problem=storage.problem,
         )
 
+    def _gpu_groups(self, key: ObjectKey, pod: Pod) -> tuple[str, ...]:
+        """The shared GPUs that the pod is on, or was given: as its bind request has it, or its labels."""
+        given = self._requests.gpu_groups_of(key)
+        if given:
+            return given
+        labels = pod.metadata.labels
+        found = {value for name, value in labels.items() if name.startswith(GPU_GROUP_LABEL_PREFIX)}
+        if GPU_GROUP_LABEL in labels:
+            found.add(labels[GPU_GROUP_LABEL])
+        return tuple(sorted(found))
+
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
         """The pod can't be counted; its job is told."""
+        self._report(f"Pod {key}: {problem}; the pod is left out")
         group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION)
         if group and pod.spec.schedulerName == self._options.scheduler_name:
-            self._left_out[key] = LeftOut(ObjectKey(pod.metadata.namespace, group), f"pod {key}: resources: {problem}")
+            self._left_out[key] = LeftOut(ObjectKey(pod.metadata.namespace, group), f"pod {key}: {problem}")
             self._dirty_jobs.add(self._left_out[key].group)
 
     def _let_time_pass(self, now: float) -> None:

@@ -21,6 +21,9 @@ from bosket.scheduler.solver.eviction import next_to_evict
 from bosket.scheduler.solver.order import VictimOrder
 from bosket.scheduler.solver.scenario import Batch, Scenario
 
+#: Parts of GPUs add up to whole ones but for this.
+ROUNDING = 1e-9
+
 
 class Accumulation:
     """What one search has gathered so far."""
@@ -88,8 +91,7 @@ class Accumulation:
 
     def free_gpus(self) -> np.ndarray:
         """(node,): GPUs that are idle or being released, before anybody is evicted."""
-        ledger = self.session.nodes
-        return np.asarray(ledger.idle[GPU] + ledger.releasing[GPU])
+        return self.session.nodes.free_gpus()
 
 
 class _Room:
@@ -99,12 +101,18 @@ class _Room:
         self._wanted = Counter(task.pod_class for task in pending)
         self._usable = feasible.copy()
         self._allowed = {pod_class: session.view(pod_class).allowed for pod_class in self._wanted}
+        self._shared = session.nodes.shared
         self._free: Amounts2D = session.nodes.idle + session.nodes.releasing
+        self._free[GPU] = session.nodes.free_gpus()
 
     def add(self, job: JobState, task: Task) -> None:
         row = job.standing(task).row
         for place, amount in task.pod_class.holds:
             self._free[place, row] += amount
+        share = task.pod_class.share
+        if share is not None:
+            size = self._shared.sizes[row]
+            self._free[GPU, row] += len(job.standing(task).gpu_groups) * share.memory_on(size) / size
         self._usable[row] = True
 
     def suffices(self) -> bool:
@@ -115,5 +123,9 @@ class _Room:
         usable = self._usable & self._allowed[pod_class]
         slots = np.minimum(self._free[PODS], float(most))
         for place, amount in pod_class.needs:
-            np.minimum(slots, np.floor(self._free[place] / amount), out=slots)
+            np.minimum(slots, np.floor(self._free[place] / amount + ROUNDING), out=slots)
+        share = pod_class.share
+        if share is not None:
+            parts = self._shared.memory(share) * share.devices / np.array(self._shared.sizes)
+            np.minimum(slots, np.floor(self._free[GPU] / parts + ROUNDING), out=slots)
         return float(np.maximum(slots, 0.0)[usable].sum())

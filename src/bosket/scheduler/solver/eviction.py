@@ -24,9 +24,9 @@ class Victim:
         """What the tasks hold in their queue's account."""
         total = NOTHING
         for task in self.tasks:
-            status, row = self.original.standing(task)
+            status, row, _ = self.original.standing(task)
             if status in ALLOCATED and row != NOWHERE:
-                total = plus(total, task.pod_class.shared)
+                total = plus(total, self.original.cost(task))
         return total
 
     def without(self, tasks: Iterable[Task]) -> Victim | None:

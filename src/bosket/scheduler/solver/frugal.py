@@ -24,7 +24,8 @@ def cheapest_to_move(session: Session, tasks: Iterable[Task], running: Iterable[
     """Whom to move; None when no choice makes room. Nobody means that there is room already."""
     search = _Frugal(session, running)
     for task in tasks:
-        if not search.find_node(task.pod_class):
+        # Which moves would empty a shared GPU, or make room on one, isn't seen here.
+        if task.pod_class.share is not None or not search.find_node(task.pod_class):
             return None
     return tuple(search.chosen)
 

@@ -206,4 +206,6 @@ def _feasible_nodes(session: Session, job: JobState) -> Mask:
     """Nodes with a free GPU, for a job whose tasks all want one; otherwise all of them."""
     if not all(task.pod_class.wants_gpu for task in job.job.tasks):
         return np.ones(len(session.snapshot.nodes), dtype=bool)
-    return np.asarray((session.nodes.idle[GPU] > 0) | (session.nodes.releasing[GPU] > 0))
+    nodes = session.nodes
+    some = (nodes.idle[GPU] > 0) | (nodes.releasing[GPU] > 0)
+    return np.asarray(some | (nodes.shared.free_parts() > 0) if nodes.shared else some)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.plugins.mark_ledger import MarkLedger
 from bosket.scheduler.plugins.predicates.by_node import ByNode
+from bosket.scheduler.plugins.predicates.gpu_kinds import GpuKinds, RoomForReservation
 from bosket.scheduler.plugins.predicates.pod_affinity import PodAffinity
 from bosket.scheduler.plugins.predicates.ports import HostPorts
 from bosket.scheduler.plugins.predicates.spread import TopologySpread
@@ -20,6 +21,8 @@ class Predicates:
         del arguments
 
     def open(self, session: Session) -> None:
+        session.node_filters.add(GpuKinds(session))
+        session.node_filters.add(RoomForReservation(session))
         session.node_filters.add(ByNode(session))
         ledger = MarkLedger(session) if session.snapshot.marked else None
         session.task_checks.add(PodFitness(session, ledger))

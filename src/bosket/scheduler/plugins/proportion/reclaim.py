@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.ledger import requested_by
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED, fits
 from bosket.scheduler.model.resource import Shares, minus, plus
@@ -30,6 +31,7 @@ class Reclaim:
         self._fair_share = session.fair_share
         self._allocatable = allocatable_shares(self._tree, session.fair_share)
         self._multiplier = saturation_multiplier
+        self._smallest_device = session.snapshot.nodes.devices.smallest
         self._consolidating = session.settings.allow_consolidating_reclaim
 
     def may_reclaim(self, reclaimer: JobState) -> bool:
@@ -79,9 +81,9 @@ class Reclaim:
         losing = [t for t in tasks if not (self._consolidating and job.status(t) in ACTIVE_ALLOCATED)]
         if not losing:
             return None
-        total = losing[0].pod_class.shared
+        total = job.cost(losing[0])
         for task in losing[1:]:
-            total = plus(total, task.pod_class.shared)
+            total = plus(total, job.cost(task))
         return total
 
     def _takes_justly(
@@ -134,10 +136,7 @@ class Reclaim:
         return False
 
     def _request(self, scenario: Scenario) -> Shares:
-        total = scenario.pending[0].pod_class.shared
-        for task in scenario.pending[1:]:
-            total = plus(total, task.pod_class.shared)
-        return total
+        return requested_by(scenario.pending, self._smallest_device)
 
 
 def _split(job: JobState, tasks: list[Task]) -> tuple[list[Task], list[Task]]:

@@ -1,0 +1,68 @@
+"""Which devices of a node a pod shares: groups that are there, or whole GPUs that are opened for sharing.
+
+Asked by placement once a node is chosen. Plugins say which device is the better one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import UUID, uuid5
+
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.gpu_group import Groups
+from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.task import PodClass, Task
+
+#: Names of groups are made in this namespace.
+_NAMESPACE = UUID("6e1f6f0f-9a3c-4a55-8d5e-3f2f4a8f6b1d")
+
+
+class DeviceChoice(NamedTuple):
+    """Devices for one pod."""
+
+    groups: tuple[str, ...]  #: that are there already
+    opened: int  #: whole GPUs that become groups
+    waits: bool  #: whether some of it is still being released
+
+    def names(self, session: Session, task: Task, row: int) -> tuple[str, ...]:
+        """All groups that the pod is in, new ones included."""
+        if not self.opened:
+            return self.groups
+        node = session.snapshot.nodes.nodes[row].metadata.name
+        taken = session.nodes.shared.on(row)
+        return (*self.groups, *_new_names(f"{task.uid}/{node}", self.opened, taken))
+
+
+def choose_devices(session: Session, pod_class: PodClass, row: int) -> DeviceChoice | None:
+    """The best devices of a node for a pod that shares GPUs; None when there are too few."""
+    share, nodes = pod_class.share, session.nodes
+    assert share is not None
+    size, groups = nodes.shared.sizes[row], nodes.shared.on(row)
+    memory = share.memory_on(size)
+    whole = sum(scorer.whole for scorer in session.gpu_scores)
+    ranked: list[tuple[float, bool, str]] = [
+        (-sum(scorer.shared(groups[name].used / size) for scorer in session.gpu_scores), False, name)
+        for name in nodes.shared.fitting(share, row)
+    ]
+    available = int(nodes.idle_at[GPU, row]) + int(nodes.releasing_at[GPU, row])
+    ranked += [(-whole, True, "")] * min(available, share.devices)
+    ranked.sort()
+    chosen = ranked[: share.devices]
+    if len(chosen) < share.devices:
+        return None
+    names = tuple(name for _, is_whole, name in chosen if not is_whole)
+    waits = not nodes.fits_idle(pod_class, row)
+    waits = waits or not all(groups[name].has_room_now(memory, size) for name in names)
+    return DeviceChoice(names, share.devices - len(names), waits)
+
+
+def _new_names(seed: str, count: int, taken: Groups) -> list[str]:
+    """Names that no group of the node has: the same for the same pod and node, so that a decision can be repeated."""
+    names: list[str] = []
+    number = 0
+    while len(names) < count:
+        name = str(uuid5(_NAMESPACE, f"{seed}/{number}"))
+        if name not in taken:
+            names.append(name)
+        number += 1
+    return names

@@ -1,0 +1,138 @@
+"""The shared GPUs of all nodes in a session, as pods come and go: single groups, and arrays over nodes for views.
+
+Part of the node ledger. A change gives back the groups that it overwrote; putting them back restores them exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.scheduler.model.gpu_group import NO_GROUPS, Effect, GpuGroup, Groups, arrive, leave
+from bosket.scheduler.model.gpu_share import GpuShare
+from bosket.scheduler.model.node import Devices, Mask
+from bosket.scheduler.model.task import TaskStatus
+
+GroupsBefore = tuple[tuple[str, GpuGroup | None], ...]  #: as they were; None for those that weren't there
+
+#: Slots that the table of groups has at first, and grows by.
+SLOTS = 8
+
+
+class SharedGpus:
+    """Groups by node."""
+
+    def __init__(self, devices: Devices) -> None:
+        self._devices = devices
+        self.sizes = devices.sizes  #: (node,)
+        self._groups: dict[int, dict[str, GpuGroup]] = {row: dict(groups) for row, groups in devices.groups.items()}
+        # (slot, node): the room on each group, -1 where it takes nobody; brought up to date when asked for
+        self._room: NDArray[np.int64] = np.full((0, len(devices.sizes)), -1, dtype=np.int64)
+        self._outdated: set[int] = set(self._groups)
+        self._memory: dict[GpuShare, NDArray[np.int64]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._groups)
+
+    def on(self, row: int) -> Groups:
+        return self._groups.get(row, NO_GROUPS)
+
+    # Changes
+
+    def move(
+        self, row: int, names: Iterable[str], memory: int, *, out: TaskStatus | None, into: TaskStatus | None
+    ) -> tuple[GroupsBefore, Effect]:
+        """A pod that takes so much of each of these groups leaves with one status, and comes with another."""
+        groups = self._groups.setdefault(row, {})
+        before: list[tuple[str, GpuGroup | None]] = []
+        idle = releasing = 0
+        for name in names:
+            stood = groups.get(name)
+            before.append((name, stood))
+            group = stood if stood is not None else GpuGroup()
+            if out is not None:
+                group, effect = leave(group, memory, out)
+                idle, releasing = idle + effect.idle, releasing + effect.releasing
+            if into is not None:
+                group, effect = arrive(group, memory, into)
+                idle, releasing = idle + effect.idle, releasing + effect.releasing
+            groups[name] = group
+        self._outdated.add(row)
+        return tuple(before), Effect(idle, releasing)
+
+    def restore(self, row: int, before: GroupsBefore) -> None:
+        groups = self._groups[row]
+        for name, group in before:
+            if group is None:
+                del groups[name]
+            else:
+                groups[name] = group
+        if not groups:
+            del self._groups[row]
+        self._outdated.add(row)
+
+    # What fits
+
+    def fitting(self, share: GpuShare, row: int) -> list[str]:
+        """The groups of a node that take such a pod."""
+        groups = self._groups.get(row)
+        if not groups:
+            return []
+        size = self.sizes[row]
+        memory = share.memory_on(size)
+        return [name for name, group in groups.items() if group.room(size) >= memory]
+
+    def count_fitting(self, share: GpuShare) -> NDArray[np.int64]:
+        """(node,): how many groups take such a pod."""
+        room = self._rooms()
+        return np.asarray((room >= self.memory(share)).sum(axis=0)) if len(room) else self._none()
+
+    def has_room(self, memory: int, row: int) -> bool:
+        """Whether some group of a node takes a pod that asks for so much."""
+        size = self.sizes[row]
+        return any(group.room(size) >= memory for group in self.on(row).values())
+
+    def have_room(self, memory: int | NDArray[np.int64]) -> Mask:
+        """(node,): the same."""
+        room = self._rooms()
+        return np.asarray((room >= memory).any(axis=0)) if len(room) else self._none() > 0
+
+    def memory(self, share: GpuShare) -> NDArray[np.int64]:
+        """(node,): what such a pod takes of each of its devices."""
+        found = self._memory.get(share)
+        if found is None:
+            by_size = {size: share.memory_on(size) for size in set(self.sizes)}
+            found = self._memory[share] = np.array([by_size[size] for size in self.sizes], dtype=np.int64)
+        return found
+
+    def possible(self, share: GpuShare) -> Mask:
+        """(node,): whether a device is large enough."""
+        return np.asarray(self.memory(share) <= np.array(self.sizes, dtype=np.int64))
+
+    def free_parts(self) -> NDArray[np.float64]:
+        """(node,): what is left, or will be, of devices that are shared, in GPUs."""
+        result = np.zeros(len(self.sizes))
+        for row, groups in self._groups.items():
+            size = self.sizes[row]
+            result[row] = sum(max(group.room(size), 0) for group in groups.values()) / size
+        return result
+
+    def _rooms(self) -> NDArray[np.int64]:
+        if self._outdated:
+            most = max((len(self.on(row)) for row in self._outdated), default=0)
+            if most > len(self._room):
+                more = np.full((most - len(self._room) + SLOTS, len(self.sizes)), -1, dtype=np.int64)
+                self._room = np.concatenate([self._room, more])
+            for row in self._outdated:
+                size = self.sizes[row]
+                column = [group.room(size) for group in self.on(row).values()]
+                self._room[: len(column), row] = column
+                self._room[len(column) :, row] = -1
+            self._outdated.clear()
+        return self._room
+
+    def _none(self) -> NDArray[np.int64]:
+        return np.zeros(len(self.sizes), dtype=np.int64)

@@ -1,0 +1,125 @@
+"""What a pod asks of GPUs that it shares with others: a part of each of some devices, or so much of their memory.
+
+The same request costs differently from node to node, because memory is a larger part of a smaller device. Parts are
+counted in hundredths, so that sums of them stay exact.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bosket.api.keys import (
+    GPU_FRACTION_ANNOTATION,
+    GPU_FRACTION_DEVICES_ANNOTATION,
+    GPU_MEMORY_ANNOTATION,
+    NODE_GPU_MEMORY_LABEL,
+)
+
+HUNDREDTHS = 100
+#: The size that devices of unknown memory are taken to have, in mebibytes; a part of them comes out right all the same.
+UNKNOWN_DEVICE_MIB = 100
+#: Labels with numbers from here on are bytes: no device has so many mebibytes.
+LEAST_BYTES = 1024 * 1024
+#: More devices than this no node has; and no more memory, in mebibytes.
+MOST_DEVICES = 10_000
+MOST_MEMORY_MIB = 10**9
+
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
+_EXPONENT = re.compile(r"[eE][+-]?[0-9]{1,3}", re.ASCII)
+_WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+class UnusableShare(ValueError):
+    """An annotation about shared GPUs that means nothing."""
+
+
+class GpuShare(NamedTuple):
+    """A part of each of some devices."""
+
+    portion: float  #: of each device; 0 when memory is asked for
+    memory_mib: int  #: of each device; 0 when a portion is asked for
+    devices: int
+
+    def memory_on(self, device_mib: int) -> int:
+        """What is taken of each device, on a node with devices of this size."""
+        return self.memory_mib or int(self.portion * device_mib)
+
+    def portion_on(self, device_mib: int) -> float:
+        """The same as a part of a device; of memory, rounded up to a hundredth."""
+        return _rounded_up(self.memory_mib / device_mib) if self.memory_mib else self.portion
+
+    def is_possible_on(self, device_mib: int) -> bool:
+        return self.memory_on(device_mib) <= device_mib
+
+    def gpus_on(self, device_mib: int) -> float:
+        """What it costs in a queue's account, once it is there."""
+        return _times(self.portion_on(device_mib), self.devices)
+
+    def required_on(self, device_mib: int) -> float:
+        """What the queue must have left for it, before it goes there."""
+        return self.devices * _rounded_up(self.memory_on(device_mib) / device_mib)
+
+    def gpus_by(self, device_mib: int | None) -> float:
+        """What it would cost if all devices were of this size, without rounding; a portion costs what it is."""
+        if self.memory_mib:
+            return self.devices * (self.memory_mib / device_mib) if device_mib else 0.0
+        return _times(self.portion, self.devices)
+
+
+def share_of(annotations: Mapping[str, str]) -> GpuShare | None:
+    """What a pod's annotations ask for; None when they say nothing about it. Raises UnusableShare."""
+    portion_text, memory_text = annotations.get(GPU_FRACTION_ANNOTATION), annotations.get(GPU_MEMORY_ANNOTATION)
+    devices_text = annotations.get(GPU_FRACTION_DEVICES_ANNOTATION)
+    if portion_text is None and memory_text is None:
+        if devices_text is not None:
+            wanted = f"{GPU_FRACTION_ANNOTATION} or {GPU_MEMORY_ANNOTATION}"
+            raise UnusableShare(f"annotation {GPU_FRACTION_DEVICES_ANNOTATION} needs {wanted} beside it")
+        return None
+    if portion_text is not None and memory_text is not None:
+        raise UnusableShare(f"annotations {GPU_FRACTION_ANNOTATION} and {GPU_MEMORY_ANNOTATION} exclude each other")
+    devices = 1 if not devices_text else _whole(GPU_FRACTION_DEVICES_ANNOTATION, devices_text, MOST_DEVICES)
+    if memory_text is not None:
+        return GpuShare(0.0, _whole(GPU_MEMORY_ANNOTATION, memory_text, MOST_MEMORY_MIB), devices)
+    assert portion_text is not None
+    return GpuShare(_portion(portion_text), 0, devices)
+
+
+def device_memory(labels: Mapping[str, str]) -> int | None:
+    """The memory of each of a node's devices in mebibytes, by its label; None when that isn't known."""
+    text = labels.get(NODE_GPU_MEMORY_LABEL, "")
+    if not _WHOLE.fullmatch(text):
+        return None
+    amount = int(text)
+    if amount >= LEAST_BYTES:
+        amount //= LEAST_BYTES
+    # A multiple of 100, so that every hundredth of a device is a whole number of mebibytes.
+    return amount - amount % HUNDREDTHS or None
+
+
+def _portion(text: str) -> float:
+    mantissa = _NUMBER.match(text)
+    rest = text[mantissa.end() :] if mantissa else ""
+    value = float(text) if mantissa and (not rest or _EXPONENT.fullmatch(rest)) else 0.0
+    if not 0 < value <= 1:
+        expected = "a number above 0 and not above 1"
+        raise UnusableShare(f'annotation {GPU_FRACTION_ANNOTATION} is "{text[:40]}"; expected {expected}')
+    return value
+
+
+def _whole(annotation: str, text: str, most: int) -> int:
+    value = int(text) if _WHOLE.fullmatch(text) else 0
+    if not 0 < value <= most:
+        raise UnusableShare(f'annotation {annotation} is "{text[:40]}"; expected a whole number from 1 to {most}')
+    return value
+
+
+def _rounded_up(portion: float) -> float:
+    return math.ceil(portion * HUNDREDTHS) / HUNDREDTHS
+
+
+def _times(portion: float, devices: int) -> float:
+    """So many times a portion. Halves are rounded up; Python's own rounding would make even numbers of them."""
+    return math.floor(portion * HUNDREDTHS + 0.5) * devices / HUNDREDTHS

@@ -1,0 +1,50 @@
+"""Nodes where a shared GPU has room are better than nodes where one would have to be opened.
+
+As in KAI, that is said to every pod: one that asks for no GPU at all has room on each device that is shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.shared_gpus import SharedGpus
+from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.score import GPU_SHARING
+
+
+class GpuSharingOrder:
+    """Adds a constant to nodes with a group that takes the pod."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        del arguments
+
+    def open(self, session: Session) -> None:
+        session.node_scores.add(_HasRoom(session.nodes.shared))
+
+
+class _HasRoom(NodeScorer):
+    def __init__(self, shared: SharedGpus) -> None:
+        self._shared = shared
+
+    def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
+        if not self._shared or _wants_whole(pod_class):
+            return np.zeros(len(self._shared.sizes))[rows]
+        memory = 0 if pod_class.share is None else self._shared.memory(pod_class.share)
+        return np.where(self._shared.have_room(memory)[rows], GPU_SHARING, 0.0)
+
+    def score(self, pod_class: PodClass, row: int) -> float:
+        if not self._shared or _wants_whole(pod_class):
+            return 0.0
+        share = pod_class.share
+        memory = 0 if share is None else share.memory_on(self._shared.sizes[row])
+        return GPU_SHARING if self._shared.has_room(memory, row) else 0.0
+
+
+def _wants_whole(pod_class: PodClass) -> bool:
+    """No shared device has room for a whole one."""
+    return pod_class.share is None and bool(pod_class.request[GPU] > 0)

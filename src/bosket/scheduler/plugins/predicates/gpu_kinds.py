@@ -1,0 +1,84 @@
+"""Which nodes have GPUs of the kind that a pod asks for: whole, shared, or partitioned."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from bosket.scheduler.framework.devices import choose_devices
+from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.kernel.class_view import POD_NUMBER
+from bosket.scheduler.model.mig_node import MigStrategy, mig_strategy
+from bosket.scheduler.model.resource import PODS
+from bosket.scheduler.model.task import Mig, PodClass
+
+LEGACY = "node(s) don't take legacy MIG pods"
+NOT_PARTITIONED = "MIG job cannot be scheduled on non-MIG node"
+BESIDE_LEGACY = "MIG job cannot be scheduled on node with legacy MIG jobs"
+WHOLE_ONLY = "only whole gpu jobs can run on a node with MigStrategy='single'"
+INSTANCES_ONLY = "non MIG jobs cant run on a node with MigStrategy='mixed'"
+MEMORY_UNKNOWN = "node(s) didn't say how much memory their GPUs have"
+
+
+class GpuKinds(NodeFilter):
+    """Compares what a class asks for with what a node is."""
+
+    fixed = True
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def concerns(self, pod_class: PodClass) -> bool:
+        return pod_class.wants_gpu
+
+    def known_by(self, pod_class: PodClass) -> Hashable:
+        share = pod_class.share
+        return pod_class.mig, share is not None, share is not None and share.memory_mib > 0
+
+    def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
+        snapshot, book = self._session.snapshot, self._session.reason_book
+        table = snapshot.nodes
+        if pod_class.mig is Mig.LEGACY:
+            return np.full(len(table), book.number(LEGACY), dtype=np.int32)[rows]
+        strategies = snapshot.memory.recall(
+            table.static_version, "MIG strategies", None, lambda: np.array([mig_strategy(each) for each in table.nodes])
+        )
+        codes: ReasonCodes = np.zeros(len(table), dtype=np.int32)
+        if pod_class.mig is Mig.PROFILE:
+            codes[strategies == MigStrategy.SINGLE] = book.number(WHOLE_ONLY)
+            codes[list(table.devices.legacy_mig)] = book.number(BESIDE_LEGACY)
+            codes[strategies == MigStrategy.WHOLE] = book.number(NOT_PARTITIONED)
+        else:
+            codes[strategies == MigStrategy.MIXED] = book.number(INSTANCES_ONLY)
+            if pod_class.share is not None:
+                if pod_class.share.memory_mib:
+                    codes[~table.devices.known & (codes == 0)] = book.number(MEMORY_UNKNOWN)
+                codes[strategies == MigStrategy.SINGLE] = book.number(WHOLE_ONLY)
+        return codes[rows]
+
+
+class RoomForReservation(NodeFilter):
+    """A shared GPU that is opened takes a second place among the node's pods, for the pod that reserves it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def concerns(self, pod_class: PodClass) -> bool:
+        return pod_class.share is not None
+
+    def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
+        nodes = self._session.nodes
+        few = nodes.idle[PODS, rows] + nodes.releasing[PODS, rows] < 2
+        codes: ReasonCodes = np.zeros(len(few), dtype=np.int32)
+        if few.any():
+            numbers = np.arange(len(nodes.table))[rows]
+            for place in np.flatnonzero(few).tolist():
+                if self._opens_one(pod_class, int(numbers[place])):
+                    codes[place] = self._session.reason_book.number(POD_NUMBER)
+        return codes
+
+    def _opens_one(self, pod_class: PodClass, row: int) -> bool:
+        choice = choose_devices(self._session, pod_class, row)
+        return choice is None or choice.opened > 0
