@@ -41,7 +41,7 @@ def judge(case: Json) -> tuple[Outcome, list[str]]:
     snapshot = recorded.snapshot(NOW)
     configuration, _ = known_part(recorded.configuration)
     decisions = decide(snapshot, configuration)
-    expected, got = case["expected"], answer(snapshot, decisions)
+    expected, got = case["expected"], _with_neutral_names(answer(snapshot, decisions), snapshot)
     found = list(differences(expected, got))
     if not found:
         return Outcome.SAME, []
@@ -51,6 +51,21 @@ def judge(case: Json) -> tuple[Outcome, list[str]]:
     if not UNCHECKED & set(case["tags"]) and _is_better(expected, snapshot, decisions):
         return Outcome.BETTER, found
     return Outcome.DIFFERENT, found
+
+
+def _with_neutral_names(got: Json, snapshot: Snapshot) -> Json:
+    """GPUs that were opened for sharing are called after the first pod on them."""
+    known = {name for groups in snapshot.nodes.devices.groups.values() for name in groups}
+    placed = sorted((*got["binds"], *got["pipelined"]), key=lambda entry: str(entry["pod"]))
+    first: dict[str, str] = {}
+    for entry in placed:
+        for name in entry.get("gpuGroups", ()):
+            if name not in known:
+                first.setdefault(name, f"new:{entry['pod']}")
+    for entry in placed:
+        if "gpuGroups" in entry:
+            entry["gpuGroups"] = sorted(first.get(name, name) for name in entry["gpuGroups"])
+    return got
 
 
 def differences(expected: Json, got: Json) -> Iterator[str]:

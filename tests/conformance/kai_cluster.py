@@ -34,6 +34,8 @@ NOW = 1.75e9
 SECOND = 10**9  #: Go's durations count nanoseconds
 #: A pod whose deletion was due this long ago hangs.
 LONG_OVERDUE_SECONDS = 3600.0
+#: An annotation that makes a legacy MIG pod, even if it asks for nothing.
+LEGACY_MIG = "nvidia.com/mig-1g.10gb"
 
 ALLOCATED = frozenset({"Allocated", "Bound", "Binding", "Running"})
 PLACED = ALLOCATED | {"Pipelined", "Releasing", "StuckInReleasing"}
@@ -313,6 +315,7 @@ def _gpu_annotations(pod: Json) -> Iterator[tuple[str, str]]:
     if pod["gpuDevices"] is not None:
         yield GPU_FRACTION_DEVICES_ANNOTATION, str(pod["gpuDevices"])
     if pod.get("legacyMig"):
+        yield LEGACY_MIG, "0"
         for profile, count in (pod.get("migRequestAnnotation") or {}).items():
             yield profile, str(count)
 

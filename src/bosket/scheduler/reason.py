@@ -32,10 +32,8 @@ class NodesRefused:
     by_reason: Mapping[str, int]
 
     def __str__(self) -> str:
-        parts = "".join(
-            f"\n{count} {reason}." for reason, count in sorted(self.by_reason.items(), key=lambda kv: kv[0])
-        )
-        return f"no nodes with enough resources were found: {parts}" if parts else "the cluster has no nodes"
+        parts = ". \n".join(sorted(f"{count} {reason}" for reason, count in self.by_reason.items()))
+        return f"no nodes with enough resources were found: {parts}." if parts else "the cluster has no nodes"
 
     @staticmethod
     def of(reasons: Mapping[str, int] | Counter[str]) -> NodesRefused:

@@ -64,12 +64,13 @@ def _place_tasks(
             return _shortage(job, tasks, number, PodUnfit(unfit))
         view = session.view(task.pod_class)
         usable = on if rows is None else _only(session, rows[task])
-        too_dear = session.over_capacity_on(job, task)
-        if too_dear is not None:
-            usable = ~too_dear if usable is None else usable & ~too_dear
+        too_dear = session.too_dear(job, task)
+        if too_dear:
+            cheap = ~session.nodes.shared.of_size(too_dear)
+            usable = cheap if usable is None else usable & cheap
         row = view.best(usable)
         if row is None:
-            return _shortage(job, tasks, number, view.explain() if real else NodesRefused({}))
+            return _shortage(job, tasks, number, view.explain(too_dear) if real else NodesRefused({}))
         groups, waits = _devices(session, task, row)
         if real and not waits:
             statement.allocate(job, task, row, groups)

@@ -197,20 +197,20 @@ class Session:
                 return reason
         return None
 
-    def over_capacity_on(self, job: JobState, task: Task) -> Mask | None:
-        """Nodes where the task would cost more than its queue has left; None when there are none.
+    def too_dear(self, job: JobState, task: Task) -> dict[int, JobReason]:
+        """By size of devices: why the task's queue has no room for it there.
 
         The job as a whole was checked, with the largest devices there are: on smaller ones memory costs more.
         """
-        if task.pod_class.share is None or not self.capacity_checks:
-            return None
-        devices = self.snapshot.nodes.devices
-        over = {
-            size
-            for size in devices.different_sizes
-            if any(check(job, task.pod_class.required_on(size)) is not None for check in self.capacity_checks)
-        }
-        return np.array([size in over for size in devices.sizes], dtype=bool) if over else None
+        if task.pod_class.share is None:
+            return {}
+        reasons: dict[int, JobReason] = {}
+        for size in self.snapshot.nodes.devices.different_sizes:
+            for check in self.capacity_checks:
+                reason = check(job, task.pod_class.required_on(size))
+                if reason is not None:
+                    reasons.setdefault(size, reason)
+        return reasons
 
     # Orders
 

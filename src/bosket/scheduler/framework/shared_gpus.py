@@ -5,7 +5,7 @@ Part of the node ledger. A change gives back the groups that it overwrote; putti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,10 @@ class SharedGpus:
             by_size = {size: share.memory_on(size) for size in set(self.sizes)}
             found = self._memory[share] = np.array([by_size[size] for size in self.sizes], dtype=np.int64)
         return found
+
+    def of_size(self, sizes: Container[int]) -> Mask:
+        """(node,): whether its devices have one of these sizes."""
+        return np.array([size in sizes for size in self.sizes], dtype=bool)
 
     def possible(self, share: GpuShare) -> Mask:
         """(node,): whether a device is large enough."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass
-from bosket.scheduler.reason import NodesRefused
+from bosket.scheduler.reason import JobReason, NodesRefused
 
 if TYPE_CHECKING:
     from bosket.scheduler.framework.session import Session
@@ -80,16 +80,33 @@ class ClassView:
         fixed = ((each, each.scores(self._class, EVERYWHERE) if each.fixed else None) for each in scorers)
         return [(each, scores) for each, scores in fixed if scores is None or scores.any()]
 
-    def explain(self) -> NodesRefused:
-        """Why no node takes the pod: the first objection of each node, counted. Remembered until something changes."""
-        if self._explained is None or self._explained[0] != len(self._ledger.log):
-            self._explained = (len(self._ledger.log), self._count_objections())
-        return self._explained[1]
+    def explain(self, too_dear: Mapping[int, JobReason] | None = None) -> NodesRefused:
+        """Why no node takes the pod: the first objection of each node, counted. Remembered until something changes.
 
-    def _count_objections(self) -> NodesRefused:
+        `too_dear`: by size of devices, why the pod's queue can't afford nodes that would take it.
+        """
+        if self._explained is None or self._explained[0] != len(self._ledger.log):
+            self._explained = (len(self._ledger.log), NodesRefused.of(self._count_objections()))
+        return NodesRefused.of(self._with_prices(too_dear)) if too_dear else self._explained[1]
+
+    def _with_prices(self, too_dear: Mapping[int, JobReason]) -> Counter[str]:
+        objections = self._count_objections()
+        takes = (self._objections() == 0) & self._ledger.fit(self._class)
+        for size, reason in too_dear.items():
+            text = f"node does not have enough capacity. Reason: {reason.code}, Details: {reason}"
+            objections[text] += int(np.count_nonzero(takes & self._ledger.shared.of_size((size,))))
+        if self._class.share is not None and self._class.share.memory_mib:
+            del objections[short_of("gpu")]  # KAI never names nodes that are short of GPU memory alone
+        return objections
+
+    def _objections(self) -> ReasonCodes:
         codes = self._fixed_codes
         for node_filter in self._moving:
             codes = np.where(codes == 0, node_filter.codes(self._class, EVERYWHERE), codes)
+        return codes
+
+    def _count_objections(self) -> Counter[str]:
+        codes = self._objections()
         objections: Counter[str] = Counter()
         fine = codes == 0
         if not fine.all():
@@ -104,7 +121,7 @@ class ClassView:
         if self._class.share is not None:
             self._object_to_devices(objections, fine)
         objections[POD_NUMBER] += int(np.count_nonzero(fine & (idle[PODS] + releasing[PODS] < 1)))
-        return NodesRefused.of(objections)
+        return objections
 
     def _object_to_devices(self, objections: Counter[str], fine: Mask) -> None:
         share, ledger = self._class.share, self._ledger

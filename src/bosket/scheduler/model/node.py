@@ -34,8 +34,8 @@ class Devices:
     largest: int | None
 
     @property
-    def different_sizes(self) -> frozenset[int]:
-        return frozenset(self.sizes)
+    def different_sizes(self) -> list[int]:
+        return sorted(set(self.sizes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

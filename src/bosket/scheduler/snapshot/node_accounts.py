@@ -134,9 +134,12 @@ class NodeAccounts:
         """
         held, going, foreign = ([0.0] * len(self._axis) for _ in range(3))
         for task in tasks:
-            is_going = task.status == TaskStatus.RELEASING
+            is_going, is_promised = task.status == TaskStatus.RELEASING, task.status == TaskStatus.PIPELINED
             is_foreign = task.pod.spec.schedulerName != self._scheduler_name and not _is_utility(task)
             for place, amount in task.pod_class.holds:
+                if is_promised:
+                    going[place] -= amount
+                    continue
                 held[place] += amount
                 if is_going:
                     going[place] += amount
