@@ -16,9 +16,9 @@ from bosket.scheduler.decide import decide, known_part
 from bosket.scheduler.decisions import Bind, Decisions, Pipeline
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.queue import UNLIMITED
-from bosket.scheduler.model.resource import SHARED
+from bosket.scheduler.model.resource import GPU, SHARED
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, TaskStatus
-from bosket.scheduler.outcome import answer, states
+from bosket.scheduler.outcome import PodState, answer, states
 from bosket.scheduler.snapshot.recorded import read
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from tests.conformance.deviation import runs, without_deviations
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 NOW = 1.75e9
 TOLERANCE = 1e-4
 #: What `_broken_rules` can't judge: an answer to such a case is the same, or it is different.
-UNCHECKED = frozenset({"topology-required", "fraction", "gpu-memory", "mig"})
+UNCHECKED = frozenset({"topology-required"})
 #: Shares beyond this have no digits left for the tolerance.
 LARGE = 1e6
 
@@ -142,6 +142,7 @@ def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
     for each in placed:
         request = each.task.pod_class.request
         free[: len(request), snapshot.nodes.rows[each.node]] -= request
+    yield from _broken_devices(snapshot, decisions)
     for row in np.flatnonzero((free < 0).any(axis=0) & (snapshot.nodes.idle >= 0).all(axis=0)):
         yield f"node {snapshot.nodes.names[row]} holds more than it has"
     tree = snapshot.queues
@@ -154,7 +155,7 @@ def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
             active = {task.key for task in job.tasks if ends[task.key].status in ACTIVE_ALLOCATED}
             if not runs(job.root, active):
                 yield f"pod group {job.key} runs below its minimum"
-        _charge(job, ends, tree, held, firm)
+        _charge(job, ends, snapshot, held, firm)
     for name in grown & tree.rows.keys():
         for step in tree.paths[tree.rows[name]]:
             queue = tree.queues[step]
@@ -164,12 +165,46 @@ def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
                 yield f"queue {queue.name} holds more non-preemptible work than its quota"
 
 
-def _charge(job: Job, ends: Mapping[Any, Any], tree: Any, held: np.ndarray, firm: np.ndarray) -> None:
+def _broken_devices(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
+    """GPUs as they will be when everybody who goes is gone."""
+    used: dict[str, Counter[str]] = {}
+    whole: Counter[str] = Counter()
+    ends = {
+        task.key: PodState(task.status, node, task.gpu_groups)
+        for node in snapshot.residents
+        for task in snapshot.residents[node]
+    } | states(snapshot, decisions)
+    tasks = {task.key: task for node in snapshot.residents.values() for task in node}
+    tasks |= {task.key: task for job in snapshot.jobs.values() for task in job.tasks}
+    table = snapshot.nodes
+    for key, end in ends.items():
+        if end.status not in ACTIVE_ALLOCATED or end.node not in table.rows or key not in tasks:
+            continue
+        share = tasks[key].pod_class.share
+        whole[end.node] += int(tasks[key].pod_class.request[GPU])
+        for name in end.gpu_groups if share is not None else ():
+            used.setdefault(end.node, Counter())[name] += share.memory_on(table.devices.sizes[table.rows[end.node]])
+    for node in {*whole, *used}:
+        row = table.rows[node]
+        groups = used.get(node, Counter())
+        if whole[node] + len(groups) > max(
+            table.allocatable[GPU, row], table.allocatable[GPU, row] - table.idle[GPU, row]
+        ):
+            yield f"node {node} gives away more GPUs than it has"
+        for name, memory in groups.items():
+            if memory > table.devices.sizes[row]:
+                yield f"GPU {name} of node {node} is given away more than once"
+
+
+def _charge(job: Job, ends: Mapping[Any, PodState], snapshot: Snapshot, held: np.ndarray, firm: np.ndarray) -> None:
+    tree, table = snapshot.queues, snapshot.nodes
     row = tree.rows.get(job.queue)
     if row is None:
         return
     for task in job.tasks:
-        if ends[task.key].status in ALLOCATED | {TaskStatus.PIPELINED}:
-            held[list(tree.paths[row])] += task.pod_class.shared
+        end = ends[task.key]
+        if end.status in ALLOCATED | {TaskStatus.PIPELINED} and end.node in table.rows:
+            cost = task.pod_class.shared_on(table.devices.sizes[table.rows[end.node]])
+            held[list(tree.paths[row])] += cost
             if not job.preemptible:
-                firm[list(tree.paths[row])] += task.pod_class.shared
+                firm[list(tree.paths[row])] += cost

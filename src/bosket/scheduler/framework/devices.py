@@ -24,6 +24,16 @@ class DeviceChoice(NamedTuple):
     opened: int  #: whole GPUs that become groups
     waits: bool  #: whether some of it is still being released
 
+    def would_do(self, own: tuple[str, ...], groups: Groups) -> bool:
+        """Whether these, which the pod was evicted from, are as good: instead of a GPU that is opened, one that it left
+        empty. It then needn't go at all."""
+        left = set(own) - set(self.groups)
+        return (
+            len(left) == self.opened
+            and len(own) == len(self.groups) + self.opened
+            and all(groups[name].is_going for name in left)
+        )
+
     def names(self, session: Session, task: Task, row: int) -> tuple[str, ...]:
         """All groups that the pod is in, new ones included."""
         if not self.opened:

@@ -71,7 +71,7 @@ def _place_tasks(
         row = view.best(usable)
         if row is None:
             return _shortage(job, tasks, number, view.explain(too_dear) if real else NodesRefused({}))
-        groups, waits = _devices(session, task, row)
+        groups, waits = _devices(session, statement, task, row)
         if real and not waits:
             statement.allocate(job, task, row, groups)
         else:
@@ -79,13 +79,16 @@ def _place_tasks(
     return None
 
 
-def _devices(session: Session, task: Task, row: int) -> tuple[tuple[str, ...], bool]:
+def _devices(session: Session, statement: Statement, task: Task, row: int) -> tuple[tuple[str, ...], bool]:
     """The shared GPUs that the task is to use, and whether it must wait for something to be released."""
     pod_class = task.pod_class
     if pod_class.share is None:
         return (), not session.nodes.fits_idle(pod_class, row)
     choice = choose_devices(session, pod_class, row)
     assert choice is not None, "the node has been found to have enough of them"
+    own = statement.evicted_from(task, row)
+    if own and choice.would_do(own, session.nodes.shared.on(row)):
+        return own, choice.waits
     return choice.names(session, task, row), choice.waits
 
 

@@ -101,6 +101,11 @@ class Statement:
         column = nodes.give(nodes.releasing_at, task.pod_class, stands.row) if stands.row != NOWHERE else []
         self._record(Kind.EVICT, job, task, stands._replace(status=TaskStatus.RELEASING), column)
 
+    def evicted_from(self, task: Task, row: int) -> tuple[str, ...]:
+        """The shared GPUs that the task was evicted from, if it was on this node."""
+        stood = self._evicted.get(task)
+        return stood.gpu_groups if stood is not None and stood.row == row else ()
+
     def checkpoint(self) -> Trial:
         return Trial(self, len(self._operations))
 

@@ -116,6 +116,14 @@ class PodClass:
         object.__setattr__(self, "shared", (gpus, amounts[CPU], amounts[MEMORY]))
         object.__setattr__(self, "wants_gpu", gpus > 0 or self.share is not None or self.mig is not Mig.NONE)
 
+    def demand_by(self, device_mib: int | None) -> Vector:
+        """`request`, with the parts of shared GPUs in it, if all devices were of this size."""
+        if self.share is None:
+            return self.request
+        demand = self.request.copy()
+        demand[GPU] = self.share.gpus_by(device_mib)
+        return demand
+
     def shared_by(self, device_mib: int | None) -> Shares:
         """`shared`, if all devices were of this size."""
         if self.share is None:
@@ -138,10 +146,10 @@ class PodClass:
     def kind(self) -> tuple[object, ...]:
         """What nodes and plugins treat its pods by, what they ask for apart. Kinds can be put in order."""
         if self.marks is NO_MARKS and self.wishes is None:
-            return (self.fixed_index, self.share or (), (), NO_WISHES, ())
+            return (self.fixed_index, (), NO_WISHES, ())
         matched = tuple(mark.number for mark in self.marks.lasting if isinstance(mark, PodSelector))
         wishes = NO_WISHES if self.wishes is None else self.wishes.number
-        return (self.fixed_index, self.share or (), self.host_ports, wishes, matched)
+        return (self.fixed_index, self.host_ports, wishes, matched)
 
 
 class Task(msgspec.Struct, frozen=True, eq=False):

@@ -20,7 +20,9 @@ Makeup = tuple[tuple[int, int], ...]  #: how many pending tasks of which class, 
 class FailedJobs:
     """What was tried in vain."""
 
-    def __init__(self) -> None:
+    def __init__(self, smallest_device: int | None) -> None:
+        """`smallest_device`: its memory, by which GPU memory is compared with GPUs."""
+        self._smallest_device = smallest_device
         self._smallest: dict[Hashable, list[Vector]] = {}
         self._not_easier: set[Hashable] = set()  # what was compared, until something smaller fails
 
@@ -31,17 +33,20 @@ class FailedJobs:
         if makeup in self._not_easier:
             return False
         smallest = self._smallest.get(_kind(job))
-        if smallest is None or _is_easier(_requests(job), smallest):
+        if smallest is None or _is_easier(self._requests(job), smallest):
             return True
         self._not_easier.add(makeup)
         return False
 
     def add(self, job: JobState) -> None:
-        kind, requests = _kind(job), _requests(job)
+        kind, requests = _kind(job), self._requests(job)
         smallest = self._smallest.get(kind)
         if smallest is None or _is_smaller(requests, smallest):
             self._smallest[kind] = requests
             self._not_easier.clear()
+
+    def _requests(self, job: JobState) -> list[Vector]:
+        return sorted((task.pod_class.demand_by(self._smallest_device) for task in job.left_over()), key=tuple)
 
 
 def _classes(job: JobState) -> dict[str, Counter[PodClass]]:
@@ -76,10 +81,6 @@ def _merged(kinds: list[tuple[tuple[object, ...], int]]) -> list[tuple[tuple[obj
     for kind, count in kinds:
         counts[kind] += count
     return sorted(counts.items())
-
-
-def _requests(job: JobState) -> list[Vector]:
-    return sorted((task.pod_class.request for task in job.left_over()), key=tuple)
 
 
 def _is_easier(mine: list[Vector], others: list[Vector]) -> bool:

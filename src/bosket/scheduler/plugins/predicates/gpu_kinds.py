@@ -60,7 +60,10 @@ class GpuKinds(NodeFilter):
 
 
 class RoomForReservation(NodeFilter):
-    """A shared GPU that is opened takes a second place among the node's pods, for the pod that reserves it."""
+    """A shared GPU that is opened takes a second place among the node's pods, for the pod that reserves it.
+
+    As in KAI, so does one that is there already, unless it goes by a number: KAI tells new groups by their names.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -75,10 +78,10 @@ class RoomForReservation(NodeFilter):
         if few.any():
             numbers = np.arange(len(nodes.table))[rows]
             for place in np.flatnonzero(few).tolist():
-                if self._opens_one(pod_class, int(numbers[place])):
+                if self._needs_two(pod_class, int(numbers[place])):
                     codes[place] = self._session.reason_book.number(POD_NUMBER)
         return codes
 
-    def _opens_one(self, pod_class: PodClass, row: int) -> bool:
+    def _needs_two(self, pod_class: PodClass, row: int) -> bool:
         choice = choose_devices(self._session, pod_class, row)
-        return choice is None or choice.opened > 0
+        return choice is None or choice.opened > 0 or not all(name.isdigit() for name in choice.groups)

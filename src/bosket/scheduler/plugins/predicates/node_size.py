@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, Vector
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS
 from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
@@ -33,7 +33,7 @@ class NodeSizes:
         return f"The pod {task.key} requires {text}" if text else ""
 
     def _look(self, pod_class: PodClass) -> str:
-        request = _request(pod_class)
+        request = pod_class.demand_by(None)
         if (request <= self._most[: len(request)]).all():
             return ""
         for place in (GPU, CPU, MEMORY, *range(PODS, len(request))):
@@ -56,7 +56,7 @@ class NodeSizes:
         )
 
     def _request(self, pod_class: PodClass) -> str:
-        request = _request(pod_class)
+        request = pod_class.demand_by(None)
         parts = [
             f"GPU: {_short(request[GPU])}",
             f"CPU: {_short(request[CPU] / MILLICORES)} (cores)",
@@ -68,15 +68,6 @@ class NodeSizes:
                 in_bytes = name in STORAGE
                 parts.append(f"{name}: {_short(amount / GIGABYTE)} (GB)" if in_bytes else f"{name}: {_short(amount)}")
         return ", ".join(parts)
-
-
-def _request(pod_class: PodClass) -> Vector:
-    """With parts of shared GPUs; memory of GPUs is no matter of numbers."""
-    if pod_class.share is None:
-        return pod_class.request
-    request = pod_class.request.copy()
-    request[GPU] = pod_class.share.gpus_by(None)
-    return request
 
 
 def _short(value: float) -> str:
