@@ -49,21 +49,27 @@ def choose_devices(session: Session, pod_class: PodClass, row: int) -> DeviceCho
     assert share is not None
     size, groups = nodes.shared.sizes[row], nodes.shared.on(row)
     memory = share.memory_on(size)
-    whole = sum(scorer.whole for scorer in session.gpu_scores)
-    ranked: list[tuple[float, bool, str]] = [
-        (-sum(scorer.shared(groups[name].used / size) for scorer in session.gpu_scores), False, name)
-        for name in nodes.shared.fitting(share, row)
-    ]
-    available = int(nodes.idle_at[GPU, row]) + int(nodes.releasing_at[GPU, row])
-    ranked += [(-whole, True, "")] * min(available, share.devices)
-    ranked.sort()
-    chosen = ranked[: share.devices]
-    if len(chosen) < share.devices:
+    whole = min(int(nodes.idle_at[GPU, row]) + int(nodes.releasing_at[GPU, row]), share.devices)
+    names = nodes.shared.with_room(memory, row)
+    if len(names) + whole < share.devices:
         return None
-    names = tuple(name for _, is_whole, name in chosen if not is_whole)
+    if names and (whole or len(names) > share.devices):
+        names = _best(session, groups, names, size, whole, share.devices)
     waits = not nodes.fits_idle(pod_class, row)
     waits = waits or not all(groups[name].has_room_now(memory, size) for name in names)
-    return DeviceChoice(names, share.devices - len(names), waits)
+    return DeviceChoice(tuple(names), share.devices - len(names), waits)
+
+
+def _best(session: Session, groups: Groups, names: list[str], size: int, whole: int, count: int) -> list[str]:
+    """Of groups, and so many whole GPUs, the best; those of them that are groups. Ties go by name."""
+    unused = 0.0
+    scores = dict.fromkeys(names, 0.0)
+    for scorer in session.gpu_scores:
+        unused += scorer.whole
+        for name in names:
+            scores[name] += scorer.shared(groups[name].used / size)
+    ranked = [(-score, False, name) for name, score in scores.items()] + [(-unused, True, "")] * whole
+    return [name for _, is_whole, name in sorted(ranked)[:count] if not is_whole]
 
 
 def _new_names(seed: str, count: int, taken: Groups) -> list[str]:

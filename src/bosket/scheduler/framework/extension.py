@@ -54,6 +54,10 @@ class NodeFilter(ABC):
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
         """0 for a node that will do, otherwise the number of an objection in the session's `ReasonBook`."""
 
+    def code(self, pod_class: PodClass, row: int) -> int:
+        """The same for one row. Worth writing out where it is asked for after every placement."""
+        return int(self.codes(pod_class, np.array([row]))[0])
+
 
 class NodeScorer(ABC):
     """Says how good nodes are for pods of a class; higher is better."""

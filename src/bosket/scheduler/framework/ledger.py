@@ -161,10 +161,12 @@ class NodeLedger:
 
     def _devices_suffice(self, share: GpuShare, row: int, whole: float) -> bool:
         """Whether groups that have room, and whole GPUs, are as many as the devices that are asked for."""
-        if not share.is_possible_on(self.shared.sizes[row]):
+        size = self.shared.sizes[row]
+        memory = share.memory_on(size)
+        if memory > size:
             return False
         missing = share.devices - math.floor(whole)
-        return missing <= 0 or len(self.shared.fitting(share, row)) >= missing
+        return missing <= 0 or len(self.shared.with_room(memory, row)) >= missing
 
     def _devices_suffice_on(self, share: GpuShare, whole: NDArray[np.float64]) -> Mask:
         there = np.floor(whole) + self.shared.count_fitting(share)

@@ -99,6 +99,7 @@ class Session:
         # what filters say of nodes that nothing in this cycle changes, by what they look at of a class
         self._fixed_codes: dict[Hashable, ReasonCodes] = {}
         self._welcome: dict[Hashable, bool] = {}  # whether they object to no node at all
+        self._dear: dict[int, list[int]] = {}  # by class: sizes of devices
         self._reasons: dict[ObjectKey, list[JobReason]] = {}
         self._stale: list[StaleMark] = []
         self._recovered: list[Job] = []
@@ -202,15 +203,24 @@ class Session:
 
         The job as a whole was checked, with the largest devices there are: on smaller ones memory costs more.
         """
-        if task.pod_class.share is None:
-            return {}
         reasons: dict[int, JobReason] = {}
-        for size in self.snapshot.nodes.devices.different_sizes:
+        for size in self._dear_sizes(task.pod_class) if task.pod_class.share is not None else ():
             for check in self.capacity_checks:
                 reason = check(job, task.pod_class.required_on(size))
                 if reason is not None:
                     reasons.setdefault(size, reason)
         return reasons
+
+    def _dear_sizes(self, pod_class: PodClass) -> list[int]:
+        """Sizes of devices on which pods of a class cost more than was checked for their job as a whole."""
+        found = self._dear.get(pod_class.index)
+        if found is None:
+            devices = self.snapshot.nodes.devices
+            checked = pod_class.shared_by(devices.largest)[0]
+            sizes = sorted(set(devices.sizes))
+            found = [size for size in sizes if pod_class.required_on(size)[0] > checked]
+            self._dear[pod_class.index] = found
+        return found
 
     # Orders
 

@@ -31,6 +31,8 @@ class SharedGpus:
         # (slot, node): the room on each group, -1 where it takes nobody; brought up to date when asked for
         self._room: NDArray[np.int64] = np.full((0, len(devices.sizes)), -1, dtype=np.int64)
         self._outdated: set[int] = set(self._groups)
+        # by row and amount: the groups with room for so much; forgotten when a group of the node changes
+        self._takers: dict[int, dict[int, list[str]]] = {}
         self._memory: dict[GpuShare, NDArray[np.int64]] = {}
 
     def __bool__(self) -> bool:
@@ -60,7 +62,7 @@ class SharedGpus:
                 group, effect = arrive(group, memory, into)
                 idle, releasing = idle + effect.idle, releasing + effect.releasing
             groups[name] = group
-        self._outdated.add(row)
+        self._changed(row)
         return tuple(before), Effect(idle, releasing)
 
     def restore(self, row: int, before: GroupsBefore) -> None:
@@ -72,31 +74,33 @@ class SharedGpus:
                 groups[name] = group
         if not groups:
             del self._groups[row]
+        self._changed(row)
+
+    def _changed(self, row: int) -> None:
         self._outdated.add(row)
+        self._takers.pop(row, None)
 
     # What fits
 
-    def fitting(self, share: GpuShare, row: int) -> list[str]:
-        """The groups of a node that take such a pod."""
-        groups = self._groups.get(row)
-        if not groups:
-            return []
-        size = self.sizes[row]
-        memory = share.memory_on(size)
-        return [name for name, group in groups.items() if group.room(size) >= memory]
+    def with_room(self, memory: int, row: int) -> list[str]:
+        """The groups of a node that take a pod which asks for so much."""
+        known = self._takers.get(row)
+        if known is None:
+            known = self._takers[row] = {}
+        found = known.get(memory)
+        if found is None:
+            size = self.sizes[row]
+            groups = self._groups.get(row, NO_GROUPS)
+            found = known[memory] = [name for name, group in groups.items() if group.room(size) >= memory]
+        return found
 
     def count_fitting(self, share: GpuShare) -> NDArray[np.int64]:
         """(node,): how many groups take such a pod."""
         room = self._rooms()
         return np.asarray((room >= self.memory(share)).sum(axis=0)) if len(room) else self._none()
 
-    def has_room(self, memory: int, row: int) -> bool:
-        """Whether some group of a node takes a pod that asks for so much."""
-        size = self.sizes[row]
-        return any(group.room(size) >= memory for group in self.on(row).values())
-
     def have_room(self, memory: int | NDArray[np.int64]) -> Mask:
-        """(node,): the same."""
+        """(node,): whether some group takes a pod that asks for so much."""
         room = self._rooms()
         return np.asarray((room >= memory).any(axis=0)) if len(room) else self._none() > 0
 

@@ -168,7 +168,7 @@ class ClassView:
         if not self.allowed[row] or not self._ledger.fits(self._class, row):
             return -math.inf
         for node_filter in self._moving:
-            if node_filter.codes(self._class, np.array([row]))[0]:
+            if node_filter.code(self._class, row):
                 return -math.inf
         total = 0.0
         for scorer, scores in self._scorers:

@@ -33,10 +33,6 @@ class Devices:
     smallest: int | None  #: of the sizes that are known; None where there are no GPUs
     largest: int | None
 
-    @property
-    def different_sizes(self) -> list[int]:
-        return sorted(set(self.sizes))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTable:

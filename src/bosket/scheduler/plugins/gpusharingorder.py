@@ -42,7 +42,7 @@ class _HasRoom(NodeScorer):
             return 0.0
         share = pod_class.share
         memory = 0 if share is None else share.memory_on(self._shared.sizes[row])
-        return GPU_SHARING if self._shared.has_room(memory, row) else 0.0
+        return GPU_SHARING if self._shared.with_room(memory, row) else 0.0
 
 
 def _wants_whole(pod_class: PodClass) -> bool:

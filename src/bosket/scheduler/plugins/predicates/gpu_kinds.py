@@ -82,6 +82,12 @@ class RoomForReservation(NodeFilter):
                     codes[place] = self._session.reason_book.number(POD_NUMBER)
         return codes
 
+    def code(self, pod_class: PodClass, row: int) -> int:
+        nodes = self._session.nodes
+        if nodes.idle_at[PODS, row] + nodes.releasing_at[PODS, row] >= 2 or not self._needs_two(pod_class, row):
+            return 0
+        return self._session.reason_book.number(POD_NUMBER)
+
     def _needs_two(self, pod_class: PodClass, row: int) -> bool:
         choice = choose_devices(self._session, pod_class, row)
         return choice is None or choice.opened > 0 or not all(name.isdigit() for name in choice.groups)
