@@ -37,6 +37,8 @@ DEFAULT_PLUGINS: Final = (
     PluginChoice("kubeflow"),
     PluginChoice("ray"),
     PluginChoice("nodeavailability"),
+    PluginChoice("gpusharingorder"),
+    PluginChoice("gpupack"),
     PluginChoice("resourcetype"),
     PluginChoice("subgrouporder"),
     PluginChoice("taskorder"),

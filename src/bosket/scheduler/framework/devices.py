@@ -5,16 +5,14 @@ Asked by placement once a node is chosen. Plugins say which device is the better
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from hashlib import blake2b
 from typing import NamedTuple
-from uuid import UUID, uuid5
 
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.gpu_group import Groups
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass, Task
-
-#: Names of groups are made in this namespace.
-_NAMESPACE = UUID("6e1f6f0f-9a3c-4a55-8d5e-3f2f4a8f6b1d")
 
 
 class DeviceChoice(NamedTuple):
@@ -54,20 +52,23 @@ def choose_devices(session: Session, pod_class: PodClass, row: int) -> DeviceCho
     if len(names) + whole < share.devices:
         return None
     if names and (whole or len(names) > share.devices):
-        names = _best(session, groups, names, size, whole, share.devices)
+        names = _best(session, {name: groups[name].used / size for name in names}, whole, share.devices)
     waits = not nodes.fits_idle(pod_class, row)
     waits = waits or not all(groups[name].has_room_now(memory, size) for name in names)
     return DeviceChoice(tuple(names), share.devices - len(names), waits)
 
 
-def _best(session: Session, groups: Groups, names: list[str], size: int, whole: int, count: int) -> list[str]:
-    """Of groups, and so many whole GPUs, the best; those of them that are groups. Ties go by name."""
+def _best(session: Session, used: Mapping[str, float], whole: int, count: int) -> list[str]:
+    """Of groups, by what part of each is used, and so many whole GPUs: the best; those of them that are groups.
+
+    Ties go by name.
+    """
     unused = 0.0
-    scores = dict.fromkeys(names, 0.0)
+    scores = dict.fromkeys(used, 0.0)
     for scorer in session.gpu_scores:
         unused += scorer.whole
-        for name in names:
-            scores[name] += scorer.shared(groups[name].used / size)
+        for name, part in used.items():
+            scores[name] += scorer.shared(part)
     ranked = [(-score, False, name) for name, score in scores.items()] + [(-unused, True, "")] * whole
     return [name for _, is_whole, name in sorted(ranked)[:count] if not is_whole]
 
@@ -77,7 +78,7 @@ def _new_names(seed: str, count: int, taken: Groups) -> list[str]:
     names: list[str] = []
     number = 0
     while len(names) < count:
-        name = str(uuid5(_NAMESPACE, f"{seed}/{number}"))
+        name = blake2b(f"{seed}/{number}".encode(), digest_size=16).hexdigest()
         if name not in taken:
             names.append(name)
         number += 1

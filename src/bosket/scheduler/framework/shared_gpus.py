@@ -17,6 +17,7 @@ from bosket.scheduler.model.task import TaskStatus
 
 GroupsBefore = tuple[tuple[str, GpuGroup | None], ...]  #: as they were; None for those that weren't there
 
+NEW_GROUP = GpuGroup()
 #: Slots that the table of groups has at first, and grows by.
 SLOTS = 8
 
@@ -48,13 +49,15 @@ class SharedGpus:
         self, row: int, names: Iterable[str], memory: int, *, out: TaskStatus | None, into: TaskStatus | None
     ) -> tuple[GroupsBefore, Effect]:
         """A pod that takes so much of each of these groups leaves with one status, and comes with another."""
-        groups = self._groups.setdefault(row, {})
+        groups = self._groups.get(row)
+        if groups is None:
+            groups = self._groups[row] = {}
         before: list[tuple[str, GpuGroup | None]] = []
         idle = releasing = 0
         for name in names:
             stood = groups.get(name)
             before.append((name, stood))
-            group = stood if stood is not None else GpuGroup()
+            group = stood or NEW_GROUP
             if out is not None:
                 group, effect = leave(group, memory, out)
                 idle, releasing = idle + effect.idle, releasing + effect.releasing

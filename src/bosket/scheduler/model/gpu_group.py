@@ -61,42 +61,44 @@ Groups = Mapping[str, GpuGroup]
 NO_GROUPS: Groups = MappingProxyType({})
 
 
+NO_EFFECT = Effect()
+
+
 def arrive(group: GpuGroup, memory: int, status: TaskStatus) -> tuple[GpuGroup, Effect]:
     """A pod of this status comes to a group."""
-    used = group.used + memory
-    allocated = group.allocated or 0
+    used, allocated, releasing, holds_gpu, is_going = group
     if status == TaskStatus.PIPELINED:
-        takes_gpu = group.used == group.releasing  # a new one, or one that is all but gone
-        after = group._replace(used=used, releasing=group.releasing - memory, is_going=group.is_going and not takes_gpu)
-        return after, Effect(releasing=-takes_gpu)
+        takes_gpu = used == releasing  # a new one, or one that is all but gone
+        after = GpuGroup(used + memory, allocated, releasing - memory, holds_gpu, is_going and not takes_gpu)
+        return after, Effect(releasing=-1) if takes_gpu else NO_EFFECT
+    there = (allocated or 0) + memory
     if status == TaskStatus.RELEASING:
-        releasing = group.releasing + memory
-        after = group._replace(used=used, allocated=allocated + memory, releasing=releasing)
         if used != releasing:
-            return after, Effect()
-        effect = Effect(idle=-(not group.holds_gpu), releasing=int(not group.is_going))
-        return after._replace(holds_gpu=True, is_going=True), effect
-    takes_gpu = not group.used and not group.holds_gpu
-    after = group._replace(
-        used=used, allocated=allocated + memory, holds_gpu=group.holds_gpu or takes_gpu, is_going=False
-    )
-    return after, Effect(idle=-takes_gpu, releasing=-group.is_going)
+            return GpuGroup(used + memory, there, releasing + memory, holds_gpu, is_going), NO_EFFECT
+        after = GpuGroup(used + memory, there, releasing + memory, holds_gpu=True, is_going=True)
+        return after, Effect(idle=-(not holds_gpu), releasing=int(not is_going))
+    takes_gpu = not used and not holds_gpu
+    after = GpuGroup(used + memory, there, releasing, holds_gpu or takes_gpu, is_going=False)
+    return after, Effect(-takes_gpu, -is_going) if takes_gpu or is_going else NO_EFFECT
 
 
 def leave(group: GpuGroup, memory: int, status: TaskStatus) -> tuple[GpuGroup, Effect]:
     """A pod of this status goes from a group."""
-    used = group.used - memory
+    used, allocated, releasing, holds_gpu, was_going = group
+    used -= memory
     if status == TaskStatus.PIPELINED:
-        releasing = group.releasing + memory
+        releasing += memory
         gives_back = used == releasing
-        after = group._replace(used=used, releasing=releasing, is_going=group.is_going or (gives_back and used > 0))
-        return after, Effect(releasing=int(gives_back))
-    is_releasing = status == TaskStatus.RELEASING
-    releasing = group.releasing - memory if is_releasing else group.releasing
-    gives_back = not used and group.holds_gpu
-    is_going = used > 0 and (group.is_going or (not is_releasing and used == releasing))
-    after = GpuGroup(used, (group.allocated or 0) - memory, releasing, group.holds_gpu and not gives_back, is_going)
-    return after, Effect(idle=int(gives_back), releasing=is_going - group.is_going)
+        is_going = was_going or (gives_back and used > 0)
+        return GpuGroup(used, allocated, releasing, holds_gpu, is_going), Effect(releasing=int(gives_back))
+    if status == TaskStatus.RELEASING:
+        releasing -= memory
+        is_going = was_going and used > 0
+    else:
+        is_going = used > 0 and (was_going or used == releasing)
+    gives_back = not used and holds_gpu
+    after = GpuGroup(used, (allocated or 0) - memory, releasing, holds_gpu and not gives_back, is_going)
+    return after, Effect(int(gives_back), is_going - was_going)
 
 
 def groups_of(tasks: Iterable[Task], device_mib: int) -> tuple[Groups, Effect]:

@@ -65,7 +65,8 @@ class PodClasses:
         marks = _marks(ports, wishes, matched, exclusive) if ports or wishes or matched or exclusive else NO_MARKS
         nominated = pod.status.nominatedNodeName if not spec.nodeName else ""
         annotations = pod.metadata.annotations
-        devices = _device_requests(pod) if annotations and _about_devices(tuple(annotations)) else NO_DEVICES
+        about = _about_devices(tuple(annotations)) if annotations else ()
+        devices = _device_requests(pod, about) if about else NO_DEVICES
         if self._is_reservation(pod):
             devices = NOTHING_BUT_A_PLACE
         # What few pods have is left out of the others' signature, which is made for every pod.
@@ -117,7 +118,7 @@ class DeviceRequests(NamedTuple):
 
     def instead_of(self, request: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
         """The request as it counts."""
-        if self.takes_gpus and self.share is None and not self.instances:
+        if not self.instances and all(name != FIXED_NAMES[GPU] for name, _ in request):
             return request
         amounts = {name: amount for name, amount in request if name != FIXED_NAMES[GPU]}
         return tuple(sorted({**amounts, **dict(self.instances)}.items()))
@@ -129,26 +130,31 @@ NOTHING_BUT_A_PLACE = DeviceRequests(takes_gpus=False)
 
 
 @lru_cache(maxsize=4096)
-def _about_devices(annotations: tuple[str, ...]) -> bool:
-    """Whether some of these may say what a pod asks of GPUs."""
-    return any(name in SHARING or name.startswith(MIG_RESOURCE_PREFIX) for name in annotations)
+def _about_devices(annotations: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the annotations that may say what a pod asks of GPUs."""
+    return tuple(name for name in annotations if name in SHARING or name.startswith(MIG_RESOURCE_PREFIX))
 
 
-def _device_requests(pod: Pod) -> DeviceRequests:
+def _device_requests(pod: Pod, about: tuple[str, ...]) -> DeviceRequests:
     """As the annotations have it. Raises UnusableShare, unless the pod is on a node: then it can't be helped."""
     annotations = pod.metadata.annotations
-    instances = {
-        name: int(text)
-        for name, text in annotations.items()
-        if name.startswith(MIG_RESOURCE_PREFIX) and text.isascii() and text.isdigit() and len(text) < 10
-    }
     try:
-        share = share_of(annotations)
+        return _requests_in(tuple([(name, annotations[name]) for name in about]))
     except UnusableShare:
         if not pod.spec.nodeName:
             raise
-        share = None
-    found = DeviceRequests(None if instances else share, tuple(sorted(instances.items())))
+        return NO_DEVICES
+
+
+@lru_cache(maxsize=65536)
+def _requests_in(annotations: tuple[tuple[str, str], ...]) -> DeviceRequests:
+    instances = tuple(
+        (name, int(text))
+        for name, text in sorted(annotations)
+        if name.startswith(MIG_RESOURCE_PREFIX) and text.isascii() and text.isdigit() and len(text) < 10
+    )
+    share = None if instances else share_of(dict(annotations))
+    found = DeviceRequests(share, instances)
     return found if found != NO_DEVICES else NO_DEVICES
 
 

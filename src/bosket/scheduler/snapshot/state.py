@@ -503,17 +503,18 @@ class ClusterState:
         ours = pod.spec.schedulerName == self._options.scheduler_name
         group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION) if ours else None
         labels = pod.metadata.labels
+        node = pod.spec.nodeName or requested or ""
         return Task(
             key=key,
             pod=pod,
             pod_class=pod_class,
             status=_status_of(pod, requested=requested is not None, evicted=self._evictions.is_going(pod)),
-            node=pod.spec.nodeName or requested or "",
+            node=node,
             group=ObjectKey(pod.metadata.namespace, group) if group else None,
             subgroup=labels.get(SUBGROUP_LABEL, ""),
             created=time_or_zero(pod.metadata.creationTimestamp),
             task_priority=_integer_or_none(labels.get(TASK_PRIORITY_LABEL)),
-            gpu_groups=self._gpu_groups(key, pod) if pod_class.share is not None else (),
+            gpu_groups=self._gpu_groups(key, pod) if pod_class.share is not None and node else (),
             claims_problem=storage.problem,
         )
 
