@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from bosket.api.core import Node, Pod
 from bosket.api.kai import Queue, QueueResource, SubGroup
+from bosket.api.keys import GPU_FRACTION_ANNOTATION, GPU_FRACTION_DEVICES_ANNOTATION, GPU_MEMORY_ANNOTATION
 from bosket.api.object import KubeObject
 from bosket.testing.build import PodBuilder, cordoned, node, pod, pod_group, priority_class, queue, tainted
 from bosket.testing.cluster import NOW
@@ -35,6 +36,13 @@ REQUESTS: Sequence[Callable[[PodBuilder], PodBuilder]] = (
     lambda builder: builder.gpu(2),
     lambda builder: builder.gpu(4).memory("4Gi"),
     lambda builder: builder.asks("example.com/fpga", "1"),
+)
+SHARING: Sequence[Callable[[PodBuilder], PodBuilder]] = (
+    lambda builder: builder.shares_gpu(0.5).cpu("1"),
+    lambda builder: builder.shares_gpu(0.25),
+    lambda builder: builder.shares_gpu(0.4, devices=2),
+    lambda builder: builder.gpu_memory(3000).memory("1Gi"),
+    lambda builder: builder.gpu_memory(900, devices=2),
 )
 State = Callable[[PodBuilder, str], PodBuilder]  #: what becomes of a pod, given a node
 STATES: Sequence[State] = (
@@ -63,6 +71,7 @@ class RandomCluster:
     queues: int
     jobs: int
     releasing: bool = True  #: whether pods may be on their way out
+    sharing: bool = True  #: whether pods may share GPUs
 
     def objects(self) -> list[KubeObject]:
         """The same ones each time."""
@@ -74,7 +83,7 @@ class RandomCluster:
         objects: list[KubeObject] = [*(_node(self._dice(name), name) for name in names), *queues]
         objects += [priority_class("high", 125), priority_class("middle", 75), priority_class("low", 25)]
         for name in (f"g{number}" for number in range(self.jobs)):
-            objects += _job(self._dice(name), name, leaves, names, states)
+            objects += _job(self._dice(name), name, leaves, names, states, sharing=self.sharing)
         for name in names:
             objects += _strangers(self._dice(f"on {name}"), name, releasing=self.releasing)
         return objects
@@ -83,8 +92,8 @@ class RandomCluster:
         return Random(f"{self.seed}/{name}")
 
 
-def clusters(*, releasing: bool = True) -> st.SearchStrategy[RandomCluster]:
-    """Small clusters of all kinds. Without `releasing` no pod is being deleted."""
+def clusters(*, releasing: bool = True, sharing: bool = True) -> st.SearchStrategy[RandomCluster]:
+    """Small clusters of all kinds. Without `releasing` no pod is being deleted, without `sharing` none shares GPUs."""
     return st.builds(
         RandomCluster,
         seed=st.integers(0, 2**32),
@@ -92,6 +101,7 @@ def clusters(*, releasing: bool = True) -> st.SearchStrategy[RandomCluster]:
         queues=st.integers(1, 8),
         jobs=st.integers(0, 8),
         releasing=st.just(releasing),
+        sharing=st.just(sharing),
     )
 
 
@@ -104,6 +114,7 @@ def _node(dice: Random, name: str) -> Node:
         pods=dice.choice((*(110,) * 6, 3, 1)),
         extended=dice.choice((None, None, {"example.com/fpga": "2"})),
         zone=dice.choice("ab"),
+        gpu_memory=dice.choice((None, 4096, 8192, 8192)),
     )
     if dice.random() < 0.2:
         made = tainted(made, TAINT)
@@ -151,9 +162,10 @@ def _share(dice: Random, quotas: Sequence[float], limits: Sequence[float]) -> Qu
 
 
 def _job(
-    dice: Random, name: str, queues: Sequence[str], nodes: Sequence[str], states: Sequence[State]
+    dice: Random, name: str, queues: Sequence[str], nodes: Sequence[str], states: Sequence[State], *, sharing: bool
 ) -> list[KubeObject]:
     """A pod group and its pods."""
+    requests = (*REQUESTS, *SHARING) if sharing else REQUESTS
     namespace = dice.choice(("default", "default", "other"))
     subgroups = tuple(_tree(dice)) if dice.random() < 0.4 else ()
     roots = sum(not subgroup.parent for subgroup in subgroups)
@@ -173,10 +185,10 @@ def _job(
     minima = {each.name: each.minMember or 0 for each in subgroups if each.name not in parents}
     pods: list[Pod] = []
     for pod_set, least in (minima or {"": 1 if minimum is None else minimum}).items():
-        like = dice.choice(REQUESTS)
+        like = dice.choice(requests)
         for _ in range(least + dice.choice((-1, 0, 0, 0, 1, 2, 3))):
             builder = pod(f"{name}-{len(pods)}", namespace).of_group(name, pod_set)
-            asking = dice.choice(REQUESTS) if dice.random() < 0.2 else like
+            asking = dice.choice(requests) if dice.random() < 0.2 else like
             pods.append(_pod(dice, asking(builder), nodes, states))
     return [group, *pods]
 
@@ -187,8 +199,16 @@ def _pod(dice: Random, builder: PodBuilder, nodes: Sequence[str], states: Sequen
     if dice.random() < 0.3:
         builder = builder.tolerates(TAINT)
     if dice.random() < 0.25:
-        builder = dice.choice(states)(builder, dice.choice(nodes))
+        where = dice.choice(nodes)
+        builder = dice.choice(states)(builder, where)
+        if _shares(builder) and builder.node_name:
+            devices = int(builder.annotations.get(GPU_FRACTION_DEVICES_ANNOTATION, 1))
+            builder = builder.in_gpu_groups(*(f"{where}-gpu{number}" for number in range(devices)))
     return builder.build()
+
+
+def _shares(builder: PodBuilder) -> bool:
+    return GPU_FRACTION_ANNOTATION in builder.annotations or GPU_MEMORY_ANNOTATION in builder.annotations
 
 
 def _tree(dice: Random) -> list[SubGroup]:

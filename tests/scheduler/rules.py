@@ -14,8 +14,8 @@ import numpy as np
 from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.queue import UNLIMITED
-from bosket.scheduler.model.resource import SHARED, Vector
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, Task, TaskStatus
+from bosket.scheduler.model.resource import GPU, SHARED, Vector
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, ALLOCATED, Task, TaskStatus
 from bosket.scheduler.reason import GangShort, NotReady, OverCapacity
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
@@ -32,11 +32,69 @@ def nodes_given_more_than_they_have(snapshot: Snapshot, decisions: Decisions) ->
     idle, releasing = snapshot.nodes.idle.copy(), snapshot.nodes.releasing.copy()
     for each in decisions.operations:
         column = (idle if isinstance(each, Bind) else releasing)[:, snapshot.nodes.rows[each.node]]
-        request = each.task.pod_class.request
+        request = _without_gpus(each.task.pod_class.request)
         column[: len(request)] += request if isinstance(each, Eviction) else -request
     yield from _overdrawn(snapshot, snapshot.nodes.idle, idle, "bound")
     everything = snapshot.nodes.idle + snapshot.nodes.releasing
     yield from _overdrawn(snapshot, everything, idle + releasing, "bound or promised")
+
+
+def gpus_given_more_than_once(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
+    """Whole ones and shared ones: what is bound now beside all that is there, what is promised beside all that stays.
+
+    Where more was given away before the cycle than there is, nothing is said about the node.
+    """
+    given = {each.task: each for each in decisions.operations if not isinstance(each, Eviction)}
+    bound = {task for task, each in given.items() if isinstance(each, Bind)}
+    tasks = {task for there in snapshot.residents.values() for task in there}
+    tasks |= {task for job in snapshot.jobs.values() for task in job.tasks}
+    before, firm, last = _Devices(snapshot), _Devices(snapshot), _Devices(snapshot)
+    for task in sorted(tasks, key=lambda each: each.key):
+        if task.status in ACTIVE_USED:
+            before.put(task, task.node, task.gpu_groups)
+            firm.put(task, task.node, task.gpu_groups)
+        end = decisions.outcome.get(task)
+        if task in bound:
+            first = next(each for each in decisions.binds if each.task is task)
+            firm.put(task, first.node, first.gpu_groups)
+        if isinstance(end, Eviction) or (end is None and task.status not in ACTIVE_ALLOCATED):
+            continue
+        last.put(task, end.node if end is not None else task.node, task.gpu_groups if end is None else end.gpu_groups)
+    sound = {name for name in snapshot.nodes.rows if not list(before.broken(name))}
+    for name in sorted({each.node for each in given.values()} & sound):
+        if any(each.node == name for each in decisions.binds):
+            yield from (f"{text}, counting what goes" for text in firm.broken(name))
+        yield from last.broken(name)
+
+
+class _Devices:
+    """Who is on which GPUs."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._whole: Counter[str] = Counter()
+        self._groups: dict[str, Counter[str]] = {}
+
+    def put(self, task: Task, node: str, groups: tuple[str, ...]) -> None:
+        table, share = self._snapshot.nodes, task.pod_class.share
+        if node not in table.rows:
+            return
+        if share is None:
+            self._whole[node] += int(task.pod_class.request[GPU])
+            return
+        for group in groups:
+            used = self._groups.setdefault(node, Counter())
+            used[group] += share.memory_on(table.devices.sizes[table.rows[node]])
+
+    def broken(self, node: str) -> Iterator[str]:
+        table = self._snapshot.nodes
+        row = table.rows[node]
+        groups = self._groups.get(node, Counter())
+        if self._whole[node] + len(groups) > table.allocatable[GPU, row]:
+            yield f"{node} gives away {self._whole[node]} whole and {len(groups)} shared GPUs"
+        for group, memory in groups.items():
+            if memory > table.devices.sizes[row]:
+                yield f"{memory} MiB of GPU {group} of {node} are given away"
 
 
 def pods_on_nodes_that_refuse_them(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
@@ -134,6 +192,7 @@ def pods_decided_on_wrongly(snapshot: Snapshot, decisions: Decisions) -> Iterato
 
 ALL: tuple[Rule, ...] = (
     nodes_given_more_than_they_have,
+    gpus_given_more_than_once,
     pods_on_nodes_that_refuse_them,
     gangs_below_their_minimum,
     gangs_torn_apart,
@@ -197,14 +256,25 @@ def _exceeded(
             if isinstance(decisions.outcome.get(task), Eviction):
                 continue
             if task.status in ALLOCATED and task.node in snapshot.nodes.rows:
-                held[path] += _shared(task)
+                held[path] += _cost(snapshot, task, task.node)
             elif task in decisions.outcome:
-                given[path] += _shared(task)
-    over = (allowed != UNLIMITED) & (given > 0) & (held + given > allowed)
+                given[path] += _cost(snapshot, task, decisions.outcome[task].node)
+    over = (allowed != UNLIMITED) & (given > 0) & (held + given > allowed + 1e-9)
     for row, resource in np.argwhere(over):
         total = held[row, resource] + given[row, resource]
         yield f"queue {tree.queues[row].name} holds {total:g}, its {what} is {allowed[row, resource]:g}"
 
 
-def _shared(task: Task) -> Vector:
-    return task.pod_class.request[list(SHARED)]
+def _cost(snapshot: Snapshot, task: Task, node: str) -> Vector:
+    """What a task costs its queue on a node."""
+    cost = task.pod_class.request[list(SHARED)]
+    share = task.pod_class.share
+    if share is not None:
+        cost[0] = share.gpus_on(snapshot.nodes.devices.sizes[snapshot.nodes.rows[node]])
+    return cost
+
+
+def _without_gpus(request: Vector) -> Vector:
+    rest = request.copy()
+    rest[GPU] = 0
+    return rest

@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.api.core import Pod
-from bosket.scheduler.decide import decide
+from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.framework.devices import choose_devices
+from bosket.scheduler.framework.placement import place_job
+from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.kernel.fair_share import Claims, divide_tree
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.snapshot.snapshot import Snapshot
@@ -104,7 +107,7 @@ def request_of(snapshot: Snapshot, task: Task) -> dict[str, float]:
     return dict(zip(snapshot.resource_names, task.pod_class.request.tolist(), strict=False))
 
 
-@given(clusters(releasing=False), st.sampled_from((BIN_PACK, SPREAD)))
+@given(clusters(releasing=False, sharing=False), st.sampled_from((BIN_PACK, SPREAD)))
 @settings(max_examples=200)
 def test_each_pod_gets_the_node_that_a_plain_loop_finds_best(cluster: RandomCluster, strategy: str) -> None:
     snapshot = snapshot_of(cluster.objects())
@@ -142,3 +145,28 @@ def test_what_is_being_released_is_promised_as_a_plain_loop_would(
     bound, promised = place_gang(world, request, minimum, extras, strategy)
     assert [bind.node for bind in decisions.binds] == bound
     assert [pipeline.node for pipeline in decisions.pipelined] == promised
+
+
+# Shared GPUs
+
+
+@given(clusters(), st.integers(0, 6))
+@settings(max_examples=150)
+def test_what_fits_by_arrays_fits_node_by_node(cluster: RandomCluster, placed: int) -> None:
+    session = open_session(snapshot_of(cluster.objects()), Configuration())
+    statement = Statement(session)
+    for job in session.candidates()[:placed]:
+        place_job(session, statement, job)
+    ledger = session.nodes
+    rows = range(len(session.snapshot.nodes))
+    for pod_class in {task.pod_class for job in session.snapshot.jobs.values() for task in job.tasks}:
+        assert ledger.fit(pod_class).tolist() == [ledger.fits(pod_class, row) for row in rows]
+        assert ledger.fit_idle(pod_class, slice(None)).tolist() == [ledger.fits_idle(pod_class, row) for row in rows]
+        for scorer in session.node_scores:
+            scores = scorer.scores(pod_class, slice(None)).tolist()
+            assert scores == [scorer.score(pod_class, row) for row in rows]
+        if pod_class.share is not None:
+            for row in rows:
+                choice = choose_devices(session, pod_class, row)
+                enough = pod_class.share.is_possible_on(ledger.shared.sizes[row]) and choice is not None
+                assert enough or not ledger.fits(pod_class, row)

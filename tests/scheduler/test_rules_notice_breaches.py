@@ -26,7 +26,7 @@ def binds(snapshot, *names, node="n"):
 @pytest.mark.parametrize(
     ("rule", "bound", "text"),
     [
-        (rules.nodes_given_more_than_they_have, ["g-0", "g-1"], "1 gpu are left on n, 1 more were bound"),
+        (rules.gpus_given_more_than_once, ["g-0", "g-1"], "n gives away 2 whole and 0 shared GPUs"),
         (rules.queues_over_their_limit, ["g-0", "g-1"], "queue q holds 2, its limit is 1"),
         (rules.non_preemptible_work_over_quota, ["g-0"], "queue q holds 1, its quota is 0"),
         (rules.gangs_below_their_minimum, ["g-0"], "its part as a whole is below its minimum"),
@@ -47,9 +47,32 @@ def test_promises_of_more_than_is_being_released():
     promised = Decisions(
         tuple(Pipeline(bind.task, bind.job, bind.node, "allocate") for bind in binds(snapshot, "g-0", "g-1").binds)
     )
-    found = list(rules.nodes_given_more_than_they_have(snapshot, promised))
-    assert found == ["1 gpu are left on n, 1 more were bound or promised"]
-    assert "bound" in next(rules.nodes_given_more_than_they_have(snapshot, binds(snapshot, "g-0")))
+    found = list(rules.gpus_given_more_than_once(snapshot, promised))
+    assert found == ["n gives away 2 whole and 0 shared GPUs"]
+    assert "counting what goes" in next(rules.gpus_given_more_than_once(snapshot, binds(snapshot, "g-0")))
+
+
+def test_more_of_a_shared_gpu_than_there_is():
+    members = [pod(f"g-{number}").of_group("g").shares_gpu(0.6).build() for number in range(2)]
+    snapshot = snapshot_of(node("n", gpus=2), queue("q"), pod_group("g", min_member=1), members)
+    tasks = [(task, job) for job in snapshot.jobs.values() for task in job.tasks]
+    together = Decisions(tuple(Bind(task, job, "n", gpu_groups=("same",)) for task, job in tasks))
+    apart = Decisions(tuple(Bind(task, job, "n", gpu_groups=(task.key.name,)) for task, job in tasks))
+    assert "120 MiB of GPU same of n are given away, counting what goes" in list(
+        rules.gpus_given_more_than_once(snapshot, together)
+    )
+    assert list(rules.gpus_given_more_than_once(snapshot, apart)) == []
+
+
+def test_more_of_a_resource_than_is_there():
+    snapshot = snapshot_of(
+        node("n", cpu="1"),
+        queue("q"),
+        pod_group("g", min_member=1),
+        [pod(f"g-{number}").of_group("g").cpu("1").build() for number in range(2)],
+    )
+    found = list(rules.nodes_given_more_than_they_have(snapshot, binds(snapshot, "g-0", "g-1")))
+    assert "1000 cpu are left on n, 1000 more were bound" in found
 
 
 def test_a_subgroup_below_its_minimum_in_a_gang_that_is_satisfied():

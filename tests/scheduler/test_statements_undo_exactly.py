@@ -5,37 +5,48 @@ from hypothesis import strategies as st
 
 from bosket.scheduler.decide import open_session
 from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.task import TaskStatus
-from bosket.testing.build import gang, node, pod, pod_group, queue
+from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
 
 RUNNING = TaskStatus.RUNNING
 
+#: Whole GPUs, and parts of one or several.
+asking = st.sampled_from(
+    (
+        *(lambda builder, gpus=gpus: builder.gpu(gpus) for gpus in (1, 2, 3)),
+        lambda builder: builder.shares_gpu(0.5),
+        lambda builder: builder.shares_gpu(0.3, devices=2),
+        lambda builder: builder.gpu_memory(3000),
+    )
+)
 gangs = st.lists(
-    st.tuples(st.integers(0, 4), st.integers(1, 6), st.integers(1, 4), st.sampled_from("abc")), max_size=8
-)  # fewer than all that are needed, pods, GPUs per pod, queue
+    st.tuples(st.integers(0, 4), st.integers(1, 6), asking, st.sampled_from("abc")), max_size=8
+)  # fewer than all that are needed, pods, what each asks for, queue
 
 
 @st.composite
 def clusters(draw):
     nodes = [
-        node(f"n{i}", gpus=gpus) for i, gpus in enumerate(draw(st.lists(st.integers(0, 8), min_size=1, max_size=6)))
+        node(f"n{i}", gpus=gpus, gpu_memory=4096 * (1 + i % 2))
+        for i, gpus in enumerate(draw(st.lists(st.integers(0, 8), min_size=1, max_size=6)))
     ]
     queues = [queue("unlimited"), queue("top", limit=draw(st.sampled_from([-1, 6, 12])))]
     queues += [queue(name, parent="top", limit=draw(st.sampled_from([-1, 2, 5]))) for name in "abc"]
     groups, pods = [], []
-    for number, (less, size, gpus, name) in enumerate(draw(gangs)):
+    for number, (less, size, ask, name) in enumerate(draw(gangs)):
         groups.append(pod_group(f"g{number}", min_member=max(0, size - less), queue=name))
-        pods += gang(f"g{number}", size, gpus=gpus)
+        pods += [ask(pod(f"g{number}-{each}").of_group(f"g{number}")).build() for each in range(size)]
     for number, (row, gpus, leaving) in enumerate(
         draw(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3), st.booleans()), max_size=5))
     ):
         held = pod(f"r{number}").gpu(gpus).running_on(f"n{row % len(nodes)}")
         pods.append((held.being_deleted_at(NOW) if leaving else held).build())
-    for number, (row, gpus) in enumerate(draw(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), max_size=4))):
+    for number, (row, ask) in enumerate(draw(st.lists(st.tuples(st.integers(0, 5), asking), max_size=4))):
         groups.append(pod_group(f"running{number}", queue="unlimited"))
-        member = pod(f"running{number}-0").of_group(f"running{number}").gpu(gpus)
+        member = ask(pod(f"running{number}-0").of_group(f"running{number}")).in_gpu_groups("first", "second")
         pods.append(member.running_on(f"n{row % len(nodes)}").build())
     return [*nodes, *queues, *groups, *pods]
 
@@ -46,9 +57,17 @@ def accounts(session):
     return (
         session.nodes.idle.tobytes(),
         session.nodes.releasing.tobytes(),
+        {row: dict(session.nodes.shared.on(row)) for row in range(len(session.snapshot.nodes))},
         queues.allocated[:],
         queues.non_preemptible[:],
     )
+
+
+def devices(session, task, row):
+    """Those that the scheduler would choose."""
+    if task.pod_class.share is None:
+        return ()
+    return choose_devices(session, task.pod_class, row).names(session, task, row)
 
 
 @given(clusters(), st.integers(0, 20), st.integers(0, 20))
@@ -71,7 +90,7 @@ def test_undo_restores_everything_to_the_bit(objects, keep, evict):
                 row = session.view(task.pod_class).best()
                 if row is not None:
                     place = statement.pipeline if number % 2 or job not in jobs else statement.allocate
-                    place(job, task, row)
+                    place(job, task, row, devices(session, task, row))
             if number < keep:
                 trial.keep()
     for job in jobs:
@@ -116,4 +135,4 @@ def test_a_view_kept_by_columns_equals_one_made_anew(objects):
             session._views.clear()
             assert session.view(task.pod_class).best() == row
             if row is not None:
-                statement.allocate(job, task, row)
+                statement.allocate(job, task, row, devices(session, task, row))

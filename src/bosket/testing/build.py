@@ -26,8 +26,14 @@ from bosket.api.core import (
 )
 from bosket.api.kai import PodGroup, PodGroupSpec, Queue, QueueResource, QueueResources, QueueSpec, SubGroup
 from bosket.api.keys import (
+    GPU_FRACTION_ANNOTATION,
+    GPU_FRACTION_DEVICES_ANNOTATION,
+    GPU_GROUP_LABEL,
+    GPU_GROUP_LABEL_PREFIX,
+    GPU_MEMORY_ANNOTATION,
     LAST_EVICTION_ANNOTATION,
     LAST_START_ANNOTATION,
+    NODE_GPU_MEMORY_LABEL,
     POD_GROUP_ANNOTATION,
     SCHEDULER_NAME,
     STALE_SINCE_ANNOTATION,
@@ -63,6 +69,27 @@ class PodBuilder:
 
     def gpu(self, amount: int) -> Self:
         return replace(self, requests={**self.requests, "nvidia.com/gpu": str(amount)})
+
+    def shares_gpu(self, portion: float | str, devices: int = 1) -> Self:
+        """A part of each of some GPUs."""
+        return self._annotated({GPU_FRACTION_ANNOTATION: str(portion)}, devices)
+
+    def gpu_memory(self, mib: int | str, devices: int = 1) -> Self:
+        """So much memory of each of some GPUs."""
+        return self._annotated({GPU_MEMORY_ANNOTATION: str(mib)}, devices)
+
+    def _annotated(self, annotations: Mapping[str, str], devices: int) -> Self:
+        more = {GPU_FRACTION_DEVICES_ANNOTATION: str(devices)} if devices != 1 else {}
+        return replace(self, annotations={**self.annotations, **annotations, **more})
+
+    def in_gpu_groups(self, *groups: str) -> Self:
+        """On these shared GPUs of its node."""
+        if len(groups) == 1:
+            return self.label(GPU_GROUP_LABEL, groups[0])
+        return replace(self, labels={**self.labels, **{GPU_GROUP_LABEL_PREFIX + each: each for each in groups}})
+
+    def annotate(self, key: str, value: str) -> Self:
+        return replace(self, annotations={**self.annotations, key: value})
 
     def cpu(self, amount: str) -> Self:
         return replace(self, requests={**self.requests, "cpu": amount})
@@ -183,9 +210,12 @@ def node(
     memory: str = "512Gi",
     pods: int = 110,
     extended: Mapping[str, Quantity] | None = None,
+    gpu_memory: int | None = None,
     **labels: str,
 ) -> Node:
-    """A ready node; `extended` are resources that Kubernetes itself doesn't know."""
+    """A ready node; `extended` are resources that Kubernetes itself doesn't know, `gpu_memory` MiB of each GPU."""
+    if gpu_memory is not None:
+        labels[NODE_GPU_MEMORY_LABEL] = str(gpu_memory)
     allocatable: dict[str, Quantity] = {"cpu": cpu, "memory": memory, "pods": str(pods), **(extended or {})}
     if gpus:
         allocatable["nvidia.com/gpu"] = str(gpus)
