@@ -9,6 +9,8 @@ from typing import NamedTuple
 HEADING = "## CPU ms of one cycle"
 #: The row that tells what dividing shares costs, at some number of queues.
 FAIR_SHARE = "fair share alone"
+#: The column that tells how costs grow with the number of nodes.
+EXPONENT = "exponent in N"
 
 Table = dict[str, dict[str, str]]  #: workload → column → cell
 
@@ -34,8 +36,22 @@ def read_table(document: Path) -> Table:
 
 
 def for_nodes(table: Table, workload: str, nodes: int) -> GoFigure:
-    """What one cycle of the workload costs on so many nodes."""
-    return _figure(table.get(workload, {}).get(f"N={nodes}", ""))
+    """What one cycle of the workload costs on so many nodes.
+
+    Where that wasn't measured, it follows from the largest number of nodes that was, by the exponent in the table.
+    """
+    row = table.get(workload, {})
+    found = _figure(row.get(f"N={nodes}", ""))
+    if found is not UNKNOWN:
+        return found
+    exponent = re.fullmatch(r"[\d.]+", row.get(EXPONENT, ""))
+    measured = {int(name[2:]): _figure(cell).low for name, cell in row.items() if re.fullmatch(r"N=\d+", name)}
+    known = {size: low for size, low in measured.items() if low is not None and size < nodes}
+    if exponent is None or not known:
+        return UNKNOWN
+    largest = max(known)
+    estimate = known[largest] * (nodes / largest) ** float(exponent[0])
+    return GoFigure(f"~{estimate:,.0f}", estimate)
 
 
 def for_queues(table: Table, queues: int) -> GoFigure:

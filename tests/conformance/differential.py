@@ -13,16 +13,17 @@ import msgspec
 import numpy as np
 
 from bosket.scheduler.decide import decide, known_part
-from bosket.scheduler.decisions import Bind, Decisions, Pipeline
+from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.queue import UNLIMITED
-from bosket.scheduler.model.resource import GPU, SHARED
+from bosket.scheduler.model.resource import SHARED
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, TaskStatus
 from bosket.scheduler.outcome import PodState, answer, states
 from bosket.scheduler.snapshot.recorded import read
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from tests.conformance.deviation import runs, without_deviations
 from tests.conformance.verdict import Outcome
+from tests.scheduler import rules
 
 Json = dict[str, Any]
 
@@ -134,17 +135,8 @@ def _is_better(expected: Json, snapshot: Snapshot, decisions: Decisions) -> bool
 def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
     """Rules that an answer must keep, checked without the scheduler's own accounts."""
     ends = states(snapshot, decisions)
-    free = snapshot.nodes.idle + snapshot.nodes.releasing
-    for eviction in decisions.evictions:
-        request = eviction.task.pod_class.request
-        free[: len(request), snapshot.nodes.rows[eviction.node]] += request
-    placed: tuple[Bind | Pipeline, ...] = (*decisions.binds, *decisions.pipelined)
-    for each in placed:
-        request = each.task.pod_class.request
-        free[: len(request), snapshot.nodes.rows[each.node]] -= request
-    yield from _broken_devices(snapshot, decisions)
-    for row in np.flatnonzero((free < 0).any(axis=0) & (snapshot.nodes.idle >= 0).all(axis=0)):
-        yield f"node {snapshot.nodes.names[row]} holds more than it has"
+    yield from rules.nodes_given_more_than_they_have(snapshot, decisions)
+    yield from rules.gpus_given_more_than_once(snapshot, decisions)
     tree = snapshot.queues
     held, firm = np.zeros((len(tree.queues), len(SHARED))), np.zeros((len(tree.queues), len(SHARED)))
     grown: set[str] = set()
@@ -163,37 +155,6 @@ def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
                 yield f"queue {queue.name} is over its limit"
             if any(quota != UNLIMITED and has > quota for quota, has in zip(queue.quota, firm[step], strict=True)):
                 yield f"queue {queue.name} holds more non-preemptible work than its quota"
-
-
-def _broken_devices(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
-    """GPUs as they will be when everybody who goes is gone."""
-    used: dict[str, Counter[str]] = {}
-    whole: Counter[str] = Counter()
-    ends = {
-        task.key: PodState(task.status, node, task.gpu_groups)
-        for node in snapshot.residents
-        for task in snapshot.residents[node]
-    } | states(snapshot, decisions)
-    tasks = {task.key: task for node in snapshot.residents.values() for task in node}
-    tasks |= {task.key: task for job in snapshot.jobs.values() for task in job.tasks}
-    table = snapshot.nodes
-    for key, end in ends.items():
-        if end.status not in ACTIVE_ALLOCATED or end.node not in table.rows or key not in tasks:
-            continue
-        share = tasks[key].pod_class.share
-        whole[end.node] += int(tasks[key].pod_class.request[GPU])
-        for name in end.gpu_groups if share is not None else ():
-            used.setdefault(end.node, Counter())[name] += share.memory_on(table.devices.sizes[table.rows[end.node]])
-    for node in {*whole, *used}:
-        row = table.rows[node]
-        groups = used.get(node, Counter())
-        if whole[node] + len(groups) > max(
-            table.allocatable[GPU, row], table.allocatable[GPU, row] - table.idle[GPU, row]
-        ):
-            yield f"node {node} gives away more GPUs than it has"
-        for name, memory in groups.items():
-            if memory > table.devices.sizes[row]:
-                yield f"GPU {name} of node {node} is given away more than once"
 
 
 def _charge(job: Job, ends: Mapping[Any, PodState], snapshot: Snapshot, held: np.ndarray, firm: np.ndarray) -> None:

@@ -1,7 +1,18 @@
 """Running jobs move closer together so that another one fits, if everything that moves has a new place."""
 
+from bosket.scheduler.decide import decide
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
-from bosket.testing.cluster import configured, decided, evictions, pipelines, placements
+from bosket.testing.cluster import (
+    NOW,
+    configured,
+    decided,
+    evictions,
+    pipelines,
+    placements,
+    put,
+    snapshot_of,
+    state_of,
+)
 
 CONSOLIDATE = configured("allocate", "consolidation")
 
@@ -144,3 +155,34 @@ def test_a_job_does_not_move_its_own_pods_for_itself():
         configuration=CONSOLIDATE,
     )
     assert evictions(decisions) == {}
+
+
+def two_halves():
+    """Two jobs that have half a GPU each, on different ones."""
+    made = []
+    for name in ("a", "b"):
+        running = pod(name).of_group(name).shares_gpu(0.5).running_on("n").in_gpu_groups(f"of-{name}")
+        made += [pod_group(name), running.build()]
+    return made
+
+
+def test_pods_that_share_gpus_move_together_to_free_a_whole_one():
+    snapshot = snapshot_of(node("n", gpus=2), queue("q"), two_halves(), job("whole"))
+    decisions = decide(snapshot, configured("consolidation"))
+    assert len(evictions(decisions)) == 1
+    assert pipelines(decisions)["whole-0"] == "n"
+    (moved,) = [each for each in decisions.pipelined if each.task.pod_class.share is not None]
+    (stays,) = {"a", "b"} - set(evictions(decisions))
+    assert moved.gpu_groups == (f"of-{stays}",)
+
+
+def test_the_gpu_that_a_pod_is_moved_to_is_kept_for_it():
+    state = state_of([node("n", gpus=2), queue("q"), *two_halves(), *job("whole")])
+    decisions = decide(state.snapshot(NOW), configured("consolidation"))
+    state.remember(decisions, NOW)
+    (moved,) = decisions.lasting_evictions
+    state.drop_pod(moved.task.key)
+    for each in (pod_group("late"), pod("late").of_group("late").shares_gpu(0.5).build()):
+        put(state, each)
+    later = decide(state.snapshot(NOW + 1), configured("allocate"))
+    assert placements(later) == {"whole-0": "n"}  # and what is left of the other GPU waits for the one that was moved

@@ -12,7 +12,7 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.model.task import Task
+from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.snapshot.claims import Claim
 
 
@@ -80,4 +80,7 @@ def _keep_free(session: Session, claim: Claim) -> None:
     for place in claim.places:
         if place.node in rows:
             amounts = [(names[name], amount) for name, amount in place.request if name in names]
-            session.nodes.reserve(rows[place.node], amounts)
+            row = rows[place.node]
+            session.nodes.reserve(row, amounts)
+            if place.share is not None:
+                session.nodes.move_on_devices(place.share, row, place.gpu_groups, out=None, into=TaskStatus.PIPELINED)

@@ -15,6 +15,7 @@ import msgspec
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.decisions import Decisions, Eviction, Operation, Pipeline
+from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import Task, TaskStatus
 
@@ -32,6 +33,8 @@ class Place(msgspec.Struct, frozen=True):
     node: str
     #: (resource, amount) that the pod holds; for pods that are to come, of which only this much is known
     request: tuple[tuple[str, float], ...] = ()
+    share: GpuShare | None = None  #: and of GPUs that it shares
+    gpu_groups: tuple[str, ...] = ()  #: these GPUs
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -139,7 +142,8 @@ def _claims_in(decisions: Decisions, resource_names: Sequence[str]) -> Iterable[
         if isinstance(end := decisions.outcome[task], Pipeline):
             request = tuple((resource_names[place], amount) for place, amount in task.pod_class.holds)
             _, kept = moved.setdefault(each.job.key, (each.job, []))
-            kept.append(Place(task.key, task.pod.metadata.uid, end.node, request))
+            uid, share = task.pod.metadata.uid, task.pod_class.share
+            kept.append(Place(task.key, uid, end.node, request, share, end.gpu_groups))
     for key, preemptor in preemptors.items():
         if key in places:
             yield Claim(key, *_identity(preemptor), tuple(places[key]), tuple(victims.get(key, ())))
