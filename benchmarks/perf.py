@@ -1,8 +1,8 @@
 """One scheduling cycle on the workloads that the Go scheduler was measured with, beside its figures.
 
-`fill`, `small`, `biggang` and `frac` fill an empty cluster, with gangs of 8, single pods, one gang, and quarters of GPUs;
-every pod must find its place. `fairshare` has many queues with one job each; what the Go figure tells of it is the division of shares alone, so
-that this part is measured once more by itself.
+`fill`, `small`, `biggang` and `frac` fill an empty cluster, with gangs of 8, single pods, one gang, and quarters of
+GPUs; every pod must find its place. `fairshare` has many queues with one job each; what the Go figure tells of it is
+the division of shares alone, so that this part is measured once more by itself.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Asked by placement once a node is chosen. Plugins say which device is the better
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -52,24 +52,25 @@ def choose_devices(session: Session, pod_class: PodClass, row: int) -> DeviceCho
     if len(names) + whole < share.devices:
         return None
     if names and (whole or len(names) > share.devices):
-        names = _best(session, {name: groups[name].used / size for name in names}, whole, share.devices)
+        names = _best(session, [(name, groups[name].used / size) for name in names], whole, share.devices)
     waits = not nodes.fits_idle(pod_class, row)
-    waits = waits or not all(groups[name].has_room_now(memory, size) for name in names)
+    for name in names:
+        waits = waits or not groups[name].has_room_now(memory, size)
     return DeviceChoice(tuple(names), share.devices - len(names), waits)
 
 
-def _best(session: Session, used: Mapping[str, float], whole: int, count: int) -> list[str]:
+def _best(session: Session, used: Sequence[tuple[str, float]], whole: int, count: int) -> list[str]:
     """Of groups, by what part of each is used, and so many whole GPUs: the best; those of them that are groups.
 
     Ties go by name.
     """
-    unused = 0.0
-    scores = dict.fromkeys(used, 0.0)
-    for scorer in session.gpu_scores:
-        unused += scorer.whole
-        for name, part in used.items():
-            scores[name] += scorer.shared(part)
-    ranked = [(-score, False, name) for name, score in scores.items()] + [(-unused, True, "")] * whole
+    scorers = list(session.gpu_scores)
+    ranked = [(-sum([scorer.shared(part) for scorer in scorers]), False, name) for name, part in used]
+    if whole:
+        ranked += [(-sum([scorer.whole for scorer in scorers]), True, "")] * whole
+    if count == 1:
+        _, is_whole, name = min(ranked)
+        return [] if is_whole else [name]
     return [name for _, is_whole, name in sorted(ranked)[:count] if not is_whole]
 
 

@@ -94,7 +94,12 @@ class SharedGpus:
         if found is None:
             size = self.sizes[row]
             groups = self._groups.get(row, NO_GROUPS)
-            found = known[memory] = [name for name, group in groups.items() if group.room(size) >= memory]
+            # As `GpuGroup.room` has it, written out: this is asked for after every placement.
+            found = known[memory] = [
+                name
+                for name, (used, allocated, releasing, _, _) in groups.items()
+                if used and (allocated or 0) != releasing and size - (allocated or 0) + releasing >= memory
+            ]
         return found
 
     def count_fitting(self, share: GpuShare) -> NDArray[np.int64]:

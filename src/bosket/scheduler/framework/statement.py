@@ -171,7 +171,11 @@ class Statement:
         cost = session.nodes.cost(task.pod_class, stands.row)
         accounts = change(job.queue_row, cost, preemptible=job.job.preemptible) if ours else []
         stood = job.decide(task, stands)
-        devices = self._move_on_devices(kind, task, stood, stands) if ours and task.pod_class.share else None
+        share, devices = task.pod_class.share, None
+        if share is not None and ours:
+            # One that is evicted or spared stays on its GPUs, with another status.
+            out = stood.status if kind is Kind.EVICT or kind is Kind.SPARE else None
+            devices = session.nodes.move_on_devices(share, stands.row, stands.gpu_groups, out=out, into=stands.status)
         if kind is Kind.EVICT:
             self._evicted[task] = stood
         elif kind is Kind.SPARE:
@@ -181,18 +185,6 @@ class Statement:
         if ours:
             for listener in session.placement_listeners:
                 (listener.left if kind is Kind.EVICT else listener.arrived)(task, stands.row)
-
-    def _move_on_devices(self, kind: Kind, task: Task, stood: Standing, stands: Standing) -> DevicesBefore:
-        """Where its part of shared GPUs goes: one that is evicted or spared stays on them, with another status."""
-        assert task.pod_class.share is not None
-        stays = kind in (Kind.EVICT, Kind.SPARE)
-        return self._session.nodes.move_on_devices(
-            task.pod_class.share,
-            stands.row,
-            stands.gpu_groups,
-            out=stood.status if stays else None,
-            into=stands.status,
-        )
 
     def rollback(self, start: int) -> None:
         """Undoes everything but the first `start` operations, the newest first."""
