@@ -7,7 +7,9 @@ else may still mend it before it is validated, and its user sees the pod that he
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Final
 
 from bosket.admission.config_map_name import Suffix, random_suffix
 from bosket.admission.options import PodRules
@@ -18,6 +20,24 @@ from bosket.admission.plugins.hamicore import HamiCore
 from bosket.admission.plugins.runtimeenforcement import RuntimeEnforcement
 from bosket.admission.verdict import Refusal
 from bosket.api.core import Pod
+from bosket.api.keys import (
+    GPU_FRACTION_ANNOTATION,
+    GPU_FRACTION_DEVICES_ANNOTATION,
+    GPU_MEMORY_ANNOTATION,
+    MPS_ANNOTATION,
+)
+
+#: Of a pod without any of these, only device access has something to say.
+_ANNOTATIONS: Final = frozenset(
+    {GPU_FRACTION_ANNOTATION, GPU_MEMORY_ANNOTATION, GPU_FRACTION_DEVICES_ANNOTATION, MPS_ANNOTATION}
+)
+
+
+def may_concern(scheduler_name: str, annotations: Mapping[str, str], rules: PodRules) -> bool:
+    """Whether it is worth decoding a pod: most have nothing to do with any of this."""
+    return scheduler_name == rules.scheduler_name and (
+        rules.block_nvidia_visible_devices or not _ANNOTATIONS.isdisjoint(annotations)
+    )
 
 
 def validate(pod: Pod, rules: PodRules) -> tuple[Refusal, ...]:

@@ -1,4 +1,4 @@
-"""What admission says about an object: refusals, warnings."""
+"""What admission says about an object: refusals, warnings, changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from bosket.api.object import KubeObject
+from bosket.kube.patch import Operation
 
 _SHOWN_CHARACTERS: Final = 60
 
@@ -23,6 +23,11 @@ class Verdict(NamedTuple):
 
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()
+    #: JSON patch that completes the object.
+    patch: tuple[Operation, ...] = ()
+
+
+ADMITTED: Final = Verdict()
 
 
 def annotation_field(key: str) -> str:
@@ -39,10 +44,3 @@ def quoted(text: str) -> str:
 def sentence(refusals: Iterable[Refusal]) -> str:
     """All refusals in a line, each once."""
     return "; ".join(dict.fromkeys(each.message for each in refusals))
-
-
-def name_of(kind: str, obj: KubeObject) -> str:
-    """What messages call an object that may have no name yet."""
-    meta = obj.metadata
-    name = meta.name or (f"{meta.generateName}*" if meta.generateName else "without a name")
-    return f"{kind} {meta.namespace}/{name}" if meta.namespace else f"{kind} {name}"
