@@ -22,6 +22,7 @@ from bosket.admission.registration import register
 from bosket.admission.serving_certificate import Names, from_secret, renewed
 from bosket.admission.webhook_service import Admission
 from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
+from bosket.api.coordination import Lease
 from bosket.api.core import Namespace, Secret
 from bosket.api.crd import crd_manifests
 from bosket.api.object import ObjectMeta
@@ -385,3 +386,25 @@ async def eventually(look: Any) -> None:
             if await look():
                 return
             await asyncio.sleep(0.01)
+
+
+async def test_a_replica_is_ready_when_it_answers_and_needs_no_lease(site: Site) -> None:
+    client = Client(site.server.transport())
+    clock = SteppedClock()
+    env = Environment(
+        client, Informers(client), clock, EventRecorder(client, clock, "t"), CollectorRegistry(), NAMESPACE
+    )
+    service = Admission(env, Options(pods=SHARING, port=0))
+    ready = env.readiness["admission"]
+    assert not ready()
+    task = asyncio.create_task(run_services(env, [service], leader_election=True))
+
+    async def serves() -> bool:
+        assert not task.done()
+        return ready()
+
+    await eventually(serves)
+    assert (await site.client.list(Lease, NAMESPACE)).items == []
+    task.cancel()
+    await asyncio.wait([task])
+    assert not ready()

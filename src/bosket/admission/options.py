@@ -37,6 +37,8 @@ class Options:
     service_name: str = "admission"
     mutating_configuration_name: str = "mutating-kai-admission"
     validating_configuration_name: str = "validating-kai-admission"
+    #: How often certificate and registration are looked after.
+    upkeep_seconds: float = 60.0
     #: Where replicas keep the certificate that all of them show.
     secret_name: str = "kai-admission-webhook-tls-secret"  # noqa: S105 - the name of one, not one
     #: Ask only about pods in namespaces that have the queue label.

@@ -1,6 +1,6 @@
 """Admission as a service: webhooks over TLS, with a certificate and a registration that keep themselves.
 
-Every replica serves, so there is no lease. A round of upkeep once a minute: read (or renew) the certificate that all
+Every replica serves, so there is no lease. A round of upkeep now and then: read (or renew) the certificate that all
 replicas share, see to it that the API server trusts it and knows us, then show it. A round that fails changes nothing:
 the webhooks go on with what they have.
 """
@@ -29,7 +29,6 @@ NAME = "admission"
 
 _log = logging.getLogger(__name__)
 
-_UPKEEP_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 5.0
 
 
@@ -54,6 +53,7 @@ class Admission:
         )
         #: Where the webhooks are reached, while they are.
         self.url = ""
+        env.readiness[NAME] = lambda: bool(self.url)
 
     async def run(self) -> None:
         """Until cancelled; may be called again after that."""
@@ -69,11 +69,15 @@ class Admission:
             clock=self._env.clock,
             metrics=self._metrics,
         )
-        async with server as self.url:
-            _log.info("webhooks are served", extra={"url": self.url})
-            while True:
-                serving, pause = await self._keep_up(serving, context)
-                await self._env.clock.sleep(pause)
+        async with server as url:
+            _log.info("webhooks are served", extra={"url": url})
+            self.url = url
+            try:
+                while True:
+                    serving, pause = await self._keep_up(serving, context)
+                    await self._env.clock.sleep(pause)
+            finally:
+                self.url = ""
 
     async def _keep_up(self, shown: Serving, context: ssl.SSLContext) -> tuple[Serving, float]:
         """One round; gives what is shown after it, and how long to wait for the next."""
@@ -94,7 +98,7 @@ class Admission:
                 exc_info=not isinstance(error, KubeError),
             )
             return shown, _RETRY_SECONDS
-        return serving, _UPKEEP_SECONDS
+        return serving, self._options.upkeep_seconds
 
     def _shown(self, serving: Serving) -> None:
         self._metrics.certificate_expires(serving.expires.timestamp())

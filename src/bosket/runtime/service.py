@@ -51,6 +51,8 @@ class Environment:
     identity: str = "bosket"
     #: What services answer to those on the same machine.
     local_pages: LocalPages = field(default_factory=LocalPages)
+    #: What of the services must be true before /readyz says so, by name; each adds its own when it is made.
+    readiness: dict[str, Callable[[], bool]] = field(default_factory=dict)
 
 
 class Service(Protocol):
@@ -90,7 +92,7 @@ async def run_services(
                 paths = ", ".join(environment.local_pages.paths)
                 _log.warning("port %d can't be had, %s is not served: %s", local_port, paths, error.strerror)
         if health is not None:
-            checks = {"informers": lambda: environment.informers.synced}
+            checks = {"informers": lambda: environment.informers.synced, **environment.readiness}
             await stack.enter_async_context(serve_health(environment.metrics, checks, health))
         await _run_all(environment, services, leader_election=leader_election, stop_seconds=stop_seconds)
 
