@@ -179,6 +179,7 @@ async def test_when_the_webhooks_are_down_unrelated_pods_are_still_created(guard
 async def test_the_webhooks_go_on_with_another_certificate(guarded: Cluster) -> None:
     """Also when the Secret is lost, and with it the authority."""
     before = await guarded.client.get(Secret, SECRET, SYSTEM_NAMESPACE)
+    assert await registration_generation(guarded) == 1  # what is right was not written again
     await guarded.client.delete(Secret, SECRET, SYSTEM_NAMESPACE)
 
     async def another() -> bool:
@@ -192,3 +193,10 @@ async def test_the_webhooks_go_on_with_another_certificate(guarded: Cluster) -> 
 
     await guarded.eventually(refused)
     await apply(guarded, pod("good", annotations=HALF))
+    assert await registration_generation(guarded) == 2
+
+
+async def registration_generation(cluster: Cluster) -> int:
+    """How often the configuration was made or changed."""
+    configuration = await cluster.client.get(MutatingWebhookConfiguration, "mutating-kai-admission")
+    return configuration.metadata.generation
