@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from bosket.admission import server
 from bosket.admission.options import Options
 from bosket.admission.registration import register
 from bosket.admission.serving_certificate import Names, from_secret, renewed
@@ -39,6 +40,7 @@ from tests.admission.pods import SHARING
 NAMESPACE = "kai-scheduler"
 SECRET = "kai-admission-webhook-tls-secret"
 MUTATE, VALIDATE = "/mutate--v1-pod", "/validate--v1-pod"
+HEAD = b"POST /mutate--v1-pod HTTP/1.1\r\nHost: x\r\n"
 
 
 QUEUES = next(each for each in crd_manifests() if each["spec"]["names"]["kind"] == "Queue")
@@ -123,15 +125,16 @@ class Replica:
             text = await response.text()
             return response.status, json.loads(text) if response.content_type == "application/json" else text
 
-    async def certificate(self, trusted: str) -> bytes:
+    async def connect(self, trusted: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         host, port = self.url.removeprefix("https://").split(":")
-        context = ssl.create_default_context(cadata=trusted)
-        reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+        return await asyncio.open_connection(host, int(port), ssl=ssl.create_default_context(cadata=trusted))
+
+    async def certificate(self, trusted: str) -> bytes:
+        _, writer = await self.connect(trusted)
         try:
             peer = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         finally:
             writer.transport.abort()
-        del reader
         assert isinstance(peer, bytes)
         return peer
 
@@ -274,6 +277,32 @@ async def test_there_is_nothing_else(site: Site) -> None:
     async with site.replica(SteppedClock()) as replica:
         assert (await replica.post("/metrics", b"", await site.trusted()))[0] == 404
         assert (await replica.post(MUTATE, b"", await site.trusted(), method="GET"))[0] == 405
+
+
+@pytest.mark.parametrize(
+    ("constant", "sent", "answer"),
+    [
+        ("IDLE_SECONDS", b"", b""),
+        ("IDLE_SECONDS", HEAD, b""),
+        (
+            "REQUEST_SECONDS",
+            b"POST /mutate--v1-pod HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+            b"HTTP/1.1 503 ",
+        ),
+    ],
+)
+async def test_who_says_nothing_or_not_all_is_not_waited_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch, constant: str, sent: bytes, answer: bytes
+) -> None:
+    monkeypatch.setattr(server, constant, 0.2)
+    async with site.replica(SteppedClock()) as replica:
+        reader, writer = await replica.connect(await site.trusted())
+        writer.write(sent)
+        async with asyncio.timeout(10):
+            got = await reader.read()
+        writer.transport.abort()
+        assert got.startswith(answer)
+        assert bool(got) == bool(answer)
 
 
 async def test_many_at_once_are_all_answered(site: Site) -> None:

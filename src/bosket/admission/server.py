@@ -29,6 +29,10 @@ MAX_HEADER_BYTES: Final = 32 * 1024
 MAX_IN_FLIGHT: Final = 32
 #: What an API server waits for an answer; who is slower has nobody to tell it to.
 REQUEST_SECONDS: Final = 10.0
+#: After which a connection on which nothing is asked is closed; API servers give theirs up before that.
+IDLE_SECONDS: Final = 120.0
+#: How long the rest of a body is read and thrown away, so that its sender gets to hear the answer.
+_LINGER_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 2.0
 
 
@@ -45,7 +49,12 @@ async def serve_webhooks(
     """Serve while the block runs; gives the URL. Port 0 takes any that is free."""
     handler = _Handler(judges, clock, metrics)
     low_level = web.Server(
-        handler.handle, max_line_size=MAX_HEADER_BYTES, max_field_size=MAX_HEADER_BYTES, access_log=None
+        handler.handle,
+        keepalive_timeout=IDLE_SECONDS,
+        lingering_time=_LINGER_SECONDS,
+        max_line_size=MAX_HEADER_BYTES,
+        max_field_size=MAX_HEADER_BYTES,
+        access_log=None,
     )
     runner = web.ServerRunner(low_level, shutdown_timeout=_STOP_SECONDS)
     await runner.setup()
