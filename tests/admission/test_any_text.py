@@ -50,7 +50,7 @@ def pods(draw: st.DrawFn) -> Pod:
     return pod(annotations, containers=(draw(containers("main")),), initContainers=init, meta=meta)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(pods())
 def test_is_refused_with_a_sentence_or_completed(asked: Pod) -> None:
     refusals = validate(asked, EVERYTHING)

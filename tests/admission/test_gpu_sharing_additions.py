@@ -12,7 +12,7 @@ from bosket.admission.options import PodRules
 from bosket.admission.pod import mutate
 from bosket.api.core import ConfigMapVolumeSource, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, Volume
 from bosket.api.object import OwnerReference
-from bosket.api.shared_gpu import ContainerPlace, capabilities_map, environment_map
+from bosket.api.shared_gpu import map_names, sharing_container
 from tests.admission.pods import EVERYTHING, SHARING, container, pod
 
 HALF = {"gpu-fraction": "0.5"}
@@ -46,8 +46,9 @@ def test_a_pod_gets_annotation_variables_volume_and_runtime_class() -> None:
 
 def test_the_maps_have_the_names_that_the_binder_will_look_for() -> None:
     made = mutate(pod(HALF), SHARING, lambda: "abcdefg")
-    assert capabilities_map(made, ContainerPlace(0)) == "train-abcdefg-shared-gpu-0"
-    assert environment_map(made, ContainerPlace(0)) == "train-abcdefg-shared-gpu-0-evar"
+    sharing = sharing_container(made)
+    assert sharing is not None
+    assert map_names(made, sharing) == ("train-abcdefg-shared-gpu-0", "train-abcdefg-shared-gpu-0-evar")
 
 
 def test_an_init_container_may_be_the_one() -> None:

@@ -7,7 +7,22 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from bosket.api.core import Container, EnvVar, Pod
-from bosket.api.shared_gpu import ContainerPlace
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlace:
+    """Which container of a pod."""
+
+    index: int
+    is_init: bool = False
+
+    def of(self, pod: Pod) -> Container:
+        return (pod.spec.initContainers if self.is_init else pod.spec.containers)[self.index]
+
+    @property
+    def field(self) -> str:
+        """The path to it."""
+        return f"spec.{'initContainers' if self.is_init else 'containers'}[{self.index}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from bosket.admission.change import ContainerPlace
 from bosket.api.core import Pod
-from bosket.api.shared_gpu import ContainerPlace
 
 #: Makes the part of a name that no other pod has.
 Suffix = Callable[[], str]
@@ -55,7 +55,7 @@ def volume_name(config_map: str) -> str:
 
 def prefix_problem(prefix: str, place: ContainerPlace) -> str | None:
     """Why nothing can be called after a prefix that a user gave."""
-    config_map = f"{prefix}-{place}"
+    config_map = f"{prefix}-{'i' if place.is_init else ''}{place.index}"
     longest = f"{config_map}-evar"
     if not _SUBDOMAIN.fullmatch(longest) or len(longest) > _MAX_SUBDOMAIN:
         return "no ConfigMap can be called after"

@@ -1,75 +1,89 @@
-"""How a pod asks for a part of a GPU, and how its container learns which one it got: names on which admission and the
-binder agree.
+"""How a pod that shares GPUs is written: its groups, the container that gets the devices, and the ConfigMaps it reads.
 
-Admission writes the names of two ConfigMaps into the pod, the binder makes the maps when it knows the device. Both are
-called after a prefix that stands in an annotation, and after the container's place in the pod.
+Admission puts the names of the ConfigMaps on a pod, the binder fills them and puts the groups on it; whoever counts
+GPUs reads them. Pure: looks at one pod, and knows no cluster.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from bosket.api.core import Container, Pod
 from bosket.api.keys import (
-    GPU_FRACTION_ANNOTATION,
     GPU_FRACTION_CONTAINER_ANNOTATION,
-    GPU_MEMORY_ANNOTATION,
+    GPU_FRACTION_DEVICES_ANNOTATION,
+    GPU_GROUP_LABEL,
+    GPU_GROUP_LABEL_PREFIX,
     SHARED_GPU_CONFIG_MAP_ANNOTATION,
 )
 
-#: Environment variables of a container that shares a GPU; also the keys of the capabilities map.
-VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+#: Environment variables, and keys of the ConfigMaps that they are read from.
+NVIDIA_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 GPU_PORTION: Final = "GPU_PORTION"
-#: The older name of the portion.
+#: What `GPU_PORTION` was called before.
 NUMBER_OF_GPUS: Final = "RUNAI_NUM_OF_GPUS"
-#: What HAMi-core reads; such as `4096m`.
-CUDA_MEMORY_LIMIT: Final = "CUDA_DEVICE_MEMORY_LIMIT"
+CUDA_DEVICE_MEMORY_LIMIT: Final = "CUDA_DEVICE_MEMORY_LIMIT"
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerPlace:
-    """Which container of a pod."""
+class SharingContainer(NamedTuple):
+    """The one container of a pod that uses the shared devices."""
 
-    index: int
-    is_init: bool = False
-
-    def of(self, pod: Pod) -> Container:
-        return (pod.spec.initContainers if self.is_init else pod.spec.containers)[self.index]
-
-    def __str__(self) -> str:
-        """As names of ConfigMaps have it."""
-        return f"i{self.index}" if self.is_init else str(self.index)
+    container: Container
+    #: Among the containers of its sort.
+    position: int
+    is_init: bool
 
 
-def shares_gpu(pod: Pod) -> bool:
-    """Whether the pod asks for a part of a GPU, rightly or wrongly."""
-    annotations = pod.metadata.annotations
-    return GPU_FRACTION_ANNOTATION in annotations or GPU_MEMORY_ANNOTATION in annotations
+class MapNames(NamedTuple):
+    """The two ConfigMaps of a pod that shares GPUs."""
+
+    #: What the container's variables refer to by key.
+    capabilities: str
+    #: What the container takes as a whole into its environment.
+    environment: str
 
 
-def sharing_container(pod: Pod) -> ContainerPlace | None:
-    """The container that gets the part of a GPU: the first, unless the pod names another; None if there is none such.
+def gpu_groups(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """The groups of shared GPUs that labels name, in either form, in order of their names."""
+    found = {value for key, value in labels.items() if key.startswith(GPU_GROUP_LABEL_PREFIX)}
+    if GPU_GROUP_LABEL in labels:
+        found.add(labels[GPU_GROUP_LABEL])
+    return tuple(sorted(found))
 
-    Only of a pod that `shares_gpu` does this mean anything.
-    """
-    name = pod.metadata.annotations.get(GPU_FRACTION_CONTAINER_ANNOTATION)
-    if name is None:
-        return ContainerPlace(0) if pod.spec.containers else None
+
+def group_labels(groups: Iterable[str], *, several: bool) -> dict[str, str]:
+    """The labels of a pod that shares these groups; there is one of them unless it asked for `several` devices."""
+    return {f"{GPU_GROUP_LABEL_PREFIX}{group}" if several else GPU_GROUP_LABEL: group for group in groups}
+
+
+def is_group_label(key: str) -> bool:
+    """Whether a label says which group a pod shares."""
+    return key == GPU_GROUP_LABEL or key.startswith(GPU_GROUP_LABEL_PREFIX)
+
+
+def shared_devices(pod: Pod) -> int | None:
+    """How many devices the pod asked for a part of; None when its annotation is no such number."""
+    text = pod.metadata.annotations.get(GPU_FRACTION_DEVICES_ANNOTATION, "1")
+    return int(text) if text.isascii() and text.isdecimal() and int(text) > 0 else None
+
+
+def sharing_container(pod: Pod) -> SharingContainer | None:
+    """The container that an annotation names, else the first one; None when there is none of that name."""
+    wanted = pod.metadata.annotations.get(GPU_FRACTION_CONTAINER_ANNOTATION)
+    if wanted is None:
+        return SharingContainer(pod.spec.containers[0], 0, is_init=False) if pod.spec.containers else None
     for is_init, containers in ((True, pod.spec.initContainers), (False, pod.spec.containers)):
         for index, container in enumerate(containers):
-            if container.name == name:
-                return ContainerPlace(index, is_init)
+            if container.name == wanted:
+                return SharingContainer(container, index, is_init)
     return None
 
 
-def capabilities_map(pod: Pod, place: ContainerPlace) -> str | None:
-    """The ConfigMap that the container's own variables refer to, key by key; None before admission."""
+def map_names(pod: Pod, sharing: SharingContainer) -> MapNames | None:
+    """The pod's ConfigMaps; None when admission has not named them."""
     prefix = pod.metadata.annotations.get(SHARED_GPU_CONFIG_MAP_ANNOTATION)
-    return None if prefix is None else f"{prefix}-{place}"
-
-
-def environment_map(pod: Pod, place: ContainerPlace) -> str | None:
-    """The ConfigMap of which every key becomes a variable of the container; None before admission."""
-    capabilities = capabilities_map(pod, place)
-    return None if capabilities is None else f"{capabilities}-evar"
+    if not prefix:
+        return None
+    name = f"{prefix}-{'i' if sharing.is_init else ''}{sharing.position}"
+    return MapNames(name, f"{name}-evar")

@@ -7,43 +7,48 @@ from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.output import UsageError
 
 
-@Parameter(name="*")  # flags of their own, not parts of one
+@Parameter(name="*", group=Group("Admission", sort_key=11))
 @dataclass(frozen=True)
 class AdmissionFlags:
-    """What `bosket run admission` can be told."""
+    """What can be said about admission.
+
+    Parameters
+    ----------
+    gpu_sharing_enabled
+        Let pods share GPUs (annotations gpu-fraction, gpu-memory).
+    hami_core_enabled
+        Give pods that share a GPU the memory limit that HAMi-core enforces.
+    block_nvidia_visible_devices
+        Let containers see only GPUs that they asked for.
+    gpu_fraction_runtime_class_name
+        Runtime class of pods that share a GPU and name none, nvidia unless given; "" sets none.
+    gpu_pod_runtime_class_name
+        The older name of the same.
+    enable_quota_validation
+        Warn about queues whose quotas are more than their parent's.
+    webhook_addr
+        Port of the webhooks; 0 takes a free one.
+    webhook_host
+        Address that the webhooks listen on; in a pod, 0.0.0.0.
+    webhook_url
+        https://HOST:PORT where the API server reaches the webhooks, if not as the service "admission".
+    """
 
     gpu_sharing_enabled: bool = False
-    """admission: let pods share GPUs (annotations gpu-fraction, gpu-memory)."""
-
     hami_core_enabled: bool = False
-    """admission: give pods that share a GPU the memory limit that HAMi-core enforces."""
-
     block_nvidia_visible_devices: bool = False
-    """admission: let containers see only GPUs that they asked for."""
-
     gpu_fraction_runtime_class_name: str | None = None
-    """admission: runtime class of pods that share a GPU and name none, nvidia unless given; "" sets none."""
-
     gpu_pod_runtime_class_name: Annotated[str | None, Parameter(show=False)] = None
-    """The older name of the same."""
-
     enable_quota_validation: bool = False
-    """admission: warn about queues whose quotas are more than their parent's."""
-
     webhook_addr: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 9443
-    """admission: port of the webhooks; 0 takes a free one."""
-
     webhook_host: str = "127.0.0.1"
-    """admission: address that the webhooks listen on; in a pod, 0.0.0.0."""
-
     webhook_url: str = ""
-    """admission: https://HOST:PORT where the API server reaches the webhooks, if not as the service "admission"."""
 
 
 def admission_options(flags: AdmissionFlags, services: Iterable[str]) -> dict[str, object]:

@@ -44,7 +44,7 @@ def run(
     log_format: LogFormat = "human",
     log_level: LogLevel = "info",
     list_services: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
-    admission: AdmissionFlags = AdmissionFlags(),  # noqa: B008 - nobody can change it
+    admission: AdmissionFlags | None = None,
 ) -> None:
     """Run services until SIGINT or SIGTERM: admission, podgrouper, scheduler, binder, or any set of them.
 
@@ -75,8 +75,6 @@ def run(
         The least severe messages to log.
     list_services
         List the services that there are, and do nothing else.
-    admission
-        Flags of the admission service.
     """
     from bosket.embedded.services import SERVICES, UnknownService, entries
     from bosket.runtime.logs import configure_logging
@@ -95,7 +93,7 @@ def run(
     configure_logging(log_format, log_level.upper())
     names = [entry.name for entry in chosen]
     options = service_options(scheduler_config, names, evict_by_deletion=evict_by_deletion)
-    options |= admission_options(admission, names)
+    options |= admission_options(admission or AdmissionFlags(), names)
     settings = _Settings(
         kubeconfig, context, namespace, leader_elect, parse_address(listen), plugin_server_port, options
     )

@@ -11,11 +11,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from bosket.admission.change import PlacedContainer, containers_of, with_container
+from bosket.admission.sharing import place_of, sharing_of
 from bosket.admission.verdict import Refusal, quoted
 from bosket.api.core import Container, EnvVar, Pod
 from bosket.api.keys import MIG_RESOURCE_PREFIX, NVIDIA_GPU
 from bosket.api.quantity import InvalidQuantity, to_milli
-from bosket.api.shared_gpu import VISIBLE_DEVICES, shares_gpu, sharing_container
+from bosket.api.shared_gpu import NVIDIA_VISIBLE_DEVICES
 
 _HIDDEN: Final = "void"
 _ALLOWED: Final = (_HIDDEN, "none")
@@ -28,12 +29,12 @@ class DeviceAccess:
 
     def validate(self, pod: Pod, /) -> Iterator[Refusal]:
         for each in _others(pod):
+            name = quoted(each.container.name)
             for variable in each.container.env:
-                if variable.name == VISIBLE_DEVICES and (problem := _problem(variable)):
-                    where = "initContainers" if each.place.is_init else "containers"
+                if variable.name == NVIDIA_VISIBLE_DEVICES and (problem := _problem(variable)):
                     yield Refusal(
-                        f"spec.{where}[{each.place.index}].env",
-                        f"container {quoted(each.container.name)} sets {VISIBLE_DEVICES} {problem}, which would let it "
+                        f"{each.place.field}.env",
+                        f"container {name} sets {NVIDIA_VISIBLE_DEVICES} {problem}, which would let it "
                         'see GPUs that it wasn\'t given: it may only be "void" or "none"; leave it out, and ask for '
                         f"GPUs with the limit {NVIDIA_GPU}",
                     )
@@ -47,8 +48,9 @@ class DeviceAccess:
 
 def _others(pod: Pod) -> Iterator[PlacedContainer]:
     """All containers but the one that shares a GPU."""
-    sharing = sharing_container(pod) if shares_gpu(pod) else None
-    return (each for each in containers_of(pod) if each.place != sharing)
+    sharing = sharing_of(pod)
+    exempt = None if sharing is None else place_of(sharing)
+    return (each for each in containers_of(pod) if each.place != exempt)
 
 
 def _problem(variable: EnvVar) -> str | None:
@@ -70,8 +72,9 @@ def _asks_for_gpu(container: Container) -> bool:
 
 
 def _blinded(container: Container) -> Container:
-    hidden = EnvVar(name=VISIBLE_DEVICES, value=_HIDDEN)
-    at = next((index for index, each in enumerate(container.env) if each.name == VISIBLE_DEVICES), len(container.env))
+    hidden = EnvVar(name=NVIDIA_VISIBLE_DEVICES, value=_HIDDEN)
+    names = [each.name for each in container.env]
+    at = names.index(NVIDIA_VISIBLE_DEVICES) if NVIDIA_VISIBLE_DEVICES in names else len(names)
     # In its place, since other variables may refer to it.
-    later = tuple(each for each in container.env[at:] if each.name != VISIBLE_DEVICES)
+    later = tuple(each for each in container.env[at:] if each.name != NVIDIA_VISIBLE_DEVICES)
     return replace(container, env=(*container.env[:at], hidden, *later))

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from bosket.admission.change import containers_of, with_annotation, with_container, with_variable
 from bosket.admission.config_map_name import Suffix, config_map_prefix, prefix_problem, volume_name
+from bosket.admission.sharing import place_of, shares_gpu, sharing_of
 from bosket.admission.verdict import Refusal, annotation_field, quoted
 from bosket.api.core import (
     ConfigMapEnvSource,
@@ -41,11 +42,8 @@ from bosket.api.keys import (
 from bosket.api.shared_gpu import (
     GPU_PORTION,
     NUMBER_OF_GPUS,
-    VISIBLE_DEVICES,
-    capabilities_map,
-    environment_map,
-    shares_gpu,
-    sharing_container,
+    NVIDIA_VISIBLE_DEVICES,
+    map_names,
 )
 
 #: A number as both Go and Kubernetes' quantities read it; neither "0x1p-2" nor "nan" nor "1_0".
@@ -84,21 +82,21 @@ class GpuSharing:
     # --- what is added
 
     def mutate(self, pod: Pod, /) -> Pod:
-        place = sharing_container(pod) if shares_gpu(pod) else None
-        if place is None:
+        sharing = sharing_of(pod)
+        if sharing is None:
             return pod
+        place = place_of(sharing)
         if _get(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION) is None:
             prefix = config_map_prefix(pod, place, self._make_suffix())
             pod = with_annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION, prefix)
-        capabilities, environment = capabilities_map(pod, place), environment_map(pod, place)
-        assert capabilities is not None
-        assert environment is not None
-        container = place.of(pod)
-        for variable in (VISIBLE_DEVICES, NUMBER_OF_GPUS, GPU_PORTION):
-            reference = EnvVarSource(configMapKeyRef=ConfigMapKeySelector(key=variable, name=capabilities))
+        names = map_names(pod, sharing)
+        assert names is not None
+        container = sharing.container
+        for variable in (NVIDIA_VISIBLE_DEVICES, NUMBER_OF_GPUS, GPU_PORTION):
+            reference = EnvVarSource(configMapKeyRef=ConfigMapKeySelector(key=variable, name=names.capabilities))
             container = with_variable(container, EnvVar(name=variable, valueFrom=reference))
-        pod = with_container(pod, place, _with_variables_of(container, environment))
-        return _with_volume(pod, capabilities)
+        pod = with_container(pod, place, _with_variables_of(container, names.environment))
+        return _with_volume(pod, names.capabilities)
 
 
 def _about_sharing_alone(pod: Pod) -> Iterator[Refusal]:
@@ -142,9 +140,8 @@ def _check_combination(pod: Pod) -> Iterator[Refusal]:
     for each in containers_of(pod):
         whole = _whole_gpus(each.container)
         if whole:
-            where = "initContainers" if each.place.is_init else "containers"
             yield Refusal(
-                f"spec.{where}[{each.place.index}].resources",
+                f"{each.place.field}.resources",
                 f"container {quoted(each.container.name)} asks for {whole} while annotation {keys[0]} asks for a part "
                 "of a GPU: a pod may have whole GPUs (or MIG instances), or parts of GPUs, not both; leave one out",
             )
@@ -152,8 +149,8 @@ def _check_combination(pod: Pod) -> Iterator[Refusal]:
 
 def _check_container(pod: Pod) -> Iterator[Refusal]:
     name = _get(pod, GPU_FRACTION_CONTAINER_ANNOTATION)
-    place = sharing_container(pod)
-    if name is not None and place is None:
+    sharing = sharing_of(pod)
+    if name is not None and sharing is None:
         known = ", ".join(quoted(each.container.name) for each in containers_of(pod))
         yield _refusal(
             GPU_FRACTION_CONTAINER_ANNOTATION,
@@ -161,8 +158,8 @@ def _check_container(pod: Pod) -> Iterator[Refusal]:
             f"it must be one of {known}, or be left out for the first",
         )
     prefix = _get(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION)
-    if prefix is not None and place is not None:
-        problem = prefix_problem(prefix, place)
+    if prefix is not None and sharing is not None:
+        problem = prefix_problem(prefix, place_of(sharing))
         if problem:
             yield _refusal(
                 SHARED_GPU_CONFIG_MAP_ANNOTATION,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bosket.admission.change import with_container, with_variable
+from bosket.admission.sharing import place_of, sharing_of
 from bosket.admission.verdict import Refusal
 from bosket.api.core import ConfigMapKeySelector, EnvVar, EnvVarSource, Pod
-from bosket.api.shared_gpu import CUDA_MEMORY_LIMIT, capabilities_map, shares_gpu, sharing_container
+from bosket.api.shared_gpu import CUDA_DEVICE_MEMORY_LIMIT, map_names
 
 
 class HamiCore:
@@ -17,10 +18,10 @@ class HamiCore:
         return ()
 
     def mutate(self, pod: Pod, /) -> Pod:
-        place = sharing_container(pod) if shares_gpu(pod) else None
-        config_map = capabilities_map(pod, place) if place is not None else None
-        if place is None or config_map is None:
+        sharing = sharing_of(pod)
+        names = map_names(pod, sharing) if sharing is not None else None
+        if sharing is None or names is None:
             return pod
-        key = ConfigMapKeySelector(key=CUDA_MEMORY_LIMIT, name=config_map, optional=True)
-        variable = EnvVar(name=CUDA_MEMORY_LIMIT, valueFrom=EnvVarSource(configMapKeyRef=key))
-        return with_container(pod, place, with_variable(place.of(pod), variable))
+        key = ConfigMapKeySelector(key=CUDA_DEVICE_MEMORY_LIMIT, name=names.capabilities, optional=True)
+        variable = EnvVar(name=CUDA_DEVICE_MEMORY_LIMIT, valueFrom=EnvVarSource(configMapKeyRef=key))
+        return with_container(pod, place_of(sharing), with_variable(sharing.container, variable))

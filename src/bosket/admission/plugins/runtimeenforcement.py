@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from bosket.admission.sharing import shares_gpu
 from bosket.admission.verdict import Refusal
 from bosket.api.core import Pod
-from bosket.api.shared_gpu import shares_gpu
 
 
 class RuntimeEnforcement:
