@@ -9,7 +9,7 @@ import json
 import ssl
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -35,6 +35,7 @@ from bosket.runtime.clock import LoopClock
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment, run_services
 from bosket.testing.build import queue
+from bosket.testing.faults import Fault, FaultyTransport, matching, refuse
 from tests.admission.pods import SHARING
 
 NAMESPACE = "kai-scheduler"
@@ -80,8 +81,13 @@ class Site:
         await self.client.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
 
     @asynccontextmanager
-    async def replica(self, clock: SteppedClock, options: Options | None = None) -> AsyncIterator[Replica]:
-        client = Client(self.server.transport())
+    async def replica(
+        self, clock: SteppedClock, options: Options | None = None, *faults: Fault
+    ) -> AsyncIterator[Replica]:
+        transport = FaultyTransport(self.server.transport())
+        for fault in faults:
+            transport.add(fault)
+        client = Client(transport)
         metrics = CollectorRegistry()
         env = Environment(client, Informers(client), clock, EventRecorder(client, clock, "t"), metrics, NAMESPACE)
         service = Admission(env, options or Options(pods=SHARING, port=0, url="https://127.0.0.1:1"))
@@ -371,6 +377,38 @@ async def test_a_registration_that_was_changed_is_mended(site: Site) -> None:
             return await site.registered() is not None and len(both.webhooks) == 2
 
         await eventually(mended)
+
+
+async def test_what_cannot_be_kept_up_is_tried_again_while_the_webhooks_answer(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = SteppedClock()
+    forbidden = refuse(matching("GET", "validatingwebhookconfigurations"), 403, message="not allowed to look", times=2)
+    async with site.replica(clock, None, forbidden) as replica:
+        trusted = await site.trusted()
+        status, _ = await replica.post(MUTATE, review(document({})), trusted)
+        assert status == 200
+
+        async def counted() -> bool:
+            return replica.value("bosket_admission_upkeep_failures_total") == 1
+
+        await eventually(counted)
+        assert any("not allowed to look" in getattr(each, "error", "") for each in caplog.records)
+
+        async def registered() -> bool:
+            clock.wake()
+            return len((await site.client.list(ValidatingWebhookConfiguration)).items) == 3
+
+        await eventually(registered)
+
+
+async def test_replicas_that_start_at_once_end_up_with_one_certificate(site: Site) -> None:
+    clocks = [SteppedClock() for _ in range(4)]
+    async with AsyncExitStack() as stack:
+        replicas = await asyncio.gather(*(stack.enter_async_context(site.replica(each)) for each in clocks))
+        trusted = await site.trusted()
+        shown = {await each.certificate(trusted) for each in replicas}
+        assert len(shown) == 1
 
 
 async def test_a_registration_that_is_right_is_not_written(site: Site) -> None:
