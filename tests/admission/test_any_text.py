@@ -12,6 +12,7 @@ from bosket.admission.pod import mutate, validate
 from bosket.admission.verdict import sentence
 from bosket.api.core import Container, EnvVar, Pod
 from bosket.api.object import OwnerReference
+from bosket.scheduler.model.gpu_share import share_of
 from tests.admission.pods import EVERYTHING, container, pod
 
 KEYS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "gpu-fraction-container-name", "mps")
@@ -59,6 +60,8 @@ def test_is_refused_with_a_sentence_or_completed(asked: Pod) -> None:
         assert completed is asked
         assert 20 < len(sentence(refusals)) < 2000
         return
+    share = share_of(asked.metadata.annotations)  # the scheduler can read what is admitted
+    assert share is None or share.portion < 1
     assert validate(completed, EVERYTHING) == ()
     assert mutate(completed, EVERYTHING) == completed
     for volume in completed.spec.volumes:

@@ -6,7 +6,6 @@ device. Until then the container can't start, because the second one is not opti
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -46,11 +45,12 @@ from bosket.api.shared_gpu import (
     map_names,
 )
 
-#: A number as both Go and Kubernetes' quantities read it; neither "0x1p-2" nor "nan" nor "1_0".
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_COUNT: Final = re.compile(r"[0-9]+")
-#: Above this the scheduler couldn't read it.
-_MAX_COUNT: Final = 2**63 - 1
+#: A number as Go, Kubernetes' quantities and our scheduler read it; neither "0x1p-2" nor "nan" nor "1_0".
+_NUMBER: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_WHOLE: Final = re.compile(r"[0-9]{1,18}")
+#: As much as the scheduler takes; no node has more.
+_MOST_DEVICES: Final = 10_000
+_MOST_MEMORY_MIB: Final = 10**9
 
 
 class GpuSharing:
@@ -111,22 +111,21 @@ def _about_sharing_alone(pod: Pod) -> Iterator[Refusal]:
 
 def _check_amounts(pod: Pod) -> Iterator[Refusal]:
     fraction = _get(pod, GPU_FRACTION_ANNOTATION)
-    if fraction is not None and not is_fraction(fraction):
+    if fraction is not None and not _is_fraction(fraction):
         key = GPU_FRACTION_ANNOTATION
         yield _refusal(
             key,
             f"annotation {key} is {quoted(fraction)}: it must be a number above 0 and below 1, such as 0.5; "
             f"whole GPUs are asked for with the limit {NVIDIA_GPU}",
         )
-    for key, example in (
-        (GPU_MEMORY_ANNOTATION, "MiB such as 4096"),
-        (GPU_FRACTION_DEVICES_ANNOTATION, "GPUs such as 2"),
+    for key, unit, most in (
+        (GPU_MEMORY_ANNOTATION, "MiB of each GPU", _MOST_MEMORY_MIB),
+        (GPU_FRACTION_DEVICES_ANNOTATION, "GPUs", _MOST_DEVICES),
     ):
         count = _get(pod, key)
-        if count is not None and not is_count(count):
+        if count is not None and not (_WHOLE.fullmatch(count) and 0 < int(count) <= most):
             yield _refusal(
-                key,
-                f"annotation {key} is {quoted(count)}: it must be a whole number above 0 of {example}, in digits alone",
+                key, f"annotation {key} is {quoted(count)}: it must be a whole number of {unit}, from 1 to {most}"
             )
 
 
@@ -168,19 +167,8 @@ def _check_container(pod: Pod) -> Iterator[Refusal]:
             )
 
 
-def is_fraction(text: str) -> bool:
-    """Whether the text is a number above 0 and below 1, written with digits, a point, an exponent."""
-    if not _NUMBER.fullmatch(text):
-        return False
-    value = float(text)
-    return math.isfinite(value) and 0 < value < 1
-
-
-def is_count(text: str) -> bool:
-    """Whether the text is a whole number above 0, in digits alone."""
-    # Twenty digits are more than any count has; comparing a number of a million digits would only cost time.
-    digits = text.lstrip("0")
-    return bool(_COUNT.fullmatch(text)) and 0 < len(digits) < 20 and int(digits) <= _MAX_COUNT
+def _is_fraction(text: str) -> bool:
+    return bool(_NUMBER.fullmatch(text)) and 0 < float(text) < 1
 
 
 def _whole_gpus(container: Container) -> str | None:
