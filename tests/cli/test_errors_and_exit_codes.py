@@ -32,10 +32,10 @@ def test_the_version_is_data_when_asked_for_as_data(capsys: pytest.CaptureFixtur
         (["up", "--memory=-1Gi"], "must not be negative"),
         (
             ["up", "--services", "scheduler,oracle"],
-            'there is no service "oracle"; there are: podgrouper, scheduler, binder',
+            'there is no service "oracle"; there are: admission, podgrouper, scheduler, binder',
         ),
         (["up", "--kubeconfig=~no-such-user/config"], "~no-such-user/config"),
-        (["run"], "which services? there are: podgrouper, scheduler, binder"),
+        (["run"], "which services? there are: admission, podgrouper, scheduler, binder"),
         (["run", "oracle"], 'there is no service "oracle"'),
         (["run", "scheduler", "--listen", "here"], "--listen here: not an address"),
         (["run", "scheduler", "--log-format", "xml"], "xml"),
@@ -130,4 +130,4 @@ def test_help_names_every_command_with_its_purpose(capsys: pytest.CaptureFixture
 def test_services_are_listed_with_their_purposes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["podgrouper", "scheduler", "binder"]
+    assert [line.split()[0] for line in lines] == ["admission", "podgrouper", "scheduler", "binder"]

@@ -67,14 +67,22 @@ def control_plane_if_real(
 
 
 @pytest.fixture
-async def cluster(control_plane_if_real: ControlPlane | None, tmp_path: Path) -> AsyncIterator[Cluster]:
+def embedded_services() -> tuple[str, ...]:
+    """What the embedded cluster must run itself; a module may say otherwise."""
+    return ()
+
+
+@pytest.fixture
+async def cluster(
+    control_plane_if_real: ControlPlane | None, embedded_services: tuple[str, ...], tmp_path: Path
+) -> AsyncIterator[Cluster]:
     """A cluster without nodes, on which none of Bosket's services runs yet."""
     async with AsyncExitStack() as stack:
         if control_plane_if_real is not None:
             kubeconfig = control_plane_if_real.kubeconfig()
         else:
             kubeconfig = tmp_path / "kubeconfig"
-            embedded = EmbeddedCluster(nodes=0, services=(), listen=Listen(kubeconfig=kubeconfig))
+            embedded = EmbeddedCluster(nodes=0, services=embedded_services, listen=Listen(kubeconfig=kubeconfig))
             await stack.enter_async_context(embedded)
             await embedded.wait_ready()
         yield await stack.enter_async_context(enter_cluster(kubeconfig, find_kubectl(assets.find(print))))

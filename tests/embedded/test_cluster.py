@@ -120,7 +120,7 @@ async def test_nothing_is_left_running_when_a_cluster_stops(tmp_path: Path) -> N
 
 
 async def test_an_unknown_service_is_named_with_those_there_are() -> None:
-    with pytest.raises(UnknownService, match='no service "oracle"; there are: podgrouper, scheduler, binder'):
+    with pytest.raises(UnknownService, match='no service "oracle"; there are: admission, podgrouper'):
         EmbeddedCluster(services=("scheduler", "oracle"))
 
 

@@ -9,10 +9,21 @@ from typing import Any
 
 from bosket.apiserver.status import StatusError, forbidden, not_found
 from bosket.apiserver.store import Doc, Store
-from bosket.apiserver.write import Write
+from bosket.apiserver.write import Admission, Write
 
 _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATION_SECONDS = 300
+
+
+class AdmissionChain:
+    """Asks several, one after the other; each sees what those before it made of the object."""
+
+    def __init__(self, *members: Admission) -> None:
+        self._members = members
+
+    async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
+        for member in self._members:
+            await member.admit(write, new, old)
 
 
 class BuiltinAdmission:

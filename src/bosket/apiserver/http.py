@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -24,6 +22,7 @@ from bosket.apiserver.status import StatusError, timeout, too_large, too_many_re
 from bosket.apiserver.watch import Watcher
 from bosket.kube.transport import Request, Response
 from bosket.runtime.certificates import KeyPair
+from bosket.runtime.tls import server_context
 
 log = logging.getLogger(__name__)
 
@@ -92,14 +91,7 @@ async def serve(
 
 
 def _ssl_context(tls: Tls) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    with tempfile.TemporaryDirectory() as folder:  # the ssl module reads keys from files only
-        certificate, key = Path(folder, "certificate.pem"), Path(folder, "key.pem")
-        certificate.write_bytes(tls.key_pair.cert_pem)
-        key.touch(mode=0o600)
-        key.write_bytes(tls.key_pair.key_pem)
-        context.load_cert_chain(certificate, key)
+    context = server_context(tls.key_pair)
     if tls.client_authority_pem:
         context.load_verify_locations(cadata=tls.client_authority_pem.decode())
         context.verify_mode = ssl.CERT_OPTIONAL

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from bosket.apiserver.admission import BuiltinAdmission
+from bosket.apiserver.admission import AdmissionChain, BuiltinAdmission
 from bosket.apiserver.answer import with_warnings
 from bosket.apiserver.auth import TokenIssuer
 from bosket.apiserver.bootstrap import bootstrap
@@ -39,7 +39,7 @@ from bosket.apiserver.store import Store
 from bosket.apiserver.subresource import Subresources
 from bosket.apiserver.transport import InProcessTransport
 from bosket.apiserver.watch import QUEUE_LIMIT
-from bosket.apiserver.write import Writer
+from bosket.apiserver.write import Admission, Writer
 from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import Clock
 
@@ -60,11 +60,13 @@ class ApiServer:
         history: int = 4096,
         watch_queue: int = QUEUE_LIMIT,
         enabled_versions: Collection[str] = (),
+        admission: Callable[[Store], Admission] | None = None,
     ) -> None:
         """Pods that name no scheduler get the default; watches may resume within `history` events of a resource,
         and have `watch_queue` events pending before they are dropped.
 
-        `enabled_versions` are alpha and beta versions to serve, such as `scheduling.k8s.io/v1beta1`.
+        `enabled_versions` are alpha and beta versions to serve, such as `scheduling.k8s.io/v1beta1`. `admission` is
+        made with the server's store and asked after the built-in one.
         """
         self.clock = clock
         self.store = Store(history=history)
@@ -81,7 +83,8 @@ class ApiServer:
         self.tokens = TokenIssuer(clock)
         register_reviews(self.registry, self.store, self.tokens)
         self.reader = Reader(clock, queue_limit=watch_queue)
-        self.writer = Writer(clock, BuiltinAdmission(self.store))
+        more = () if admission is None else (admission(self.store),)
+        self.writer = Writer(clock, AdmissionChain(BuiltinAdmission(self.store), *more))
         deleter = Deleter(clock)
         parts = (clock, self.store, self.registry, self.writer, deleter)
         self._chores = (

@@ -57,6 +57,7 @@ _add_command(
     "bosket run podgrouper scheduler binder",
     "bosket run scheduler --kubeconfig ./kubeconfig --no-leader-elect --log-level debug",
     "bosket run scheduler --scheduler-config spread.yaml",
+    "bosket run admission --gpu-sharing-enabled --webhook-host 0.0.0.0",
     "bosket run binder --listen 127.0.0.1:9090 --log-format json",
 )
 _add_command(

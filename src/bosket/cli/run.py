@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from bosket.cli.admission_flags import AdmissionFlags, admission_options
 from bosket.cli.output import CommandError, UsageError, flush_line
 from bosket.cli.path import OptionalFilePath
 from bosket.cli.scheduler_config import service_options
@@ -43,8 +44,9 @@ def run(
     log_format: LogFormat = "human",
     log_level: LogLevel = "info",
     list_services: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
+    admission: AdmissionFlags | None = None,
 ) -> None:
-    """Run services until SIGINT or SIGTERM: podgrouper, scheduler, binder, or any set of them.
+    """Run services until SIGINT or SIGTERM: admission, podgrouper, scheduler, binder, or any set of them.
 
     Parameters
     ----------
@@ -89,7 +91,9 @@ def run(
     except UnknownService as error:
         raise UsageError(str(error)) from error
     configure_logging(log_format, log_level.upper())
-    options = service_options(scheduler_config, [entry.name for entry in chosen], evict_by_deletion=evict_by_deletion)
+    names = [entry.name for entry in chosen]
+    options = service_options(scheduler_config, names, evict_by_deletion=evict_by_deletion)
+    options |= admission_options(admission or AdmissionFlags(), names)
     settings = _Settings(
         kubeconfig, context, namespace, leader_elect, parse_address(listen), plugin_server_port, options
     )

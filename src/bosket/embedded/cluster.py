@@ -20,19 +20,22 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from prometheus_client import CollectorRegistry
 
+from bosket.admission.options import Options
 from bosket.api.keys import SCHEDULER_NAME
 from bosket.apiserver import ApiServer
+from bosket.apiserver.store import Store
 from bosket.embedded.bootstrap import bootstrap
 from bosket.embedded.controllers import controllers
 from bosket.embedded.kubeconfig import admin_kubeconfig, write_kubeconfig
 from bosket.embedded.kubelet import Kubelet
 from bosket.embedded.node import Layout, NodeShape, simulated_node
 from bosket.embedded.node_lifecycle import NodeLifecycle
-from bosket.embedded.services import SERVICES, ServiceEntry, entries
+from bosket.embedded.object_admission import DEFAULT_OPTIONS, ObjectAdmission
+from bosket.embedded.services import ADMISSION, SERVICES, ServiceEntry, entries
 from bosket.embedded.taint_eviction import TaintEviction
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
@@ -60,10 +63,10 @@ class EmbeddedCluster:
     """A cluster of simulated nodes in this process; starts on entering, stops on leaving.
 
     `services` are names of `bosket.embedded.services`; those named in `service_options` run with these instead of
-    their default options. With `isolated` each of them has a client and informers of its
-    own, as in a process of its own, and can be stopped and started (`stop_service`, `start_service`); otherwise they
-    share them, which is cheaper. With a `plugin_server_port` (0 for any that is free) the scheduler's plugins answer
-    over HTTP on this machine.
+    their default options. Admission is asked by the API server itself, and by default lets GPUs be shared. With
+    `isolated` each of the others has a client and informers of its own, as in a process of its own, and can be stopped
+    and started (`stop_service`, `start_service`); otherwise they share them, which is cheaper. With a
+    `plugin_server_port` (0 for any that is free) the scheduler's plugins answer over HTTP on this machine.
     """
 
     def __init__(
@@ -84,13 +87,18 @@ class EmbeddedCluster:
         self.shape = shape or NodeShape()
         self.clock: Clock = clock or SystemClock()
         self.metrics = CollectorRegistry()
-        self.server = ApiServer(clock=self.clock, default_scheduler_name=SCHEDULER_NAME)
+        chosen = entries(services)
+        self._services = [entry for entry in chosen if entry.name != ADMISSION]
+        self._service_options = service_options or {}
+        self.server = ApiServer(
+            clock=self.clock,
+            default_scheduler_name=SCHEDULER_NAME,
+            admission=self._admission if len(chosen) > len(self._services) else None,
+        )
         #: The address of the network listener; empty without one.
         self.url = ""
         #: Where the scheduler's plugins answer on this machine; empty where they don't.
         self.scheduler_url = ""
-        self._services = entries(services)
-        self._service_options = service_options or {}
         self._isolated = isolated
         self._listen = listen
         self._plugin_server_port = plugin_server_port
@@ -164,6 +172,10 @@ class EmbeddedCluster:
             server = serve_local(self._local_pages, self._plugin_server_port)
             self.scheduler_url = await self._stack.enter_async_context(server)
         await self._open_listener()
+
+    def _admission(self, store: Store) -> ObjectAdmission:
+        options = self._service_options.get(ADMISSION, DEFAULT_OPTIONS)
+        return ObjectAdmission(cast("Options", options), store)
 
     def _make(self, entry: ServiceEntry, environment: Environment) -> Service:
         return entry.make(environment, self._service_options.get(entry.name))

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Final, cast
 if TYPE_CHECKING:
     from bosket.runtime.service import Environment, Service
 
+#: The one that the embedded API server asks in process, so that no webhooks have to be served.
+ADMISSION: Final = "admission"
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceEntry:
@@ -32,6 +35,7 @@ class ServiceEntry:
 SERVICES: Final = {
     entry.name: entry
     for entry in (
+        ServiceEntry(ADMISSION, "bosket.admission", "checks and completes pods, queues and groups as they are written"),
         ServiceEntry("podgrouper", "bosket.podgrouper", "makes a PodGroup for each workload's pods"),
         ServiceEntry("scheduler", "bosket.scheduler", "decides which pods run where"),
         ServiceEntry("binder", "bosket.binder", "carries the scheduler's decisions out"),

@@ -22,7 +22,7 @@ _AUTHORITY_VALIDITY: Final = timedelta(days=3650)
 #: Below the limit that TLS libraries set for serving certificates (825 days).
 _LEAF_VALIDITY: Final = timedelta(days=365)
 #: Clocks of containers and hosts differ a little.
-_BACKDATE: Final = timedelta(hours=1)
+BACKDATE: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATE)
+        .not_valid_before(now - BACKDATE)
         .not_valid_after(now + validity)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )

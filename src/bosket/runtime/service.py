@@ -51,10 +51,15 @@ class Environment:
     identity: str = "bosket"
     #: What services answer to those on the same machine.
     local_pages: LocalPages = field(default_factory=LocalPages)
+    #: What of the services must be true before /readyz says so, by name; each adds its own when it is made.
+    readiness: dict[str, Callable[[], bool]] = field(default_factory=dict)
 
 
 class Service(Protocol):
-    """A part of the system that runs until it is cancelled."""
+    """A part of the system that runs until it is cancelled.
+
+    One that has `in_every_replica = True` answers whoever asks, and needs no lease.
+    """
 
     @property
     def name(self) -> str: ...
@@ -73,7 +78,8 @@ async def run_services(
 ) -> None:
     """Run the services until cancelled, or until all of them have ended by themselves.
 
-    With `leader_election` each service runs only while this process holds the lease of the service's name. On
+    With `leader_election` each service runs only while this process holds the lease of the service's name, unless it
+    is one for every replica. On
     cancellation the services get `stop_seconds` to end; events that they left are then written within the same time.
     `health` is where to serve metrics and probes, if at all; `local_port` where on this machine to serve the services'
     local pages, if they have any. Should that port be taken, they go without: their work doesn't depend on it.
@@ -86,7 +92,7 @@ async def run_services(
                 paths = ", ".join(environment.local_pages.paths)
                 _log.warning("port %d can't be had, %s is not served: %s", local_port, paths, error.strerror)
         if health is not None:
-            checks = {"informers": lambda: environment.informers.synced}
+            checks = {"informers": lambda: environment.informers.synced, **environment.readiness}
             await stack.enter_async_context(serve_health(environment.metrics, checks, health))
         await _run_all(environment, services, leader_election=leader_election, stop_seconds=stop_seconds)
 
@@ -118,7 +124,7 @@ async def _run_service(environment: Environment, service: Service, *, leader_ele
     async def lead() -> None:
         await _keep_running(service.name, service.run, environment)
 
-    if not leader_election:
+    if not leader_election or getattr(service, "in_every_replica", False):
         await lead()
         return
     elector = LeaderElector(

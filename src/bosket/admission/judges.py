@@ -1,0 +1,103 @@
+"""What each webhook says: from the request of a review to a verdict, by the pure rules of this package.
+
+`pods_completed` and `pods_checked` are asked in turn for a new pod; the rest is checked only. What can't be decoded is
+refused: an API server that knows more than we do about an object would have told so by its version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from bosket.admission import pod, podgroup, queue, topology
+from bosket.admission.options import Options, PodRules
+from bosket.admission.review import Judge
+from bosket.admission.verdict import ADMITTED, Refusal, Verdict
+from bosket.api.admission import AdmissionRequest
+from bosket.api.core import Pod
+from bosket.api.kai import PodGroup, Queue, Topology
+from bosket.api.object import KubeObject
+from bosket.kube.patch import json_patch
+
+T = TypeVar("T", bound=KubeObject)
+
+#: Paths as controller-runtime makes them, which KAI's configurations name.
+MUTATE_PODS: Final = "/mutate--v1-pod"
+VALIDATE_PODS: Final = "/validate--v1-pod"
+VALIDATE_QUEUES: Final = "/validate-scheduling-run-ai-v2-queue"
+VALIDATE_POD_GROUPS: Final = "/validate-scheduling-run-ai-v2alpha2-podgroup"
+VALIDATE_TOPOLOGIES: Final = "/validate-kai-scheduler-v1alpha1-topology"
+
+#: The queues that there are, by name.
+Queues = Callable[[], Mapping[str, Queue]]
+
+
+def judges(options: Options, queues: Queues) -> dict[str, Judge]:
+    """Who answers on which path."""
+    return {
+        MUTATE_PODS: lambda request: complete_pod(request, options.pods),
+        VALIDATE_PODS: lambda request: check_pod(request, options.pods),
+        VALIDATE_QUEUES: lambda request: check_queue(request, queues, sums=options.enable_quota_validation),
+        VALIDATE_POD_GROUPS: check_pod_group,
+        VALIDATE_TOPOLOGIES: check_topology,
+    }
+
+
+def complete_pod(request: AdmissionRequest, rules: PodRules) -> Verdict:
+    """What a new pod lacks. One that is wrong is left as it is: it will be refused when it is checked."""
+    if request.operation != "CREATE":
+        return ADMITTED
+    before = _decode(request.object, Pod)
+    if isinstance(before, Verdict):
+        return before
+    after = pod.mutate(before, rules)
+    if after is before:
+        return ADMITTED
+    return Verdict(patch=tuple(json_patch(msgspec.to_builtins(before), msgspec.to_builtins(after))))
+
+
+def check_pod(request: AdmissionRequest, rules: PodRules) -> Verdict:
+    """Whether a pod may be as it is, or become so."""
+    new = _decode(request.object, Pod)
+    if isinstance(new, Verdict):
+        return new
+    old = _decode(request.oldObject, Pod) if request.operation == "UPDATE" else None
+    if isinstance(old, Pod):
+        return Verdict(pod.validate_update(old, new, rules))
+    return Verdict(pod.validate(new, rules))
+
+
+def check_queue(request: AdmissionRequest, queues: Queues, *, sums: bool) -> Verdict:
+    """Whether a queue may be as it is, or go."""
+    if request.operation == "DELETE":
+        going = _decode(request.oldObject, Queue)
+        return going if isinstance(going, Verdict) else queue.check_deletion(going, queues())
+    new = _decode(request.object, Queue)
+    if isinstance(new, Verdict):
+        return new
+    old = _decode(request.oldObject, Queue) if request.operation == "UPDATE" else None
+    return queue.check(new, old if isinstance(old, Queue) else None, queues(), sums=sums)
+
+
+def check_pod_group(request: AdmissionRequest) -> Verdict:
+    """Whether a pod group may be as it is."""
+    new = _decode(request.object, PodGroup)
+    if isinstance(new, Verdict):
+        return new
+    return podgroup.check(new, is_update=request.operation == "UPDATE")
+
+
+def check_topology(request: AdmissionRequest) -> Verdict:
+    """Whether a topology may be as it is."""
+    new = _decode(request.object, Topology)
+    return new if isinstance(new, Verdict) else topology.check(new)
+
+
+def _decode(document: Any, kind: type[T]) -> T | Verdict:
+    """The object; or the verdict, where it is none."""
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        return Verdict((Refusal("", f"can't be read as a {kind.__name__}: {error}"),))

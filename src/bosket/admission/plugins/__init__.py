@@ -1,0 +1,1 @@
+"""Plugins of pod admission, one file each."""

@@ -1,0 +1,174 @@
+"""How an API server is told whom to ask: webhook configurations, by the names that KAI's operator gives them.
+
+Pods are asked about only if they are for our scheduler, so that everybody else's are created when we are down; ours are
+not, because without what we add their containers would run beside the wrong GPU. Queues, pod groups and topologies
+pass when we are down: the scheduler sets aside what is wrong with them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
+
+from bosket.admission.judges import (
+    MUTATE_PODS,
+    VALIDATE_POD_GROUPS,
+    VALIDATE_PODS,
+    VALIDATE_QUEUES,
+    VALIDATE_TOPOLOGIES,
+)
+from bosket.admission.options import Options
+from bosket.api.admission import (
+    MatchCondition,
+    MutatingWebhook,
+    MutatingWebhookConfiguration,
+    RuleWithOperations,
+    ValidatingWebhook,
+    ValidatingWebhookConfiguration,
+    WebhookClientConfig,
+    WebhookServiceReference,
+)
+from bosket.api.keys import APP_LABEL
+from bosket.api.object import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from bosket.kube.client import Client
+from bosket.kube.errors import AlreadyExists, Conflict, NotFound
+
+QUEUE_CONFIGURATION: Final = "kai-queue-validation-v2"
+POD_GROUP_CONFIGURATION: Final = "kai-podgroup-validation-v2alpha2"
+
+_TIMEOUT_SECONDS: Final = 10
+_SERVICE_PORT: Final = 443
+_ATTEMPTS: Final = 5
+_POD: Final = RuleWithOperations(apiGroups=("",), apiVersions=("v1",), resources=("pods",), scope="Namespaced")
+
+Configuration: TypeAlias = MutatingWebhookConfiguration | ValidatingWebhookConfiguration
+
+
+def configurations(options: Options, namespace: str, trusted_pem: bytes) -> list[Configuration]:
+    """The objects as they should be. Every field that a server would fill in is there, so that they can be compared."""
+    host = f"{options.service_name}.{namespace}.svc"
+    meta = ObjectMeta(labels={APP_LABEL: options.service_name})
+    ca_bundle = base64.b64encode(trusted_pem).decode()
+
+    def common(path: str) -> dict[str, Any]:
+        return {
+            "clientConfig": _client_config(options, namespace, path, ca_bundle),
+            "admissionReviewVersions": ("v1",),
+            "sideEffects": "None",
+            "matchPolicy": "Equivalent",
+            "timeoutSeconds": _TIMEOUT_SECONDS,
+        }
+
+    pods: dict[str, Any] = {
+        "name": host,
+        "failurePolicy": "Fail",
+        "namespaceSelector": _namespaces(options, namespace),
+        "objectSelector": LabelSelector(matchLabels=dict(options.pod_label_selector)),
+        "matchConditions": (_own_pods(options.pods.scheduler_name),),
+    }
+    mutate = MutatingWebhook(
+        rules=(replace(_POD, operations=("CREATE",)),),
+        reinvocationPolicy="IfNeeded",
+        **pods,
+        **common(MUTATE_PODS),
+    )
+    validate = ValidatingWebhook(
+        rules=(replace(_POD, operations=("CREATE", "UPDATE")),), **pods, **common(VALIDATE_PODS)
+    )
+    queues = _checked(
+        "queue-validation.kai.scheduler",
+        _cluster_rule("scheduling.run.ai", "v2", "queues", "DELETE"),
+        common(VALIDATE_QUEUES),
+    )
+    groups = _checked(
+        "podgroup-validation.kai.scheduler",
+        replace(_cluster_rule("scheduling.run.ai", "v2alpha2", "podgroups"), scope="Namespaced"),
+        common(VALIDATE_POD_GROUPS),
+    )
+    topologies = _checked(
+        f"topology.{host}", _cluster_rule("kai.scheduler", "v1alpha1", "topologies"), common(VALIDATE_TOPOLOGIES)
+    )
+    return [
+        MutatingWebhookConfiguration(
+            metadata=replace(meta, name=options.mutating_configuration_name), webhooks=(mutate,)
+        ),
+        ValidatingWebhookConfiguration(
+            metadata=replace(meta, name=options.validating_configuration_name), webhooks=(validate, topologies)
+        ),
+        ValidatingWebhookConfiguration(metadata=replace(meta, name=QUEUE_CONFIGURATION), webhooks=(queues,)),
+        ValidatingWebhookConfiguration(metadata=replace(meta, name=POD_GROUP_CONFIGURATION), webhooks=(groups,)),
+    ]
+
+
+async def register(client: Client, desired: Sequence[Configuration]) -> list[str]:
+    """Make the cluster's configurations like these; gives the names of those that weren't."""
+    return [each.metadata.name for each in desired if await _keep(client, each)]
+
+
+async def _keep(client: Client, desired: Configuration) -> bool:
+    for _ in range(_ATTEMPTS):
+        try:
+            return await _write(client, desired)
+        except (AlreadyExists, Conflict):
+            continue  # another replica was faster, and wrote the same unless it was started otherwise
+    return False
+
+
+async def _write(client: Client, desired: Configuration) -> bool:
+    try:
+        found = await client.get(type(desired), desired.metadata.name)
+    except NotFound:
+        await client.create(desired)
+        return True
+    labels = {**found.metadata.labels, **desired.metadata.labels}
+    wanted = replace(found, webhooks=desired.webhooks, metadata=replace(found.metadata, labels=labels))
+    if wanted == found:
+        return False
+    await client.modify(found, wanted)
+    return True
+
+
+def _client_config(options: Options, namespace: str, path: str, ca_bundle: str) -> WebhookClientConfig:
+    if options.url:
+        return WebhookClientConfig(url=f"{options.url.rstrip('/')}{path}", caBundle=ca_bundle)
+    service = WebhookServiceReference(namespace=namespace, name=options.service_name, path=path, port=_SERVICE_PORT)
+    return WebhookClientConfig(service=service, caBundle=ca_bundle)
+
+
+def _namespaces(options: Options, namespace: str) -> LabelSelector:
+    """Not those that a cluster lives on."""
+    expressions = [
+        LabelSelectorRequirement(key="kubernetes.io/metadata.name", operator="NotIn", values=("kube-system", namespace))
+    ]
+    if options.queue_label_selector:
+        expressions.append(LabelSelectorRequirement(key=options.queue_label_key, operator="Exists"))
+    return LabelSelector(matchLabels=dict(options.namespace_label_selector), matchExpressions=tuple(expressions))
+
+
+def _own_pods(scheduler_name: str) -> MatchCondition:
+    escaped = scheduler_name.replace("\\", "\\\\").replace("'", "\\'")
+    return MatchCondition(name="scheduler-name-match", expression=f"object.spec.schedulerName == '{escaped}'")
+
+
+def _checked(name: str, rule: RuleWithOperations, common: dict[str, Any]) -> ValidatingWebhook:
+    return ValidatingWebhook(
+        name=name,
+        rules=(rule,),
+        failurePolicy="Ignore",
+        namespaceSelector=LabelSelector(),
+        objectSelector=LabelSelector(),
+        **common,
+    )
+
+
+def _cluster_rule(group: str, version: str, resource: str, *more: str) -> RuleWithOperations:
+    return RuleWithOperations(
+        operations=("CREATE", "UPDATE", *more),
+        apiGroups=(group,),
+        apiVersions=(version,),
+        resources=(resource,),
+        scope="Cluster",
+    )

@@ -1,0 +1,75 @@
+"""Bosket's admission in the embedded cluster: the same rules as behind the webhooks, asked in process.
+
+The API server asks after its own admission and before its rules. Deletions aren't asked about here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from bosket.admission.judges import check_pod, check_pod_group, check_queue, check_topology, complete_pod
+from bosket.admission.options import Options, PodRules
+from bosket.admission.pod import may_concern
+from bosket.admission.verdict import ADMITTED, Verdict, sentence
+from bosket.api.admission import AdmissionRequest
+from bosket.api.kai import Queue
+from bosket.apiserver.status import forbidden
+from bosket.apiserver.store import Doc, Store
+from bosket.apiserver.write import Write
+from bosket.kube.patch import apply_json_patch
+
+#: Simulated GPUs can be shared from the start.
+DEFAULT_OPTIONS: Final = Options(pods=PodRules(gpu_sharing_enabled=True))
+
+
+class ObjectAdmission:
+    """Refuses and completes what is written to the embedded server."""
+
+    def __init__(self, options: Options, store: Store) -> None:
+        self._options = options
+        self._store = store
+
+    async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
+        if write.subresource:
+            return
+        request = AdmissionRequest(object=new, oldObject=old, operation="CREATE" if old is None else "UPDATE")
+        verdict = self._judge(write, request)
+        write.warnings += verdict.warnings
+        if verdict.refusals:
+            causes = [
+                {"reason": "FieldValueInvalid", "message": message, "field": field}
+                for field, message in verdict.refusals
+            ]
+            name = new["metadata"]["name"]
+            raise forbidden(write.kind.group, write.kind.plural, name, sentence(verdict.refusals), causes=causes)
+
+    def _judge(self, write: Write, request: AdmissionRequest) -> Verdict:
+        match (write.kind.group, write.kind.plural):
+            case ("", "pods"):
+                return self._judge_pod(write, request)
+            case ("scheduling.run.ai", "queues"):
+                return check_queue(request, self._queues, sums=self._options.enable_quota_validation)
+            case ("scheduling.run.ai", "podgroups"):
+                return check_pod_group(request)
+            case ("kai.scheduler", "topologies"):
+                return check_topology(request)
+        return ADMITTED
+
+    def _judge_pod(self, write: Write, request: AdmissionRequest) -> Verdict:
+        pod, rules = request.object, self._options.pods
+        if not may_concern(pod["spec"].get("schedulerName", ""), pod["metadata"].get("annotations") or {}, rules):
+            return ADMITTED
+        completion = complete_pod(request, rules)
+        if completion.patch:
+            completed = apply_json_patch(pod, list(completion.patch))
+            pod.clear()
+            pod.update(completed)
+            write.version.strategy.default(pod)  # what was added, too, is stored whole
+        return check_pod(request, rules)
+
+    def _queues(self) -> dict[str, Queue]:
+        shelf = self._store.shelf("scheduling.run.ai", "queues", namespaced=False)
+        queues = (msgspec.convert(entry.decode(), Queue) for entry in shelf.entries())
+        return {queue.metadata.name: queue for queue in queues}

@@ -1,0 +1,98 @@
+"""The embedded cluster refuses and completes as a real one with our webhooks does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from bosket.admission import Options, PodRules
+from bosket.api.core import Pod
+from bosket.api.kai import PodGroup, PodGroupSpec, Queue, QueueSpec, SubGroup, Topology, TopologyLevel, TopologySpec
+from bosket.api.object import KubeObject, ObjectMeta
+from bosket.embedded.cluster import EmbeddedCluster
+from bosket.kube.client import Client
+from bosket.kube.errors import Forbidden
+from tests.admission.pods import pod
+
+HALF = {"gpu-fraction": "0.5"}
+
+
+def named(annotations: dict[str, str], **fields: Any) -> Pod:
+    return pod(annotations, meta={"namespace": "default"}, **fields)
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    async with EmbeddedCluster(nodes=0, services=("admission",)) as cluster:
+        yield cluster.client()
+
+
+async def test_a_bad_pod_is_refused_with_the_sentence(client: Client) -> None:
+    with pytest.raises(Forbidden) as raised:
+        await client.create(named({"gpu-fraction": "1.5"}))
+    status = raised.value.status
+    assert status.message == (
+        'pods "train" is forbidden: annotation gpu-fraction is "1.5": it must be a number above 0 and below 1, such as '
+        "0.5; whole GPUs are asked for with the limit nvidia.com/gpu"
+    )
+    assert status.details is not None
+    assert [cause.field for cause in status.details.causes] == ["metadata.annotations[gpu-fraction]"]
+
+
+async def test_a_good_pod_gets_what_it_needs(client: Client) -> None:
+    made = await client.create(named(HALF))
+    prefix = made.metadata.annotations["runai/shared-gpu-configmap"]
+    (main,) = made.spec.containers
+    assert [each.name for each in main.env] == ["NVIDIA_VISIBLE_DEVICES", "RUNAI_NUM_OF_GPUS", "GPU_PORTION"]
+    assert main.envFrom[0].configMapRef is not None
+    assert main.envFrom[0].configMapRef.name == f"{prefix}-0-evar"
+    assert f"{prefix}-0-vol" in [each.name for each in made.spec.volumes]
+    assert made.spec.runtimeClassName == "nvidia"
+
+
+async def test_a_pod_may_not_become_bad_later(client: Client) -> None:
+    await client.create(named(HALF))
+    with pytest.raises(Forbidden, match="must be a number above 0 and below 1"):
+        await client.patch(Pod, "train", {"metadata": {"annotations": {"gpu-fraction": "NaN"}}}, namespace="default")
+    await client.patch(Pod, "train", {"metadata": {"labels": {"a": "b"}}}, namespace="default")
+
+
+async def test_other_schedulers_pods_are_left_alone(client: Client) -> None:
+    made = await client.create(named({"gpu-fraction": "7"}, scheduler="default-scheduler"))
+    assert made.spec.containers[0].env == ()
+
+
+BAD: list[tuple[KubeObject, str]] = [
+    (Queue(metadata=ObjectMeta(name="q"), spec=QueueSpec()), "says nothing about resources"),
+    (
+        PodGroup(
+            metadata=ObjectMeta(name="g", namespace="default"),
+            spec=PodGroupSpec(queue="q", subGroups=(SubGroup(name="a", parent="b", minMember=1),)),
+        ),
+        "which is no sub-group here",
+    ),
+    (
+        Topology(metadata=ObjectMeta(name="t"), spec=TopologySpec(levels=(TopologyLevel(nodeLabel="a", alias="a"),))),
+        "is the nodeLabel of a level",
+    ),
+]
+
+
+async def test_queues_pod_groups_and_topologies_are_checked_too(client: Client) -> None:
+    for bad, words in BAD:
+        with pytest.raises(Forbidden, match=words):
+            await client.create(bad)
+
+
+async def test_without_admission_nothing_is_asked() -> None:
+    async with EmbeddedCluster(nodes=0, services=()) as cluster:
+        await cluster.client().create(named({"gpu-fraction": "1.5"}))
+
+
+async def test_it_runs_with_the_options_that_it_is_given() -> None:
+    options = {"admission": Options(pods=PodRules())}
+    async with EmbeddedCluster(nodes=0, services=("admission",), service_options=options) as cluster:
+        with pytest.raises(Forbidden, match="GPU sharing is switched off"):
+            await cluster.client().create(named(HALF))
