@@ -47,16 +47,17 @@ def choose_devices(session: Session, pod_class: PodClass, row: int) -> DeviceCho
     assert share is not None
     size, groups = nodes.shared.sizes[row], nodes.shared.on(row)
     memory = share.memory_on(size)
-    whole = min(int(nodes.idle_at[GPU, row]) + int(nodes.releasing_at[GPU, row]), share.devices)
+    count = share.devices
+    whole = min(int(nodes.idle_at[GPU, row] + nodes.releasing_at[GPU, row]), count)
     names = nodes.shared.with_room(memory, row)
-    if len(names) + whole < share.devices:
+    if len(names) + whole < count:
         return None
-    if names and (whole or len(names) > share.devices):
-        names = _best(session, [(name, groups[name].used / size) for name in names], whole, share.devices)
+    if names and (whole or len(names) > count):
+        names = _best(session, [(name, groups[name].used / size) for name in names], whole, count)
     waits = not nodes.fits_idle(pod_class, row)
     for name in names:
         waits = waits or not groups[name].has_room_now(memory, size)
-    return DeviceChoice(tuple(names), share.devices - len(names), waits)
+    return DeviceChoice(tuple(names), count - len(names), waits)
 
 
 def _best(session: Session, used: Sequence[tuple[str, float]], whole: int, count: int) -> list[str]:

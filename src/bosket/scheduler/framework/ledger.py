@@ -61,10 +61,19 @@ class NodeLedger:
         self.releasing_at: NodeCells = cells(self.releasing)
         self.shared = SharedGpus(table.devices)
         self.log: list[int] = []
+        self._asked: tuple[int, PodClass, int] | None = None
+        self._fits_idle = False
+        self._costs: dict[tuple[int, int], Shares] = {}  # by class and size of devices
 
     def cost(self, pod_class: PodClass, row: int) -> Shares:
         """What a pod on this node costs its queue."""
-        return pod_class.shared if pod_class.share is None else pod_class.shared_on(self.shared.sizes[row])
+        if pod_class.share is None:
+            return pod_class.shared
+        key = (pod_class.index, self.shared.sizes[row])
+        cost = self._costs.get(key)
+        if cost is None:
+            cost = self._costs[key] = pod_class.shared_on(key[1])
+        return cost
 
     def portion(self, pod_class: PodClass, row: int) -> float:
         """The part that a pod on this node gets of each of its GPUs."""
@@ -121,6 +130,14 @@ class NodeLedger:
         return free + self.shared.free_parts() if self.shared else free
 
     def fits_idle(self, pod_class: PodClass, row: int) -> bool:
+        """Whether the request fits into what is free. Placement asks once more what a score has just been made of."""
+        asked = (len(self.log), pod_class, row)
+        if asked != self._asked:
+            self._fits_idle = self._find_out_fit(pod_class, row)
+            self._asked = asked
+        return self._fits_idle
+
+    def _find_out_fit(self, pod_class: PodClass, row: int) -> bool:
         at = self.idle_at
         for place, amount in pod_class.needs:
             if at[place, row] < amount:
