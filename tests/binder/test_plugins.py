@@ -94,18 +94,18 @@ async def test_nothing_is_taken_back_after_the_bind() -> None:
 async def test_a_plugin_makes_a_resource_type_known_and_adds_annotations_to_the_bind() -> None:
     class Sharing(BindPlugin):
         name = "sharing"
-        resource_types = frozenset({"Fraction"})
+        resource_types = frozenset({"Slice"})
 
         async def pre_bind(self, attempt: Attempt) -> None:
             attempt.annotations["devices"] = "GPU-1"
 
     rig = await scene()
-    await ask(rig, kind="Fraction")
+    await ask(rig, kind="Slice")
     ledger = Ledger(rig.server.transport())
     async with rig.running(binder(Sharing()), ledger):
         await finished(rig)
     assert (await end_state(rig)).annotations == {
-        keys.RECEIVED_RESOURCE_TYPE_ANNOTATION: "Fraction",
+        keys.RECEIVED_RESOURCE_TYPE_ANNOTATION: "Slice",
         "devices": "GPU-1",
     }
     assert len(ledger.writes()) == 3

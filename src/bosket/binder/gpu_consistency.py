@@ -1,0 +1,149 @@
+"""Keeps reservations and those who use them together: a reconciler on groups of shared GPUs.
+
+Whatever happens to a pod of a group or to a request that names it, the group is looked at again: at start-up, when a
+pod ends or goes, when a request is deleted or given up. It is keyed by the group alone, which is one node's by its
+nature: pods that are about to be bound have its label and no node yet.
+
+What is cached says whether there is something to do; what is done rests on what the API server says at that moment,
+since a pod that our watch has not shown yet may be using a GPU.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import Final
+
+from bosket.api.core import Pod
+from bosket.api.kai import BindRequest
+from bosket.api.keys import GPU_GROUP_LABEL, GPU_GROUP_LABEL_PREFIX
+from bosket.api.object import ObjectKey
+from bosket.api.shared_gpu import gpu_groups
+from bosket.binder.group_label import mark_given_up, without_groups
+from bosket.binder.group_state import Chores, chores
+from bosket.binder.options import Options
+from bosket.binder.reservation import Reservations
+from bosket.binder.shared_gpu_map import SharedGpuMaps
+from bosket.kube.errors import Conflict, NotFound
+from bosket.kube.informer import Informer
+from bosket.runtime.controller import Controller
+from bosket.runtime.service import Environment
+from bosket.runtime.workqueue import Backoff
+
+_log = logging.getLogger(__name__)
+
+_GROUP_INDEX: Final = "binder-gpu-group"
+_NODE_INDEX: Final = "binder-gpu-group-node"
+_TRIES: Final = 5
+NAME: Final = "gpu-reservation"
+
+
+class GpuConsistency:
+    """Sees to it that every reservation has a user, and every user a reservation."""
+
+    def __init__(self, env: Environment, options: Options, reservations: Reservations) -> None:
+        self._client = env.client
+        self._events = env.events.for_component("binder")
+        self._namespace = options.reservation.namespace
+        self._reservations = reservations
+        self._maps = SharedGpuMaps(env.client)
+        self._pods: Informer[Pod] = env.informers.of(Pod)
+        self._requests: Informer[BindRequest] = env.informers.of(BindRequest)
+        self._pods.add_index(_GROUP_INDEX, _groups)
+        self._pods.add_index(_NODE_INDEX, _nodes)
+        self._requests.add_index(_GROUP_INDEX, _requested_groups)
+        self._controller: Controller[str] = Controller(
+            NAME,
+            self._reconcile,
+            workers=options.max_concurrent_reconciles,
+            clock=env.clock,
+            metrics=env.metrics,
+            backoff=Backoff(options.rate_limiter_base_delay_seconds, options.rate_limiter_max_delay_seconds),
+        )
+        self._controller.watch(self._pods, _groups)
+        self._controller.watch(self._requests, _requested_groups)
+
+    async def run(self) -> None:
+        """Until cancelled; may be called again after that."""
+        await self._controller.run()
+
+    async def settle_node(self, node: str) -> None:
+        """See to all groups of the node, so that what is bound to it finds the GPUs free that are."""
+        groups = {group for pod in self._pods.store.by_index(_NODE_INDEX, node) for group in _groups(pod)}
+        for group in sorted(groups):
+            await self.settle(group)
+
+    async def settle(self, group: str, *, given_up: ObjectKey | None = None) -> None:
+        """Do what there is to do about the group; the request `given_up` counts no more, whatever its status says."""
+        if not self._chores(self._pods.store.by_index(_GROUP_INDEX, group), group, given_up):
+            return
+        async with self._reservations.hold(group):
+            await self._carry_out(self._chores(await self._live_pods(group), group, given_up), group)
+
+    async def disconnect(self, pod: Pod) -> None:
+        """Take from a pod without a node what a bind was about to give it: ConfigMaps, then labels.
+
+        Another process may be preparing the same pod. So the pod is changed first, which fails the bind of whoever has
+        prepared it; only maps that were there before that are removed; and while they are, the labels stay, so that
+        whoever finds them after a crash begins anew.
+        """
+        for _ in range(_TRIES):
+            now = await self._read(pod)
+            if now is None or now.spec.nodeName or not _groups(now):
+                return
+            maps = await self._maps.of(now)
+            with suppress(Conflict):
+                given_up = await self._client.modify(now, mark_given_up(now))
+                await self._maps.delete(maps)
+                self._pods.store.put(await self._client.modify(given_up, without_groups(given_up)))
+                return
+        _log.warning("pod changes too often to take its GPU groups off", extra={"pod": str(pod.key)})
+
+    async def _reconcile(self, group: str) -> float | None:
+        await self.settle(group)
+        return None
+
+    def _chores(self, pods: list[Pod], group: str, given_up: ObjectKey | None) -> Chores:
+        requests = [each for each in self._requests.store.by_index(_GROUP_INDEX, group) if each.key != given_up]
+        return chores(pods, requests, self._namespace)
+
+    async def _live_pods(self, group: str) -> list[Pod]:
+        one = await self._client.list(Pod, labels=f"{GPU_GROUP_LABEL}={group}")
+        several = await self._client.list(Pod, labels=f"{GPU_GROUP_LABEL_PREFIX}{group}={group}")
+        return list({pod.key: pod for pod in (*one.items, *several.items)}.values())
+
+    async def _carry_out(self, todo: Chores, group: str) -> None:
+        for pod in todo.disconnect:
+            await self.disconnect(pod)
+        for pod in todo.stop:
+            await self._stop(pod, group)
+        for pod in todo.release:
+            _log.info("reservation is not needed any more", extra={"pod": str(pod.key), "group": group})
+            await self._reservations.delete(pod)
+
+    async def _stop(self, pod: Pod, group: str) -> None:
+        message = f"Pod runs on a GPU of group {group} that no reservation pod holds for it any more: deleting it"
+        _log.warning("pod without reservation", extra={"pod": str(pod.key), "group": group})
+        with suppress(NotFound, Conflict):
+            await self._client.delete(Pod, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
+            self._events.event(pod, "Warning", "GPUReservationLost", message)
+
+    async def _read(self, pod: Pod) -> Pod | None:
+        """The pod as it is now; None when it is gone, also if another one has its name."""
+        try:
+            now = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
+        except NotFound:
+            return None
+        return now if now.metadata.uid == pod.metadata.uid else None
+
+
+def _groups(pod: Pod) -> tuple[str, ...]:
+    return gpu_groups(pod.metadata.labels)
+
+
+def _nodes(pod: Pod) -> tuple[str, ...]:
+    return (pod.spec.nodeName,) if pod.spec.nodeName and _groups(pod) else ()
+
+
+def _requested_groups(request: BindRequest) -> tuple[str, ...]:
+    return request.spec.selectedGPUGroups
