@@ -86,8 +86,8 @@ def run(
 
     if list_services:
         width = max(map(len, (*SERVICES, RESERVATION.name)))
-        for entry in (*SERVICES.values(), RESERVATION):
-            flush_line(f"{entry.name:{width}}  {entry.purpose}")
+        for name, purpose in (*((entry.name, entry.purpose) for entry in SERVICES.values()), RESERVATION):
+            flush_line(f"{name:{width}}  {purpose}")
         return
     if services == (RESERVATION.name,):
         configure_logging(log_format, log_level.upper())
