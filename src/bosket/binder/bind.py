@@ -15,7 +15,7 @@ from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectKey
 from bosket.binder.plugin import Attempt, BindPlugin, Refused
-from bosket.binder.verdict import Bound, Failure, Outcome, malformed, settled
+from bosket.binder.verdict import Bound, Failure, Outcome, is_done, malformed, settled
 from bosket.kube.client import Client
 from bosket.kube.errors import ApiError, Conflict, NotFound, ServerError, TransportError
 from bosket.kube.informer import Informer
@@ -37,9 +37,15 @@ class BindExecutor:
     """Carries out requests, with the plugins around each."""
 
     def __init__(
-        self, client: Client, pods: Informer[Pod], nodes: Informer[Node], plugins: Sequence[BindPlugin]
+        self,
+        client: Client,
+        requests: Informer[BindRequest],
+        pods: Informer[Pod],
+        nodes: Informer[Node],
+        plugins: Sequence[BindPlugin],
     ) -> None:
         self._client = client
+        self._requests = requests
         self._pods = pods
         self._nodes = nodes
         self._plugins = sorted(plugins, key=lambda plugin: (-plugin.priority, plugin.name))
@@ -91,6 +97,8 @@ class BindExecutor:
     async def _prepare_and_assign(self, attempt: Attempt, begun: dict[str, BindPlugin]) -> Outcome:
         """Again from the beginning when the pod changed after it was prepared, but not for ever."""
         for _ in range(_PREPARATIONS):
+            if not self._is_wanted(attempt.request):
+                return Failure(f"BindRequest {attempt.request.key} was deleted", final=True, pod=attempt.pod)
             for plugin in self._plugins:
                 begun[plugin.name] = plugin
                 await plugin.pre_bind(attempt)
@@ -145,6 +153,11 @@ class BindExecutor:
             extra={"plugin": plugin.name, "request": str(attempt.request.key), "error": str(error)},
             exc_info=error,
         )
+
+    def _is_wanted(self, request: BindRequest) -> bool:
+        """Whether the request is still there, as far as we know; the scheduler deletes what it decides anew."""
+        known = self._requests.store.get(request.key)
+        return known is not None and known.metadata.uid == request.metadata.uid and not is_done(known)
 
     async def _find_pod(self, key: ObjectKey) -> Pod | None:
         # The scheduler may have seen the pod before our own watch has.

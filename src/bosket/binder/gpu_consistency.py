@@ -19,11 +19,9 @@ from bosket.api.kai import BindRequest
 from bosket.api.keys import GPU_GROUP_LABEL, GPU_GROUP_LABEL_PREFIX
 from bosket.api.object import ObjectKey
 from bosket.api.shared_gpu import gpu_groups
-from bosket.binder.group_label import mark_given_up, without_groups
 from bosket.binder.group_state import Chores, chores
 from bosket.binder.options import Options
 from bosket.binder.reservation import Reservations
-from bosket.binder.shared_gpu_map import SharedGpuMaps
 from bosket.kube.errors import Conflict, NotFound
 from bosket.kube.informer import Informer
 from bosket.runtime.controller import Controller
@@ -34,7 +32,6 @@ _log = logging.getLogger(__name__)
 
 _GROUP_INDEX: Final = "binder-gpu-group"
 _NODE_INDEX: Final = "binder-gpu-group-node"
-_TRIES: Final = 5
 NAME: Final = "gpu-reservation"
 
 
@@ -46,7 +43,6 @@ class GpuConsistency:
         self._events = env.events.for_component("binder")
         self._namespace = options.reservation.namespace
         self._reservations = reservations
-        self._maps = SharedGpuMaps(env.client)
         self._pods: Informer[Pod] = env.informers.of(Pod)
         self._requests: Informer[BindRequest] = env.informers.of(BindRequest)
         self._pods.add_index(_GROUP_INDEX, _groups)
@@ -80,25 +76,6 @@ class GpuConsistency:
         async with self._reservations.hold(group):
             await self._carry_out(self._chores(await self._live_pods(group), group, given_up), group)
 
-    async def disconnect(self, pod: Pod) -> None:
-        """Take from a pod without a node what a bind was about to give it: ConfigMaps, then labels.
-
-        Another process may be preparing the same pod. So the pod is changed first, which fails the bind of whoever has
-        prepared it; only maps that were there before that are removed; and while they are, the labels stay, so that
-        whoever finds them after a crash begins anew.
-        """
-        for _ in range(_TRIES):
-            now = await self._read(pod)
-            if now is None or now.spec.nodeName or not _groups(now):
-                return
-            maps = await self._maps.of(now)
-            with suppress(Conflict):
-                given_up = await self._client.modify(now, mark_given_up(now))
-                await self._maps.delete(maps)
-                self._pods.store.put(await self._client.modify(given_up, without_groups(given_up)))
-                return
-        _log.warning("pod changes too often to take its GPU groups off", extra={"pod": str(pod.key)})
-
     async def _reconcile(self, group: str) -> float | None:
         await self.settle(group)
         return None
@@ -113,8 +90,6 @@ class GpuConsistency:
         return list({pod.key: pod for pod in (*one.items, *several.items)}.values())
 
     async def _carry_out(self, todo: Chores, group: str) -> None:
-        for pod in todo.disconnect:
-            await self.disconnect(pod)
         for pod in todo.stop:
             await self._stop(pod, group)
         for pod in todo.release:
@@ -127,14 +102,6 @@ class GpuConsistency:
         with suppress(NotFound, Conflict):
             await self._client.delete(Pod, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
             self._events.event(pod, "Warning", "GPUReservationLost", message)
-
-    async def _read(self, pod: Pod) -> Pod | None:
-        """The pod as it is now; None when it is gone, also if another one has its name."""
-        try:
-            now = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
-        except NotFound:
-            return None
-        return now if now.metadata.uid == pod.metadata.uid else None
 
 
 def _groups(pod: Pod) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ The bind takes effect only on the pod in that very version: it fails when somebo
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
@@ -28,6 +29,7 @@ from bosket.api.shared_gpu import (
     sharing_container,
 )
 from bosket.binder.gpu_consistency import GpuConsistency
+from bosket.binder.gpu_preparation import GpuPreparations
 from bosket.binder.group_label import with_groups
 from bosket.binder.options import Options
 from bosket.binder.plugin import Attempt, BindPlugin, Refused
@@ -54,10 +56,13 @@ class GpuSharing(BindPlugin):
         self._cdi_enabled = cdi_enabled
         self._reservations = Reservations(env, options)
         self._consistency = GpuConsistency(env, options, self._reservations)
+        self._preparations = GpuPreparations(env, options)
         self._maps = SharedGpuMaps(env.client)
 
     async def run(self) -> None:
-        await self._consistency.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._consistency.run())
+            group.create_task(self._preparations.run())
 
     async def pre_bind(self, attempt: Attempt) -> None:
         node = attempt.node.metadata.name
@@ -79,7 +84,7 @@ class GpuSharing(BindPlugin):
     async def rollback(self, attempt: Attempt) -> None:
         if attempt.request.spec.receivedResourceType != FRACTION:
             return
-        await self._consistency.disconnect(attempt.pod)
+        await self._preparations.undo(attempt.pod)
         for group in attempt.request.spec.selectedGPUGroups:
             await self._consistency.settle(group, given_up=attempt.request.key)
 

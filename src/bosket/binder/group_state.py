@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from bosket.api.core import Pod
 from bosket.api.kai import BindRequest
 from bosket.api.keys import SHARED_DEVICES_ANNOTATION
-from bosket.api.object import ObjectKey
 from bosket.binder.reservation_pod import has_ended, reserved_device
 from bosket.binder.verdict import attempts_left, is_done
 
@@ -21,15 +20,13 @@ from bosket.binder.verdict import attempts_left, is_done
 class Chores:
     """What has to be done; nothing of it depends on the rest."""
 
-    #: Pods with the group's label that have no node and that nobody is about to bind.
-    disconnect: tuple[Pod, ...] = ()
     #: Pods that run on a GPU which no reservation holds for them.
     stop: tuple[Pod, ...] = ()
     #: Reservations that nobody needs.
     release: tuple[Pod, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.disconnect or self.stop or self.release)
+        return bool(self.stop or self.release)
 
 
 def is_open(request: BindRequest) -> bool:
@@ -40,14 +37,13 @@ def is_open(request: BindRequest) -> bool:
 def chores(pods: Collection[Pod], requests: Iterable[BindRequest], reservation_namespace: str) -> Chores:
     """What has to be done about the group that all these pods carry and all these requests name."""
     reservations = [pod for pod in pods if pod.metadata.namespace == reservation_namespace]
-    users = [pod for pod in pods if pod.metadata.namespace != reservation_namespace and not has_ended(pod)]
-    awaited = [request for request in requests if is_open(request)]
-    about_to_bind = {ObjectKey(each.metadata.namespace, each.spec.podName) for each in awaited}
-    awaited_nodes = {each.spec.selectedNode for each in awaited}
-    used_nodes = {pod.spec.nodeName for pod in users if pod.spec.nodeName}
+    others = [pod for pod in pods if pod.metadata.namespace != reservation_namespace]
+    users = [pod for pod in others if pod.spec.nodeName and not has_ended(pod)]
+    used_nodes = {pod.spec.nodeName for pod in users}
+    # Pods that have the label and no node yet are about to be bound, or else about to lose it again.
+    awaited_nodes = {request.spec.selectedNode for request in requests if is_open(request)}
     holding = {pod.spec.nodeName: pod for pod in reservations if not has_ended(pod)}
     return Chores(
-        disconnect=tuple(pod for pod in users if not pod.spec.nodeName and pod.key not in about_to_bind),
         stop=tuple(pod for pod in users if _runs(pod) and not _is_reserved(pod, holding.get(pod.spec.nodeName))),
         release=tuple(
             pod
@@ -59,7 +55,7 @@ def chores(pods: Collection[Pod], requests: Iterable[BindRequest], reservation_n
 
 def _runs(pod: Pod) -> bool:
     """KAI waits for a pod to run before it takes it away, and so does this: until then it uses nothing."""
-    return pod.status.phase == "Running" and bool(pod.spec.nodeName) and pod.metadata.deletionTimestamp is None
+    return pod.status.phase == "Running" and pod.metadata.deletionTimestamp is None
 
 
 def _is_reserved(pod: Pod, reservation: Pod | None) -> bool:

@@ -44,7 +44,7 @@ class Binder:
         self._pods = env.informers.of(Pod)
         self._nodes = env.informers.of(Node)
         self._plugins = (*make_plugins(env, options), *plugins)
-        self._executor = BindExecutor(env.client, self._pods, self._nodes, self._plugins)
+        self._executor = BindExecutor(env.client, self._requests, self._pods, self._nodes, self._plugins)
         self._reporter = Reporter(env.client, env.clock, env.events.for_component(NAME))
         self._pods_in_hand: KeyedLock[ObjectKey] = KeyedLock()
         #: When the next attempt is due; after a restart the pause begins anew.

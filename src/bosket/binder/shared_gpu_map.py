@@ -22,6 +22,9 @@ from bosket.kube.errors import AlreadyExists, Conflict, NotFound
 
 #: On the maps: the version of the pod that they were written for.
 POD_VERSION_ANNOTATION: Final = "bosket.dev/pod-version"
+#: By it, those that the binder made are found among all.
+_MAP_LABEL: Final = "bosket.dev/shared-gpu"
+MAP_SELECTOR: Final = f"{_MAP_LABEL}=true"
 _TRIES: Final = 5
 
 
@@ -41,7 +44,13 @@ class SharedGpuMaps:
         version = {POD_VERSION_ANNOTATION: pod.metadata.resourceVersion}
         namespace = pod.metadata.namespace
         wanted = ConfigMap(
-            metadata=ObjectMeta(name=name, namespace=namespace, annotations=version, ownerReferences=(owner,)),
+            metadata=ObjectMeta(
+                name=name,
+                namespace=namespace,
+                labels={_MAP_LABEL: "true"},
+                annotations=version,
+                ownerReferences=(owner,),
+            ),
             data=dict(data),
         )
         for _ in range(_TRIES):
@@ -50,7 +59,10 @@ class SharedGpuMaps:
                 return
             await self._check_free(found, pod)
             meta = replace(
-                found.metadata, ownerReferences=(owner,), annotations={**found.metadata.annotations, **version}
+                found.metadata,
+                labels={**found.metadata.labels, **wanted.metadata.labels},
+                annotations={**found.metadata.annotations, **version},
+                ownerReferences=(owner,),
             )
             with suppress(Conflict, NotFound):
                 await self._client.modify(found, replace(found, metadata=meta, data={**found.data, **data}))
@@ -62,13 +74,13 @@ class SharedGpuMaps:
         sharing = sharing_container(pod)
         names = map_names(pod, sharing) if sharing is not None else None
         found = [await self._read(name, pod.metadata.namespace) for name in names or ()]
-        return [each for each in found if each is not None and _owner(each) == pod.metadata.uid]
+        return [each for each in found if each is not None and _belongs_to(each, pod)]
 
     async def delete(self, maps: Iterable[ConfigMap]) -> None:
-        """Remove them, unless somebody has written them since."""
+        """Remove them; raises `Conflict` if somebody has written one of them since."""
         for each in maps:
             meta = each.metadata
-            with suppress(NotFound, Conflict):
+            with suppress(NotFound):
                 await self._client.delete(
                     ConfigMap, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resourceVersion
                 )
@@ -87,16 +99,15 @@ class SharedGpuMaps:
 
     async def _check_free(self, found: ConfigMap, pod: Pod) -> None:
         """A map that another pod reads must not change: that one would find itself on a device that isn't its own."""
-        uid = _owner(found)
-        if uid in ("", pod.metadata.uid):
+        owner = owner_of(found)
+        if owner is None or owner.uid == pod.metadata.uid:
             return
-        (name,) = [each.name for each in found.metadata.ownerReferences if each.uid == uid]
         try:
-            owner = await self._client.get(Pod, name, pod.metadata.namespace)
+            other = await self._client.get(Pod, owner.name, pod.metadata.namespace)
         except NotFound:
             return
-        if owner.metadata.uid == uid:
-            raise MapTaken(f"config map {found.key}, which pod {pod.key} is to read, belongs to pod {owner.key}")
+        if other.metadata.uid == owner.uid:
+            raise MapTaken(f"config map {found.key}, which pod {pod.key} is to read, belongs to pod {other.key}")
 
     async def _read(self, name: str, namespace: str) -> ConfigMap | None:
         try:
@@ -116,5 +127,11 @@ def reads_devices_by_key(sharing: SharingContainer) -> tuple[str, ...]:
     )
 
 
-def _owner(found: ConfigMap) -> str:
-    return next((each.uid for each in found.metadata.ownerReferences if each.kind == "Pod"), "")
+def owner_of(found: ConfigMap) -> OwnerReference | None:
+    """The pod that the map is for."""
+    return next((each for each in found.metadata.ownerReferences if each.kind == "Pod"), None)
+
+
+def _belongs_to(found: ConfigMap, pod: Pod) -> bool:
+    owner = owner_of(found)
+    return owner is not None and owner.uid == pod.metadata.uid
