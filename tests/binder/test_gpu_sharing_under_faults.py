@@ -1,4 +1,4 @@
-"""Whatever goes wrong at whichever request of a bind: nobody is bound twice, no GPU is given away twice, nothing is left.
+"""Whatever goes wrong at whichever request of a bind: nobody is bound twice, no GPU is given away twice, nothing left.
 
 500 sequences: pods of several groups on one node, some with several devices; faults and deaths of the binder at random
 requests, sometimes two binders at once; requests and pods that are deleted meanwhile. Once the faults are over, the

@@ -156,3 +156,22 @@ async def test_a_pod_is_in_one_hand_only_whatever_its_requests_are_called() -> N
         gate.opened.set()
         await rig.clock.sleep(1)
     assert ledger.binds() == 1
+
+
+async def test_a_node_is_given_as_many_binds_at_once_as_it_may_have_and_others_go_on() -> None:
+    names = [f"pod-{number}" for number in range(6)]
+    rig = await scene(*map(pod, names), pod("elsewhere"))
+    await rig.apply(node("node-2"))
+    for name in names:
+        await ask(rig, name)
+    await ask(rig, "elsewhere", to="node-2")
+    gate = Gate()
+    options = Options(max_concurrent_reconciles=3, max_concurrent_binds_per_node=2)
+    async with rig.running(binder(gate, options=options)):
+        await rig.clock.sleep(1)
+        assert len(gate.inside) == 3
+        assert "elsewhere" in gate.inside
+        gate.opened.set()
+        for name in names:
+            await finished(rig, name)
+    assert gate.most == 3
