@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from bosket.api import keys
-from bosket.api.core import ConfigMap, Pod
+from bosket.api.core import ConfigMap, Container, Pod, PodSpec, ResourceRequirements
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectMeta, OwnerReference
 from bosket.binder import ReservationOptions
 from bosket.binder.reservation_pod import reservation_name, reservation_pod
 from bosket.kube.errors import NotFound
-from tests.binder.scene import binder, finished
+from tests.binder.scene import ask, binder, finished
 from tests.binder.sharing_scene import (
     NODE,
     NOTHING,
@@ -153,6 +153,27 @@ async def test_a_whole_gpu_that_a_dead_reservation_holds_is_freed_before_the_nex
     async with node_running(rig), rig.running(binder()):
         await finished(rig, "b")
         assert list((await traces(rig)).reservations) == ["g2"]
+
+
+async def test_where_a_gpu_seems_to_be_missing_the_api_server_is_asked_who_still_uses_theirs() -> None:
+    """The scheduler may hear before the binder that the last user of a shared GPU is gone."""
+    wanted = ResourceRequirements(limits={"nvidia.com/gpu": "1"})
+    whole = Pod(
+        metadata=ObjectMeta(name="whole", namespace=NAMESPACE),
+        spec=PodSpec(containers=(Container(name="main", image="img", resources=wanted),), schedulerName="s"),
+    )
+    rig = await sharing_rig(sharing_pod("a"), whole, gpus=1)
+    await share(rig, "a", "g")
+    async with node_running(rig), rig.running(binder()):
+        await bound(rig, "a")
+        await running(rig)
+    async with rig.running(binder(), Lagging(rig.server.transport(), "pods", 300.0)), node_running(rig):
+        await rig.clock.sleep(1)
+        await delete_pod(rig, "a")
+        await ask(rig, "whole", to=NODE)
+        await finished(rig, "whole")
+        await running(rig, "whole")
+        assert await traces(rig) == NOTHING
 
 
 async def test_what_belongs_to_others_stays() -> None:

@@ -11,17 +11,20 @@ since a pod that our watch has not shown yet may be using a GPU.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-from bosket.api.core import Pod
+from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
-from bosket.api.keys import GPU_GROUP_LABEL, GPU_GROUP_LABEL_PREFIX
+from bosket.api.keys import GPU_GROUP_LABEL, GPU_GROUP_LABEL_PREFIX, NVIDIA_GPU
 from bosket.api.object import ObjectKey
+from bosket.api.quantity import to_milli
 from bosket.api.shared_gpu import gpu_groups
-from bosket.binder.group_state import Chores, chores
+from bosket.binder.group_state import Chores, chores, is_open
 from bosket.binder.options import Options
 from bosket.binder.reservation import Reservations
+from bosket.binder.reservation_pod import has_ended, reservation_name
 from bosket.kube.errors import Conflict, NotFound
 from bosket.kube.informer import Informer
 from bosket.runtime.controller import Controller
@@ -31,7 +34,8 @@ from bosket.runtime.workqueue import Backoff
 _log = logging.getLogger(__name__)
 
 _GROUP_INDEX: Final = "binder-gpu-group"
-_NODE_INDEX: Final = "binder-gpu-group-node"
+#: Pods that have to do with GPUs, by node.
+_NODE_INDEX: Final = "binder-gpu-node"
 NAME: Final = "gpu-reservation"
 
 
@@ -63,16 +67,36 @@ class GpuConsistency:
         """Until cancelled; may be called again after that."""
         await self._controller.run()
 
-    async def settle_node(self, node: str) -> None:
-        """See to all groups of the node, so that what is bound to it finds the GPUs free that are."""
-        groups = {group for pod in self._pods.store.by_index(_NODE_INDEX, node) for group in _groups(pod)}
-        for group in sorted(groups):
+    async def settle_node(self, node: Node, wanted: int) -> None:
+        """See to all groups of the node, so that what is bound to it finds the GPUs free that are.
+
+        `wanted`: how many whole GPUs it needs. When there don't seem to be so many, the scheduler may have heard before
+        us that the last user of a shared one is gone; the kubelet would fail the pod if its reservation still stood.
+        """
+        pods = self._pods.store.by_index(_NODE_INDEX, node.metadata.name)
+        for group in sorted({group for pod in pods for group in _groups(pod)}):
             await self.settle(group)
+        pods = self._pods.store.by_index(_NODE_INDEX, node.metadata.name)
+        free = to_milli(node.status.allocatable.get(NVIDIA_GPU, 0)) // 1000 - sum(map(whole_gpus, pods))
+        if wanted <= free:
+            return
+        reservations = [pod for pod in pods if pod.metadata.namespace == self._namespace]
+        for group in sorted({group for pod in reservations for group in _groups(pod)}):
+            if not any(map(is_open, self._requests.store.by_index(_GROUP_INDEX, group))):
+                await self._settle_now(group, None)
+
+    def missing_reservations(self, node: str, groups: Iterable[str]) -> int:
+        """How many of the groups have no reservation on the node yet."""
+        names = (ObjectKey(self._namespace, reservation_name(node, group)) for group in groups)
+        return sum(self._pods.store.get(name) is None for name in names)
 
     async def settle(self, group: str, *, given_up: ObjectKey | None = None) -> None:
         """Do what there is to do about the group; the request `given_up` counts no more, whatever its status says."""
         if not self._chores(self._pods.store.by_index(_GROUP_INDEX, group), group, given_up):
             return
+        await self._settle_now(group, given_up)
+
+    async def _settle_now(self, group: str, given_up: ObjectKey | None) -> None:
         async with self._reservations.hold(group):
             await self._carry_out(self._chores(await self._live_pods(group), group, given_up), group)
 
@@ -108,8 +132,15 @@ def _groups(pod: Pod) -> tuple[str, ...]:
     return gpu_groups(pod.metadata.labels)
 
 
+def whole_gpus(pod: Pod) -> int:
+    """How many GPUs the pod has, or asks for, for itself alone."""
+    if has_ended(pod):
+        return 0
+    return sum(to_milli(each.resources.limits.get(NVIDIA_GPU, 0)) for each in pod.spec.containers) // 1000
+
+
 def _nodes(pod: Pod) -> tuple[str, ...]:
-    return (pod.spec.nodeName,) if pod.spec.nodeName and _groups(pod) else ()
+    return (pod.spec.nodeName,) if pod.spec.nodeName and (_groups(pod) or whole_gpus(pod)) else ()
 
 
 def _requested_groups(request: BindRequest) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from bosket.api.shared_gpu import (
     shared_devices,
     sharing_container,
 )
-from bosket.binder.gpu_consistency import GpuConsistency
+from bosket.binder.gpu_consistency import GpuConsistency, whole_gpus
 from bosket.binder.gpu_preparation import GpuPreparations
 from bosket.binder.group_label import with_groups
 from bosket.binder.options import Options
@@ -65,10 +65,11 @@ class GpuSharing(BindPlugin):
             group.create_task(self._preparations.run())
 
     async def pre_bind(self, attempt: Attempt) -> None:
-        node = attempt.node.metadata.name
-        await self._consistency.settle_node(node)
-        spec = attempt.request.spec
-        if spec.receivedResourceType != FRACTION:
+        node, spec = attempt.node.metadata.name, attempt.request.spec
+        is_fraction = spec.receivedResourceType == FRACTION
+        missing = self._consistency.missing_reservations(node, spec.selectedGPUGroups) if is_fraction else 0
+        await self._consistency.settle_node(attempt.node, missing or whole_gpus(attempt.pod))
+        if not is_fraction:
             return
         sharing, names = check_pod(attempt.pod, spec.selectedGPUGroups)
         attempt.pod = await self._label(attempt.pod, spec.selectedGPUGroups)
