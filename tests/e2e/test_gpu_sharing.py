@@ -10,7 +10,7 @@ from bosket.api.kai import BindRequest, BindRequestSpec, ReceivedGPU
 from bosket.api.keys import RESERVATION_NAMESPACE, RESERVED_GPU_ANNOTATION
 from bosket.api.object import ObjectMeta, OwnerReference
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifest import sharing_pod
+from tests.e2e.manifest import pod, sharing_pod
 
 Manifest = dict[str, Any]
 
@@ -41,7 +41,7 @@ async def reservations(cluster: Cluster, node: str) -> list[Pod]:
 async def running(cluster: Cluster, *names: str) -> None:
     async def all_run() -> bool:
         pods = [await cluster.client.get(Pod, name, cluster.namespace) for name in names]
-        return all(pod.status.phase == "Running" for pod in pods)
+        return all(each.status.phase == "Running" for each in pods)
 
     await cluster.eventually(all_run)
 
@@ -73,9 +73,9 @@ async def test_four_quarters_share_one_gpu_with_one_reservation_which_goes_when_
     device = reservation.metadata.annotations[RESERVED_GPU_ANNOTATION]
     assert device.startswith("GPU-")
     for name in names:
-        pod = await cluster.client.get(Pod, name, cluster.namespace)
-        assert pod.metadata.labels["runai-gpu-group"] == "one-gpu"
-        assert pod.metadata.annotations["received-resource-type"] == "Fraction"
+        found = await cluster.client.get(Pod, name, cluster.namespace)
+        assert found.metadata.labels["runai-gpu-group"] == "one-gpu"
+        assert found.metadata.annotations["received-resource-type"] == "Fraction"
         assert await visible_devices(cluster, name) == device
     for name in names[:-1]:
         await cluster.client.delete(Pod, name, cluster.namespace, grace_seconds=0)
@@ -131,6 +131,24 @@ async def test_a_bind_that_fails_leaves_nothing_behind(cluster: Cluster) -> None
 
     await cluster.eventually(failed)
     await none_left(cluster, node)
-    pod = await cluster.client.get(Pod, "a", cluster.namespace)
-    assert "runai-gpu-group" not in pod.metadata.labels
-    assert not pod.spec.nodeName
+    left = await cluster.client.get(Pod, "a", cluster.namespace)
+    assert "runai-gpu-group" not in left.metadata.labels
+    assert not left.spec.nodeName
+
+
+async def test_the_scheduler_puts_four_quarters_on_one_gpu_and_a_whole_one_where_they_were(cluster: Cluster) -> None:
+    (node,) = await cluster.add_nodes(1, gpus=1)
+    queue = await cluster.add_queue(gpu_quota=1)
+    await cluster.start_services("podgrouper", "scheduler", "binder")
+    names = ["a", "b", "c", "d"]
+    for name in names:
+        await cluster.client.create(sharing_pod(name, queue=queue), cluster.namespace)
+    await running(cluster, *names)
+    (reservation,) = await reservations(cluster, node)
+    device = reservation.metadata.annotations[RESERVED_GPU_ANNOTATION]
+    assert {await visible_devices(cluster, name) for name in names} == {device}
+    await cluster.client.create(pod("whole", queue=queue, gpus=1), cluster.namespace)
+    for name in names:
+        await cluster.client.delete(Pod, name, cluster.namespace, grace_seconds=0)
+    await running(cluster, "whole")
+    await none_left(cluster, node)
