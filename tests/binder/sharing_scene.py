@@ -82,7 +82,8 @@ async def sharing_rig(*pods: Pod, gpus: int = 2) -> Rig:
     """A node with GPUs, the namespace for reservations, and the pods given or one called `a`."""
     account = ObjectMeta(name=keys.RESERVATION_SERVICE_ACCOUNT, namespace=RESERVATIONS)
     rig = await make_rig(
-        [Namespace(metadata=ObjectMeta(name=RESERVATIONS)), ServiceAccount(metadata=account), gpu_node(gpus)]
+        [Namespace(metadata=ObjectMeta(name=RESERVATIONS)), ServiceAccount(metadata=account), gpu_node(gpus)],
+        only="bindrequests",
     )
     await rig.apply(*(pods or (sharing_pod(),)))
     return rig

@@ -8,8 +8,10 @@ cluster has to come to what it would be without them.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 
 import pytest
@@ -179,6 +181,14 @@ def rig_binder(story: Story) -> AbstractAsyncContextManager[object]:
     transport = MortalTransport(story.rig.server.transport(), story.calamity, story.on_bind)
     story.calamity.left = 0
     return story.rig.running(binder(), transport)
+
+
+@pytest.fixture(autouse=True)
+def _quietly() -> Iterator[None]:
+    """Thousands of errors are on purpose, and to write them down takes a third of the time."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))

@@ -13,8 +13,7 @@ from typing import Final
 from bosket.api.core import ConfigMap, Pod
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectKey
-from bosket.api.shared_gpu import gpu_groups
-from bosket.binder.group_label import mark_given_up, without_groups
+from bosket.binder.group_label import has_traces, mark_given_up, without_groups
 from bosket.binder.group_state import is_open
 from bosket.binder.options import Options
 from bosket.binder.plugin import Refused
@@ -50,7 +49,7 @@ class GpuPreparations:
             metrics=env.metrics,
             backoff=Backoff(options.rate_limiter_base_delay_seconds, options.rate_limiter_max_delay_seconds),
         )
-        self._controller.watch(self._pods, lambda pod: (pod.key,) if gpu_groups(pod.metadata.labels) else ())
+        self._controller.watch(self._pods, lambda pod: (pod.key,) if has_traces(pod) else ())
         self._controller.watch(self._requests, lambda request: (_requested_pod(request),))
         self._controller.watch(self._made_maps, _map_owners)
 
@@ -70,7 +69,7 @@ class GpuPreparations:
             if now is None or now.spec.nodeName:
                 return
             maps = await self._maps.of(now)
-            if not maps and without_groups(now) == now:
+            if not maps and not has_traces(now):
                 return
             with suppress(Conflict):
                 given_up = await self._client.modify(now, mark_given_up(now))
@@ -86,7 +85,7 @@ class GpuPreparations:
         name = str(key)
         if any(map(is_open, self._requests.store.by_index(_POD_INDEX, name))):
             return None
-        if gpu_groups(pod.metadata.labels) or self._made_maps.store.by_index(_POD_INDEX, name):
+        if has_traces(pod) or self._made_maps.store.by_index(_POD_INDEX, name):
             _log.info("taking back what was prepared for a bind that is not to be", extra={"pod": name})
             await self.undo(pod)
         return None

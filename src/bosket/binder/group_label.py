@@ -21,6 +21,11 @@ def with_groups(pod: Pod, groups: Iterable[str]) -> Pod:
     return replace(bare, metadata=replace(bare.metadata, labels={**bare.metadata.labels, **labels}))
 
 
+def has_traces(pod: Pod) -> bool:
+    """Whether the pod carries anything of what these functions put on it."""
+    return _GIVEN_UP_ANNOTATION in pod.metadata.annotations or any(map(is_group_label, pod.metadata.labels))
+
+
 def mark_given_up(pod: Pod) -> Pod:
     """The pod in another version, on which nothing that was prepared for the present one takes effect."""
     mark = {_GIVEN_UP_ANNOTATION: pod.metadata.resourceVersion}
