@@ -12,6 +12,7 @@ from bosket.api.core import (
     Container,
     EnvVar,
     EnvVarSource,
+    Pod,
     ResourceRequirements,
     SecurityContext,
     Toleration,
@@ -179,6 +180,22 @@ async def test_a_reservation_that_has_ended_is_replaced() -> None:
     )
 
 
+async def test_a_reservation_that_an_older_kai_named_is_used() -> None:
+    rig = await sharing_rig()
+    old = reservation_pod(sharing_pod(), NODE, "g", ReservationOptions())
+    elsewhere = replace(old, spec=replace(old.spec, nodeName="node-9"))
+    for name, pod in (("gpu-reservation-node-000-x7k2p", old), ("gpu-reservation-node-9-aaaaa", elsewhere)):
+        await rig.apply(replace(pod, metadata=replace(pod.metadata, name=name)))
+    await share(rig, "a", "g")
+    async with node_running(rig), rig.running(binder()):
+        await finished(rig)
+        reserved = [
+            pod.metadata.name for pod in (await rig.client.list(Pod, RESERVATIONS)).items if pod.spec.nodeName == NODE
+        ]
+        assert reserved == ["gpu-reservation-node-000-x7k2p"]
+        assert (await maps_of(rig))[1] == {"NVIDIA_VISIBLE_DEVICES": FIRST}
+
+
 def test_a_reservation_pod_is_what_kai_makes() -> None:
     toleration = Toleration(key="gpu", operator="Exists")
     source = sharing_pod()
@@ -196,6 +213,7 @@ def test_a_reservation_pod_is_what_kai_makes() -> None:
     assert pod.metadata.labels == {"app": "kai-resource-reservation", "runai-gpu-group": "group"}
     assert pod.metadata.annotations == {"karpenter.sh/do-not-disrupt": "true"}
     assert (pod.spec.nodeName, pod.spec.serviceAccountName) == ("node-7", "kai-resource-reservation")
+    assert pod.spec.schedulerName == "default-scheduler"  # KAI leaves that to the API server
     assert (pod.spec.runtimeClassName, pod.spec.tolerations) == ("nvidia", (toleration,))
     (container,) = pod.spec.containers
     assert (container.name, container.image) == ("resource-reservation", "reservation:1")

@@ -134,9 +134,8 @@ def _groups(pod: Pod) -> tuple[str, ...]:
 
 def whole_gpus(pod: Pod) -> int:
     """How many GPUs the pod has, or asks for, for itself alone."""
-    if has_ended(pod):
-        return 0
-    return sum(to_milli(each.resources.limits.get(NVIDIA_GPU, 0)) for each in pod.spec.containers) // 1000
+    limits = [each.resources.limits[NVIDIA_GPU] for each in pod.spec.containers if NVIDIA_GPU in each.resources.limits]
+    return sum(map(to_milli, limits)) // 1000 if limits and not has_ended(pod) else 0
 
 
 def _nodes(pod: Pod) -> tuple[str, ...]:

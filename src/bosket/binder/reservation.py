@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final
 
 from bosket.api.core import Pod
+from bosket.api.keys import GPU_GROUP_LABEL
 from bosket.api.object import ObjectKey
 from bosket.binder.options import Options
 from bosket.binder.plugin import Refused
@@ -52,7 +53,7 @@ class Reservations:
 
     async def device(self, source: Pod, node: str, group: str) -> str:
         """The UUID of the group's GPU on the node; the caller holds the group. Raises `NotReserved`."""
-        reservation = await self._read(reservation_name(node, group))
+        reservation = await self._read(reservation_name(node, group)) or await self._find(node, group)
         if reservation is not None and has_ended(reservation):
             await self.delete(reservation)
             reservation = None
@@ -125,6 +126,12 @@ class Reservations:
             await self.delete(now)
             raise NotReserved(f"reservation pod {now.key} could not run on node {node}: {why_ended(now)}")
         return reserved_device(now)
+
+    async def _find(self, node: str, group: str) -> Pod | None:
+        """A reservation of the group under another name: those of older versions of KAI end in something random."""
+        found = await self._client.list(Pod, self._options.namespace, labels=f"{GPU_GROUP_LABEL}={group}")
+        here = [pod for pod in found.items if pod.spec.nodeName == node and not has_ended(pod)]
+        return min(here, key=lambda pod: pod.metadata.name, default=None)
 
     async def _read(self, name: str) -> Pod | None:
         try:

@@ -54,6 +54,8 @@ def reservation_pod(source: Pod, node: str, group: str, options: ReservationOpti
         ),
         spec=PodSpec(
             nodeName=node,
+            # An embedded cluster would write ours: nobody is to group or count it as work.
+            schedulerName="default-scheduler",
             containers=(container,),
             tolerations=source.spec.tolerations,
             serviceAccountName=options.service_account,
