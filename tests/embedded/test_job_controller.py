@@ -245,7 +245,7 @@ async def test_a_failure_policy_ends_the_job_at_once_or_overlooks_a_failure() ->
             f"Container c for pod default/{pod.metadata.name} failed with exit code 42 "
             "matching FailJob rule at index 0",
         )
-        await asyncio.sleep(60)
+        await asyncio.sleep(10)
         going_on = await world.get(Job, "goes-on")
         assert going_on.status.failed == 0
         assert len(await world.pods()) > 3

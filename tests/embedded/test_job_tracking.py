@@ -97,7 +97,7 @@ async def test_a_pod_that_is_evicted_before_it_has_a_node_is_overlooked_too() ->
         await asyncio.sleep(1)
         (first,) = await world.pods()
         await evict(world, first)
-        await asyncio.sleep(15)
+        await asyncio.sleep(3)
         (second,) = await world.pods()
         assert second.metadata.uid != first.metadata.uid
         assert (await world.get(Job, "j")).status.failed == 0

@@ -30,6 +30,7 @@ class Memory:
 
     failures: dict[str, float] = field(default_factory=dict)
     last_success: float = 0.0
+    last_overlooked: float = 0.0  #: when one failed that the policy ignores
 
     def failures_in_a_row(self) -> list[float]:
         """The times of those since the last success."""
@@ -169,8 +170,9 @@ def _remember(job: Job, result: Tally, pod: Pod, verdict: Verdict) -> None:
     """Take note of a pod that has failed, whether or not it is counted already."""
     if verdict.action == "FailJob":
         result.policy_failure = result.policy_failure or verdict.message
-    if is_tracked(pod) or is_terminal(pod):  # others were let go: they have not failed
-        # As in Kubernetes, a failure that is overlooked makes for a pause too: pods that can't live don't spin.
+    if verdict.action == "Ignore":
+        result.memory.last_overlooked = max(result.memory.last_overlooked, finished_at(pod))
+    elif is_tracked(pod) or is_terminal(pod):  # others were let go: they have not failed
         result.memory.failures[pod.metadata.uid] = finished_at(pod)
     index = completion_index(pod)
     if job.spec.backoffLimitPerIndex is None or index is None:
@@ -178,7 +180,8 @@ def _remember(job: Job, result: Tally, pod: Pod, verdict: Verdict) -> None:
     attempts = result.attempts.setdefault(index, Attempts())
     attempts.failures = max(attempts.failures, failures_of_index(pod, verdict))
     attempts.given_up |= verdict.action == "FailIndex"
-    attempts.last_failure = max(attempts.last_failure, finished_at(pod))
+    if verdict.action != "Ignore":
+        attempts.last_failure = max(attempts.last_failure, finished_at(pod))
 
 
 def failures_of_index(pod: Pod, verdict: Verdict) -> int:
