@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from bosket.scheduler.decisions import Bind
     from bosket.scheduler.framework.job_state import JobState
+    from bosket.scheduler.framework.statement import Kind
     from bosket.scheduler.model.job import PodSet, SubGroupSet
     from bosket.scheduler.model.resource import Shares
     from bosket.scheduler.model.task import PodClass, Task
@@ -98,6 +99,21 @@ class PlacementListener(Protocol):
 
     def left(self, task: Task, row: int) -> None:
         """The task was evicted from there, or its placement was undone."""
+        ...
+
+
+class PlaceKeeper(Protocol):
+    """Keeps account of what tasks are given beside their node, and follows every operation to put it back exactly."""
+
+    def stays(self, task: Task, row: int) -> bool:
+        """Of a task that was evicted from this node and fits there again: whether it would be given what it had. It
+        is spared then, and otherwise moved within its node."""
+        ...
+
+    def done(self, kind: Kind, task: Task, row: int) -> None: ...
+
+    def undone(self, kind: Kind, task: Task, row: int) -> None:
+        """The operation was taken back, and everything after it before."""
         ...
 
 

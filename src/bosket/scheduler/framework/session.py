@@ -23,6 +23,7 @@ from bosket.scheduler.framework.extension import (
     KeyOf,
     NodeFilter,
     NodeScorer,
+    PlaceKeeper,
     PlacementListener,
     QueueOrder,
     ReasonBook,
@@ -85,6 +86,7 @@ class Session:
         self.gpu_scores: SumOf[GpuScorer] = SumOf()
         self.capacity_checks: FirstOpinion[CapacityCheck] = FirstOpinion()
         self.placement_listeners: EachOf[PlacementListener] = EachOf()
+        self.place_keepers: EachOf[PlaceKeeper] = EachOf()
         self.bind_details: EachOf[BindDetail] = EachOf()
         self.reclaim_rights: AllOf[ReclaimRight] = AllOf()
         self.reclaim_filters: AllOf[VictimFilter] = AllOf()
