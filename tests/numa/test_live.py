@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import msgspec
+import pytest
+import yaml
+from msgspec.structs import replace
+
+from bosket.api.apiextensions import CustomResourceDefinition
+from bosket.api.batch import Job
 from bosket.api.kai import BindRequest
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.scheduler import Options, service
+from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.decide import decide
+from bosket.scheduler.framework.configuration_file import parse_configuration
 from bosket.scheduler.snapshot.recorded import read
 from bosket.scheduler.snapshot.recording import take, zipped
 from bosket.scheduler.snapshot.state import StateOptions
@@ -86,3 +95,19 @@ def test_a_recording_keeps_zones_and_who_is_in_them():
     recorded = read(zipped(take(state, StateOptions(), aligning(), NOW)))
     decisions = decide(recorded.snapshot(NOW), recorded.configuration)
     assert zones_by_pod(decisions) == {"g": {"node-1": {"cpu": "3"}}}
+
+
+def test_the_example_is_the_definition_that_schedulers_read():
+    examples = Path(__file__).parents[2] / "examples" / "numa"
+    written = yaml.safe_load((examples / "00-definition.yaml").read_text())
+    assert msgspec.convert(written, CustomResourceDefinition) == definition()
+    zones = msgspec.convert(yaml.safe_load((examples / "10-zones.yaml").read_text()), NodeResourceTopology)
+    job = msgspec.convert(yaml.safe_load((examples / "20-pods.yaml").read_text()), Job)
+    pods = [replace(member(f"p{i}"), spec=job.spec.template.spec) for i in range(3)]
+    groups = [group(f"p{i}") for i in range(3)]
+    configuration = parse_configuration((examples / "scheduler.yaml").read_text(), known_actions=ACTIONS)
+    decisions = decide(state_of([queue("q"), node("node-000"), zones, *groups, *pods]).snapshot(NOW), configuration)
+    assert zones_by_pod(decisions) == {
+        "p0": {"node-0": {"cpu": "8", "nvidia.com/gpu": "3"}},
+        "p1": {"node-1": {"cpu": "8", "nvidia.com/gpu": "3"}},
+    }
