@@ -6,13 +6,15 @@ say of zones must agree with it.
 
 from __future__ import annotations
 
-from bosket.scheduler.decisions import Bind, Decisions, Eviction
+from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Kind
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.plugins.numa.ledger import ZoneLedger
 from bosket.scheduler.snapshot.snapshot import Snapshot
+
+KINDS = {Bind: Kind.ALLOCATE, Pipeline: Kind.PIPELINE, Eviction: Kind.EVICT}
 
 
 def zones_after(snapshot: Snapshot, decisions: Decisions, pod: str) -> list[int]:
@@ -39,7 +41,7 @@ def free_after(snapshot: Snapshot, decisions: Decisions, node: str, zone: int) -
 def _replay(snapshot: Snapshot, decisions: Decisions) -> ZoneLedger:
     ledger = ZoneLedger(Session(snapshot, Configuration()), frozenset(), reconstruct=True)
     for operation in decisions.operations:
-        kind = Kind.EVICT if isinstance(operation, Eviction) else Kind.PIPELINE
+        kind = KINDS[type(operation)]
         task: Task = operation.task
         row = snapshot.nodes.rows.get(operation.node)
         if row is not None:

@@ -160,10 +160,36 @@ def test_of_a_record_that_names_an_unknown_zone_nothing_is_believed():
     assert list(zones_by_pod(decisions)["g"]) == ["node-0"]
 
 
-def test_pods_that_are_leaving_count_no_more():
-    leaving = seen_in(guaranteed("r").running_on("n"), {"node-0": {"cpu": "3"}}).being_deleted_at(NOW)
-    decisions = one(guaranteed("g"), node("n"), numa_zones("n", *TWO), pod_group("r"), leaving.build())
-    assert list(zones_by_pod(decisions)["g"]) == ["node-0"]
+def leaving(name, zone):
+    member = seen_in(guaranteed(name).running_on("n"), {zone: {"cpu": "3"}}).being_deleted_at(NOW)
+    return [pod_group(name), member.build()]
+
+
+def test_a_pod_waits_for_the_zone_of_one_that_is_leaving():
+    """Bound at once, its kubelet would refuse it."""
+    others = [*leaving("r0", "node-0"), *running("r1", {"node-1": {"cpu": "3"}})]
+    decisions = one(guaranteed("g"), node("n"), numa_zones("n", *TWO), *others)
+    assert decisions.binds == ()
+    assert pipelines(decisions) == {"g": "n"}
+    unrefused = one(guaranteed("g"), node("n"), numa_zones("n", *TWO, policy="best-effort"), *others)
+    assert nodes_by_pod(unrefused) == {"g": "n"}
+
+
+def test_a_zone_that_is_free_now_is_taken_rather_than_one_that_is_being_left():
+    decisions = one(guaranteed("g"), node("n"), numa_zones("n", *TWO), *leaving("r", "node-0"))
+    assert list(zones_by_pod(decisions)["g"]) == ["node-1"]
+
+
+def test_nobody_is_bound_to_what_another_waits_for():
+    objects = [
+        queue("q"), node("n"), numa_zones("n", *TWO),
+        *leaving("r0", "node-0"), *running("r1", {"node-1": {"cpu": "3"}}),
+        pod_group("a"), guaranteed("a").build(), pod_group("b"), guaranteed("b", cpu="1").build(),
+        pod_group("c"), guaranteed("c", cpu="1").build(), pod_group("d"), guaranteed("d", cpu="1").build(),
+    ]  # fmt: skip
+    decisions = decided(*objects, configuration=aligning())
+    assert pipelines(decisions) == {"a": "n"}
+    assert zones_by_pod(decisions) == {"b": {"node-0": {"cpu": "1"}}, "c": {"node-1": {"cpu": "1"}}}
 
 
 def test_what_an_exporter_says_is_available_counts_where_it_is_asked_for():
@@ -207,6 +233,16 @@ def test_a_victim_makes_room_in_its_own_zone_and_others_stay():
     decisions = decided(*objects, priority_class("high", 60), configuration=aligning("preempt"))
     assert len(evictions(decisions)) == 1
     assert pipelines(decisions) == {"high": "n"}
+
+
+def test_a_pod_moves_to_another_node_so_that_one_that_cannot_has_its_zone():
+    stays = guaranteed("g").only_on("kubernetes.io/hostname", "a")
+    decisions = decided(
+        queue("q"), node("a"), node("b"), numa_zones("a", {"cpu": "4"}), numa_zones("b", *TWO),
+        pod_group("g"), stays.build(), *running("r", {"node-0": {"cpu": "3"}}, on="a"),
+        configuration=aligning("allocate", "consolidation"),
+    )  # fmt: skip
+    assert pipelines(decisions) == {"g": "a", "r": "b"}
 
 
 def test_a_topology_that_comes_later_or_goes_is_reckoned_with():

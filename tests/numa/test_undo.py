@@ -24,7 +24,8 @@ def ledger_of(session) -> ZoneLedger:
 def account(session):
     """What is free everywhere, and what everybody has."""
     ledger = ledger_of(session)
-    free = {row: [list(zone) for zone in ledger.at(row).free] for row in ledger.zones}
+    nodes = {row: ledger.at(row) for row in ledger.zones}
+    free = {row: [[list(zone) for zone in of] for of in (each.free, each.now)] for row, each in nodes.items()}
     return free, {task: given for task, given in ledger._held.items() if given}
 
 

@@ -123,6 +123,12 @@ class BindDetail(Protocol):
     def __call__(self, bind: Bind, row: int) -> Bind: ...
 
 
+class FreeNow(Protocol):
+    """Whether pods of a class can have what they need on a node without waiting for anything to be released."""
+
+    def __call__(self, pod_class: PodClass, row: int) -> bool: ...
+
+
 class TaskCheck(Protocol):
     """Whether a task can be placed at all, whatever node it is; a reason when it can't."""
 

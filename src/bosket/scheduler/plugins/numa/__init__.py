@@ -48,6 +48,7 @@ class Numa:
         if not ledger.zones:
             return
         session.place_keepers.add(ledger)
+        session.free_now.add(ledger.is_free_now)
         session.node_filters.add(_Aligned(session, ledger))
         session.node_scores.add(_FewZones(session, ledger))
         session.bind_details.add(_Prediction(ledger))

@@ -2,6 +2,9 @@
 
 Follows every operation of a statement and its undoing. A task that is evicted gives back what it had, and gets exactly
 that again when the eviction is undone, however often it was placed elsewhere meanwhile.
+
+What pods that are going still hold is free for those who wait for it, but not at once: bound too early, a pod would be
+refused by its kubelet. KAI makes no such difference.
 """
 
 from __future__ import annotations
@@ -21,22 +24,29 @@ NOTHING: Given = ()
 class NodeZones:
     """The zones of one node, as they are now. Made when somebody first asks for them."""
 
-    __slots__ = ("devices", "free", "places", "version", "zones")
+    __slots__ = ("devices", "free", "now", "places", "version", "zones")
 
     def __init__(self, zones: NumaZones, ignored: frozenset[str]) -> None:
         self.zones = zones
-        self.free = [list(each) for each in zones.allocatable]
+        self.free = [list(each) for each in zones.allocatable]  #: when all who are going have gone
+        self.now = [list(each) for each in zones.allocatable]  #: though some may have been promised it
         self.version = 0  #: changes with what is free
         #: of the resources that are aligned for Guaranteed pods, and of the devices among them
         self.places = tuple(place for place, name in enumerate(zones.names) if name not in ignored)
         self.devices = tuple(place for place in self.places if is_device(zones.names[place]))
 
     def change(self, given: Given, sign: int) -> None:
-        for zone, amounts in given:
-            free = self.free[zone]
-            for place, amount in enumerate(amounts):
-                free[place] += sign * amount
+        """Of what is free when all who are going have gone."""
+        _change(self.free, given, sign)
         self.version += 1
+
+    def change_now(self, given: Given, sign: int) -> None:
+        _change(self.now, given, sign)
+        self.version += 1
+
+    def at_once(self) -> list[list[int]]:
+        """What is there now, and promised to nobody."""
+        return [list(map(min, *both)) for both in zip(self.free, self.now, strict=True)]
 
     def aligns(self, needs: NumaNeeds) -> bool:
         """Whether it matters to this node's kubelet where the pod's resources are."""
@@ -87,6 +97,24 @@ class ZoneLedger:
         self._fits[key] = (node.version, found)
         return found
 
+    def fit_now(self, pod_class: PodClass, row: int) -> Given | None:
+        """The same of what needn't be waited for."""
+        node = self.at(row)
+        needs = pod_class.numa
+        assert node is not None
+        assert needs is not None
+        if node.free == node.now:
+            return self.fit(pod_class, row)
+        return fit(node.zones, node.at_once(), self._demand(pod_class.index, needs, node))
+
+    def is_free_now(self, pod_class: PodClass, row: int) -> bool:
+        """Whether the kubelet would take a pod of the class at once."""
+        node = self.at(row)
+        needs = pod_class.numa
+        if node is None or needs is None or not node.zones.policy.refuses or not node.aligns(needs):
+            return True
+        return self.fit_now(pod_class, row) is not None
+
     def held(self, task: Task, row: int) -> Given:
         """What the task has of the zones of its node."""
         self.at(row)
@@ -105,7 +133,11 @@ class ZoneLedger:
                 self._give_up(task, row)
             case Kind.SPARE:
                 self._take_back(task, row)
-            case _:
+            case Kind.ALLOCATE:
+                given = self._place(task, row, at_once=True)
+                self._take(task, row, given)
+                self._change_now(row, given, -1)
+            case Kind.PIPELINE:
                 self._take(task, row, self._place(task, row))
 
     def undone(self, kind: Kind, task: Task, row: int) -> None:
@@ -114,7 +146,9 @@ class ZoneLedger:
                 self._take_back(task, row)
             case Kind.SPARE:
                 self._give_up(task, row)
-            case _:
+            case Kind.ALLOCATE:
+                self._change_now(row, self._credit(task, row), +1)
+            case Kind.PIPELINE:
                 self._credit(task, row)
 
     def _give_up(self, task: Task, row: int) -> None:
@@ -138,14 +172,20 @@ class ZoneLedger:
             node.change(given, -1)
             self._held[task] = given
 
-    def _place(self, task: Task, row: int) -> Given:
+    def _change_now(self, row: int, given: Given, sign: int) -> None:
+        node = self.at(row) if given else None
+        if node is not None:
+            node.change_now(given, sign)
+
+    def _place(self, task: Task, row: int, *, at_once: bool = False) -> Given:
         needs = task.pod_class.numa
         if needs is None or row not in self.zones:
             return NOTHING
         node = self.at(row)
         if node is None or not node.aligns(needs):
             return NOTHING
-        return self.fit(task.pod_class, row) or NOTHING
+        now = self.fit_now(task.pod_class, row) if at_once else None
+        return now or self.fit(task.pod_class, row) or NOTHING
 
     # Made of the snapshot
 
@@ -155,12 +195,15 @@ class ZoneLedger:
         reconstruct = self._reconstruct and node.zones.policy is not Policy.NONE
         if not reconstruct:
             node.free = [list(each) for each in node.zones.available]
+            node.now = [list(each) for each in node.zones.available]
         for task in snapshot.residents.get(snapshot.nodes.nodes[row].metadata.name, ()):
             given = _given_by(task.numa_record, node.zones)
             if not given:
                 continue
-            if reconstruct and task.status in ACTIVE_ALLOCATED:
-                node.change(given, -1)
+            if reconstruct:
+                node.change_now(given, -1)  # also those that are going are still there
+                if task.status in ACTIVE_ALLOCATED:
+                    node.change(given, -1)
             needs = task.pod_class.numa
             if needs is not None and node.aligns(needs):
                 self._held[task] = given
@@ -172,6 +215,12 @@ class ZoneLedger:
         if found is None:
             found = self._demands[key] = node.demand(needs)
         return found
+
+
+def _change(amounts: list[list[int]], given: Given, sign: int) -> None:
+    for zone, of_zone in given:
+        for place, amount in enumerate(of_zone):
+            amounts[zone][place] += sign * amount
 
 
 def _given_by(record: Record, zones: NumaZones) -> Given:
