@@ -110,9 +110,6 @@ class PodBuilder:
         labels = {**self.labels, SUBGROUP_LABEL: subgroup} if subgroup else self.labels
         return replace(self, annotations={**self.annotations, POD_GROUP_ANNOTATION: group}, labels=labels)
 
-    def annotate(self, key: str, value: str) -> Self:
-        return replace(self, annotations={**self.annotations, key: value})
-
     def label(self, key: str, value: str) -> Self:
         return replace(self, labels={**self.labels, key: value})
 
