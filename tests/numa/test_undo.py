@@ -133,3 +133,23 @@ def test_a_pod_that_nobody_aligns_takes_no_zone():
     (job,) = session.snapshot.jobs.values()
     Statement(session).allocate(session.state(job), next(iter(job.tasks)), 0)
     assert ledger_of(session).at(0).free == [[4000]]
+
+
+@given(clusters())
+@settings(max_examples=30, deadline=None)
+def test_a_view_kept_by_columns_equals_one_made_anew(objects):
+    session = open_session(snapshot_of(objects), aligning())
+    statement = Statement(session)
+    for job in session.snapshot.jobs.values():
+        for task in job.tasks:
+            state = session.state(job)
+            if state.standing(task).status != TaskStatus.PENDING:
+                statement.evict(state, task)
+                continue
+            row = session.view(task.pod_class).best()
+            session._views.clear()
+            assert session.view(task.pod_class).best() == row
+            if row is not None:
+                (statement.allocate if session.is_free_now(task.pod_class, row) else statement.pipeline)(
+                    state, task, row
+                )
