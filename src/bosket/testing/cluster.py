@@ -59,7 +59,7 @@ def put(state: ClusterState, obj: KubeObject) -> None:
         case PodDisruptionBudget():
             state.put_budget(obj)
         case NodeResourceTopology():
-            state.put_topology(obj)
+            state.put_node_topology(obj)
         case _:
             raise TypeError(f"the scheduler doesn't look at objects like {type(obj).__name__}")
 
@@ -82,7 +82,7 @@ def drop(state: ClusterState, obj: KubeObject) -> None:
         case PodDisruptionBudget():
             state.drop_budget(obj.key)
         case NodeResourceTopology():
-            state.drop_topology(obj.metadata.name)
+            state.drop_node_topology(obj.metadata.name)
         case _:
             raise TypeError(f"the scheduler doesn't look at objects like {type(obj).__name__}")
 

@@ -55,8 +55,8 @@ class Feed:
         self._follow(
             informers,
             NodeResourceTopology,
-            state.put_topology,
-            lambda each: state.drop_topology(each.metadata.name),
+            state.put_node_topology,
+            lambda each: state.drop_node_topology(each.metadata.name),
             optional=True,
         )
         # Of ConfigMaps only their existence matters, and their contents may be large.

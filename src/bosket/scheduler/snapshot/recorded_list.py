@@ -33,7 +33,7 @@ class RecordedList:
 #: By name, in the order in which they are read: pods last, because they are judged by what else is there.
 LISTS: Final[Mapping[str, RecordedList]] = {
     "nodes": RecordedList(Node, ClusterState.put_node, sharded=True),
-    "nodeResourceTopologies": RecordedList(NodeResourceTopology, ClusterState.put_topology),
+    "nodeResourceTopologies": RecordedList(NodeResourceTopology, ClusterState.put_node_topology),
     "priorityClasses": RecordedList(PriorityClass, ClusterState.put_priority_class),
     "queues": RecordedList(Queue, ClusterState.put_queue, sharded=True),
     "podGroups": RecordedList(PodGroup, ClusterState.put_pod_group, sharded=True),

@@ -115,7 +115,7 @@ class ClusterState:
 
         self._namespaces: dict[str, Namespace] = {}
         self._volumes = Volumes()
-        self._topologies = NumaTopologies(self._report)
+        self._node_topologies = NumaTopologies(self._report)
         self._config_maps: Shared[ObjectKey, None] = Shared()
 
         self._tasks: dict[ObjectKey, Task] = {}
@@ -324,19 +324,19 @@ class ClusterState:
     def drop_storage_class(self, name: str) -> None:
         self._dirty_pods.update(self._volumes.drop_class(name))
 
-    def put_topology(self, topology: NodeResourceTopology) -> None:
-        had_any = bool(self._topologies)
-        if self._topologies.put(topology):
+    def put_node_topology(self, topology: NodeResourceTopology) -> None:
+        had_any = bool(self._node_topologies)
+        if self._node_topologies.put(topology):
             self._zones_changed(had_any=had_any)
 
-    def drop_topology(self, node: str) -> None:
-        had_any = bool(self._topologies)
-        if self._topologies.drop(node):
+    def drop_node_topology(self, node: str) -> None:
+        had_any = bool(self._node_topologies)
+        if self._node_topologies.drop(node):
             self._zones_changed(had_any=had_any)
 
     def _zones_changed(self, *, had_any: bool) -> None:
         """What pods are told apart by, where they are aligned, matters only while some node has zones."""
-        if had_any != bool(self._topologies):
+        if had_any != bool(self._node_topologies):
             self._dirty_pods.update(self._pods)
         self._last = None
 
@@ -375,7 +375,7 @@ class ClusterState:
             StorageClass: self._volumes.classes,
             ConfigMap: {key: ConfigMap(metadata=_named(key)) for key in self._config_maps.freeze()},
             PodDisruptionBudget: self._evictions.budgets,
-            NodeResourceTopology: self._topologies.objects,
+            NodeResourceTopology: self._node_topologies.objects,
         }
         if kind is PodGroup:
             return tuple(map(self._notes.overlay, self._groups.values()))
@@ -446,7 +446,7 @@ class ClusterState:
             marked=self._tallies.any,
             tallies=self._tallies.freeze(),
             terms=self._peers.terms(),
-            numa=self._topologies.freeze(),
+            numa=self._node_topologies.freeze(),
             config_maps=self._config_maps.freeze(),
             node_pool=self._options.node_pool or DEFAULT_NODE_POOL,
             worker_labels=self._options.worker_labels,
@@ -513,7 +513,7 @@ class ClusterState:
         asks = spec.affinity is not None or spec.topologySpreadConstraints or self._peers.selectors
         wishes, matched = self._peers.look_at(pod) if asks else (None, ())
         try:
-            numa = needs_of(pod) if self._topologies else None
+            numa = needs_of(pod) if self._node_topologies else None
             pod_class = self._classes.of(pod, self._tasks.get(key), wishes, matched, storage, numa=numa)
         except (InvalidQuantity, UncountableAmount) as error:
             self._leave_out(key, pod, f"resources: {error}")
@@ -540,7 +540,7 @@ class ClusterState:
             task_priority=_integer_or_none(labels.get(TASK_PRIORITY_LABEL)),
             gpu_groups=self._gpu_groups(key, pod) if pod_class.share is not None and node else (),
             claims_problem=storage.problem,
-            numa_record=self._numa_record(pod, request) if self._topologies else (),
+            numa_record=self._numa_record(pod, request) if self._node_topologies else (),
         )
 
     def _gpu_groups(self, key: ObjectKey, pod: Pod) -> tuple[str, ...]:
