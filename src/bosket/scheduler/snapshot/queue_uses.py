@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.job import Job
@@ -11,6 +12,8 @@ from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.resource import NOTHING, Shares, plus
 from bosket.scheduler.model.task import ALLOCATED, PodClass, Task
 from bosket.scheduler.snapshot.snapshot import QueueUse
+
+_pod_class, _share = attrgetter("pod_class"), attrgetter("share")
 
 
 class QueueUses:
@@ -76,22 +79,24 @@ class _Count:
                 self._pending.update(task.pod_class for task in pod_set.pending)
             if not pod_set.active:
                 continue
-            for task in pod_set.tasks:
-                if task.status in ALLOCATED and task.node in self._rows:
-                    self._hold(task, preemptible=job.preemptible)
+            rows = self._rows
+            holding = [task for task in pod_set.tasks if task.status in ALLOCATED and task.node in rows]
+            classes = Counter(map(_pod_class, holding))
+            if any(map(_share, classes)):
+                self._share(holding, preemptible=job.preemptible)
+                classes = Counter(task.pod_class for task in holding if task.pod_class.share is None)
+            self._allocated.update(classes)
+            if not job.preemptible:
+                self._non_preemptible.update(classes)
 
-    def _hold(self, task: Task, *, preemptible: bool) -> None:
-        pod_class = task.pod_class
-        if pod_class.share is None:
-            self._allocated[pod_class] += 1
-            if not preemptible:
-                self._non_preemptible[pod_class] += 1
-            return
+    def _share(self, tasks: Iterable[Task], *, preemptible: bool) -> None:
         self.depends_on_devices = True
-        cost = pod_class.shared_on(self._devices.sizes[self._rows[task.node]])
-        self._sharing[cost] += 1
-        if not preemptible:
-            self._sharing_non_preemptible[cost] += 1
+        for task in tasks:
+            if task.pod_class.share is not None:
+                cost = task.pod_class.shared_on(self._devices.sizes[self._rows[task.node]])
+                self._sharing[cost] += 1
+                if not preemptible:
+                    self._sharing_non_preemptible[cost] += 1
 
     def use(self) -> QueueUse:
         smallest = self._devices.smallest
