@@ -187,6 +187,8 @@ _name, _namespace = attrgetter("key.name"), attrgetter("key.namespace")
 
 def in_order(tasks: Iterable[Task]) -> tuple[Task, ...]:
     """By their keys. Two sorts by texts cost half of one by pairs of them."""
-    ordered = sorted(tasks, key=_name)
-    ordered.sort(key=_namespace)
+    ordered = list(tasks)
+    if len(ordered) > 1:
+        ordered.sort(key=_name)
+        ordered.sort(key=_namespace)
     return tuple(ordered)
