@@ -532,12 +532,13 @@ class ClusterState:
         spec, metadata = pod.spec, pod.metadata
         labels = metadata.labels
         storage = self._volumes.storage_of(key, pod) if spec.volumes else NO_STORAGE
+        has_zones = bool(self._node_topologies)
         wishes: PeerWishes | None = None
         matched: Sequence[PodSelector] = ()
         if spec.affinity is not None or spec.topologySpreadConstraints or self._peers.selectors:
             wishes, matched = self._peers.look_at(pod)
         try:
-            numa = needs_of(pod) if self._node_topologies else None
+            numa = needs_of(pod) if has_zones else None
             pod_class = self._classes.of(pod, before, wishes, matched, storage, numa=numa)
         except (InvalidQuantity, UncountableAmount) as error:
             self._leave_out(key, pod, f"resources: {error}")
@@ -566,7 +567,7 @@ class ClusterState:
             task_priority=_integer_or_none(labels[TASK_PRIORITY_LABEL]) if TASK_PRIORITY_LABEL in labels else None,
             gpu_groups=self._gpu_groups(key, pod) if pod_class.share is not None and (node or requested) else (),
             claims_problem=storage.problem,
-            numa_record=self._numa_record(pod, request) if self._node_topologies else (),
+            numa_record=self._numa_record(pod, request) if has_zones else (),
         )
 
     def _group_key(self, namespace: str, name: str) -> ObjectKey:
