@@ -31,7 +31,7 @@ class Room:
 
     def refusal(self, pod_class: PodClass) -> NodesRefused | None:
         ranked = self._ranked
-        if pod_class.share is not None:
+        if pod_class.share is not None or self._session.nodes.overdrawn:
             return None
         if not ranked[PODS] or all(ranked[place][-1] >= amount for place, amount in pod_class.needs):
             return None

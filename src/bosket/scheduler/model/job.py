@@ -46,6 +46,10 @@ class PodSet(msgspec.Struct, frozen=True, eq=False):
         """Whether enough pods exist for the minimum; gated ones don't count."""
         return self.active + len(self.pending) >= self.min_available
 
+    @property
+    def leaves_choice(self) -> bool:
+        return False
+
     def pod_sets(self) -> Iterator[PodSet]:
         yield self
 
@@ -56,6 +60,7 @@ class SubGroupSet(msgspec.Struct, frozen=True, eq=False):
     name: str
     min_children: int
     children: tuple[SubGroupSet | PodSet, ...]
+    says_minimum: bool = False  #: whether the pod group itself does; otherwise all children are needed
 
     def pod_sets(self) -> Iterator[PodSet]:
         for child in self.children:
@@ -64,6 +69,11 @@ class SubGroupSet(msgspec.Struct, frozen=True, eq=False):
     @property
     def ready(self) -> bool:
         return sum(child.ready for child in self.children) >= self.min_children
+
+    @property
+    def leaves_choice(self) -> bool:
+        """Whether the pod group says here or further down how many sub-groups are enough."""
+        return self.says_minimum or any(child.leaves_choice for child in self.children)
 
 
 class History(msgspec.Struct, frozen=True):
@@ -302,4 +312,6 @@ def _only_class(tasks: tuple[Task, ...]) -> PodClass | None:
 
 
 def _set(name: str, minimum: int | None, children: tuple[SubGroupSet | PodSet, ...]) -> SubGroupSet:
-    return SubGroupSet(name, len(children) if minimum is None else minimum, children)
+    if minimum is None:
+        return SubGroupSet(name, len(children), children)
+    return SubGroupSet(name, minimum, children, says_minimum=True)
