@@ -41,6 +41,7 @@ from bosket.scheduler.framework.extension import (
 )
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
+from bosket.scheduler.framework.protection import Protection
 from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask
@@ -74,6 +75,7 @@ class Session:
         self.nodes = NodeLedger(snapshot.nodes)
         self.queues = QueueLedger(snapshot)
         self.allowance = Allowance(snapshot.disruptions)
+        self.protection = Protection()
         self._takers = {victim: set(takers) for victim, takers in snapshot.takers.items()}
         self.reason_book = ReasonBook()
         self.version = 0  #: changes with every commit

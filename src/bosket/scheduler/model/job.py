@@ -223,6 +223,8 @@ def _problem_of(spec: PodGroupSpec) -> str | None:
     """What of the group's spec can't be followed."""
     if spec.minMember is not None and spec.minMember < 0:
         return f"spec.minMember is {spec.minMember}, it must be 0 or more"
+    if (spec.minSubGroup or 0) < 0:
+        return f"spec.minSubGroup is {spec.minSubGroup}, it must be 0 or more"
     return _problem_of_tree(spec.subGroups, spec.minSubGroup) if spec.subGroups else None
 
 
@@ -248,6 +250,8 @@ def _problem_of_tree(subgroups: tuple[SubGroup, ...], min_subgroup: int | None) 
     for subgroup in subgroups:
         if (subgroup.minMember or 0) < 0:
             return f"minMember of sub-group '{subgroup.name}' is {subgroup.minMember}, it must be 0 or more"
+        if (subgroup.minSubGroup or 0) < 0:
+            return f"minSubGroup of sub-group '{subgroup.name}' is {subgroup.minSubGroup}, it must be 0 or more"
         if children[subgroup.name] and (subgroup.minSubGroup or 0) > children[subgroup.name]:
             return (
                 f"minSubGroup of sub-group '{subgroup.name}' is {subgroup.minSubGroup}, "
