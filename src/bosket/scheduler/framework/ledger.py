@@ -49,12 +49,12 @@ def requested_by(tasks: Sequence[Task], device_mib: int | None) -> Shares:
     return gpus, millicores, memory
 
 
-def _is_short(free: NDArray[np.float64], pod_class: PodClass) -> Any:
+def _is_short(free: NDArray[np.float64], pod_class: PodClass) -> Mask:
     """Whether less than nothing is free of some resource, by node. Who shares GPUs asks for room on these alone."""
-    short = free < 0
+    short: Mask = free < 0
     if pod_class.share is not None:
         short[GPU] = False
-    return short.any(axis=0)
+    return np.asarray(short.any(axis=0))
 
 
 class NodeLedger:
@@ -154,7 +154,7 @@ class NodeLedger:
                 return False
         if pod_class.share is not None and not self._devices_suffice(pod_class.share, row, at[GPU, row]):
             return False
-        if self.overdrawn and _is_short(self.idle[:, row], pod_class):
+        if self.overdrawn and bool(_is_short(self.idle[:, row], pod_class)):
             return False
         return at[PODS, row] >= 1
 
@@ -178,7 +178,7 @@ class NodeLedger:
         share = pod_class.share
         if share is not None and not self._devices_suffice(share, row, idle[GPU, row] + releasing[GPU, row]):
             return False
-        if self.overdrawn and _is_short(self.idle[:, row] + self.releasing[:, row], pod_class):
+        if self.overdrawn and bool(_is_short(self.idle[:, row] + self.releasing[:, row], pod_class)):
             return False
         return idle[PODS, row] + releasing[PODS, row] >= 1
 

@@ -264,10 +264,13 @@ class Statement:
 
     def stands_alone(self) -> bool:
         """Whether all that it places has room without what others left in effect."""
-        if not self._session.left_in_effect:
+        others = self._session.left_in_effect
+        if not others:
             return True
+        if any(each.task.pod_class.share is not None for it in (self, *others) for each in it._operations):
+            return False  # rooms on shared GPUs aren't told apart
         made: dict[tuple[int, int], float] = {}
-        for statement in self._session.left_in_effect:
+        for statement in others:
             for cell, amount in statement.room_made().items():
                 made[cell] = made.get(cell, 0.0) + amount
         nodes = self._session.nodes
