@@ -95,10 +95,7 @@ class Statement:
         stood = self._evicted.get(task)
         keepers = self._session.place_keepers
         goes_back = (
-            stood is not None
-            and pod_class.share is None
-            and not keepers
-            and row == nodes.table.rows.get(task.node)
+            stood is not None and pod_class.share is None and not keepers and row == nodes.table.rows.get(task.node)
         )
         is_back = (
             stood is not None
