@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
@@ -54,6 +56,34 @@ def _is_leftover(job: Job, entry: Json, expected: Json) -> bool:
     }
     counts = Counter(decided.get(str(task.key), task.status) for task in job.tasks)
     return any(entry["pods"].get(status_name(status), 0) > counts[status] for status in SIMULATED)
+
+
+def promised_in_vain(expected: Json, snapshot: Snapshot) -> set[str]:
+    """Pending pods for which the answer itself has no room: they are promised what a leftover seems to leave.
+
+    With them go all pods of their pod groups, because the answer evicts for the groups as a whole.
+    """
+    entries = expected["podGroups"]
+    if not any(
+        str(job.key) in entries and _is_leftover(job, entries[str(job.key)], expected) for job in snapshot.jobs.values()
+    ):
+        return set()
+    nodes = snapshot.nodes
+    free = nodes.idle + nodes.releasing
+    tasks = {str(task.key): task for job in snapshot.jobs.values() for task in job.tasks}
+    evicted = {each["pod"] for each in expected["evictions"]}
+    for pod in evicted:
+        if (row := nodes.rows.get(tasks[pod].node)) is not None:
+            request = tasks[pod].pod_class.request
+            free[: len(request), row] += request
+    placed = {each["pod"]: nodes.rows[each["node"]] for each in (*expected["binds"], *expected["pipelined"])}
+    for pod, row in placed.items():
+        request = tasks[pod].pod_class.request
+        free[: len(request), row] -= request
+    short = set(np.flatnonzero((free < 0).any(axis=0) & (nodes.idle >= 0).all(axis=0)).tolist())
+    promised = {each["pod"] for each in expected["pipelined"] if tasks[each["pod"]].status == TaskStatus.PENDING}
+    groups = {tasks[pod].group for pod in promised if placed[pod] in short}
+    return {pod for pod in promised if tasks[pod].group in groups}
 
 
 def _runs_without_all_subgroups(job: Job, ends: Mapping[ObjectKey, PodState]) -> bool:

@@ -21,7 +21,7 @@ from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, TaskStatus
 from bosket.scheduler.outcome import PodState, answer, states
 from bosket.scheduler.snapshot.recorded import read
 from bosket.scheduler.snapshot.snapshot import Snapshot
-from tests.conformance.deviation import runs, without_deviations
+from tests.conformance.deviation import promised_in_vain, runs, without_deviations
 from tests.conformance.verdict import Outcome
 from tests.scheduler import rules
 
@@ -116,6 +116,8 @@ def _is_better(expected: Json, snapshot: Snapshot, decisions: Decisions) -> bool
     their_ends = {**dict.fromkeys(theirs, TaskStatus.RELEASING)}
     their_ends |= {entry["pod"]: TaskStatus.BINDING for entry in expected["binds"]}
     their_ends |= {entry["pod"]: TaskStatus.PIPELINED for entry in expected["pipelined"]}
+    for pod in promised_in_vain(expected, snapshot):
+        del their_ends[pod]
     placed = their_placed = 0
     for job in snapshot.jobs.values():
         our_active = {task.key for task in job.tasks if ends[task.key].status in ACTIVE_ALLOCATED}

@@ -2,10 +2,11 @@
 
 import pytest
 
+from bosket.api.time import format_time
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.testing.build import job, node, queue
-from bosket.testing.cluster import NOW, configured, decided, evictions, snapshot_of
+from bosket.testing.cluster import NOW, configured, decided, evictions, reasons, snapshot_of
 
 
 def reclaiming(**arguments):
@@ -37,6 +38,22 @@ def test_a_job_that_started_before_its_min_runtime_was_over_is_left_alone():
     decisions = decided(*cluster(*tree(l="2m")), configuration=reclaiming())
     assert evictions(decisions) == {}
     assert decisions.look_again_at == NOW + 60
+
+
+def test_the_job_that_waits_for_it_is_told_until_when():
+    decisions = decided(*cluster(*tree(l="2m")), configuration=reclaiming())
+    told = reasons(decisions)["new"]
+    assert "protected by the minimum run time of their queue" in told
+    assert format_time(NOW + 60) in told
+
+
+def test_a_job_that_could_not_be_served_even_without_protection_is_not_told_to_wait_for_its_end():
+    """Its queue has no right to more, whoever runs for how long."""
+    theirs = [each for each in tree(l="2m") if not each.metadata.name.startswith("r")]
+    mine = [queue("r", quota=0, weight=0), queue("r-a", parent="r", quota=0, weight=0)]
+    decisions = decided(*cluster(*theirs, *mine), configuration=reclaiming())
+    assert evictions(decisions) == {}
+    assert "minimum run time" not in reasons(decisions)["new"]
 
 
 def test_afterwards_it_may_go():

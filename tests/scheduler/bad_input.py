@@ -154,6 +154,17 @@ def _subgroups() -> Iterator[Case]:
         "spec.minSubGroup is 3, there are 1 sub-groups",
         min_subgroup=3,
     )
+    yield _tree(
+        "fewer-than-none",
+        (SubGroup(name="a", minMember=1),),
+        "spec.minSubGroup is -1, it must be 0 or more",
+        min_subgroup=-1,
+    )
+    yield _tree(
+        "fewer-than-none-below",
+        (SubGroup(name="b", minSubGroup=-1), SubGroup(name="a", parent="b", minMember=1)),
+        "minSubGroup of sub-group 'b' is -1, it must be 0 or more",
+    )
 
 
 def _job(name: str, queue_name: str) -> tuple[PodGroup | Pod, ...]:

@@ -13,14 +13,15 @@ from random import Random
 import msgspec
 
 from bosket.api.core import Pod
-from bosket.api.kai import PodGroup
+from bosket.api.kai import PodGroup, SubGroup
 from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from bosket.api.time import format_time
 from bosket.scheduler.decisions import Decisions, Eviction
 from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.resource import NOTHING, plus
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.testing.build import node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW
@@ -157,6 +158,11 @@ def _job(random: Random, cluster: SimulatedCluster, name: str, leaves: list[str]
         stalenessGracePeriod=random.choice(("1s", "5s", "-1s")),
         preemptionDelay=random.choice((None, None, "2s")),
     )
+    if size > 1 and random.random() < 0.3:
+        count = random.randint(2, 3)
+        parts = tuple(SubGroup(name=f"s{number}", minMember=random.choice((0, 1, 1, 2))) for number in range(count))
+        enough = random.choice((None, 1, 1, count - 1, count))
+        spec = msgspec.structs.replace(spec, minMember=None, subGroups=parts, minSubGroup=enough)
     meta = msgspec.structs.replace(group.metadata, annotations={"size": str(size)})
     cluster.templates.setdefault(group.key, template)
     return msgspec.structs.replace(group, spec=spec, metadata=meta), size
@@ -189,18 +195,18 @@ def _happens(random: Random, cluster: SimulatedCluster, coming: list[tuple[PodGr
 
 def _judge_cycle(snapshot: Snapshot, decisions: Decisions) -> None:
     """Gangs whole, queues within limits, firm work within quota; all by what is really carried out."""
-    held, firm = Counter(), {}
+    held, firm = {}, {}
     gained = {}
     for bind in decisions.lasting_binds:
-        held[bind.job.key] += 1
+        held.setdefault(bind.job.key, set()).add(bind.task)
         for row in snapshot.queues.paths[snapshot.queues.rows[bind.job.queue]]:
             gained[row] = plus(gained.get(row, NOTHING), bind.task.pod_class.shared)
             if not bind.job.preemptible:
                 firm[row] = plus(firm.get(row, NOTHING), bind.task.pod_class.shared)
-    for key, number in held.items():
+    for key, bound in held.items():
         job = snapshot.jobs[key]
-        active = sum(task.status in ACTIVE_ALLOCATED for task in job.tasks)
-        assert active + number >= job.pod_sets[0].min_available, f"a part of gang {key} is bound"
+        active = bound | {task for task in job.tasks if task.status in ACTIVE_ALLOCATED}
+        assert _runs(job.root, active), f"a part of gang {key} is bound"
     use = _use(snapshot)
     for row, amount in gained.items():
         entry = snapshot.queues.queues[row]
@@ -208,6 +214,12 @@ def _judge_cycle(snapshot: Snapshot, decisions: Decisions) -> None:
         assert entry.limit[0] < 0 or total[0] <= entry.limit[0], f"queue {entry.name} is over its limit"
         if row in firm:
             assert entry.quota[0] < 0 or total_firm[0] <= entry.quota[0], f"firm work of {entry.name} is over quota"
+
+
+def _runs(subgroup: PodSet | SubGroupSet, active: set[Task]) -> bool:
+    if isinstance(subgroup, PodSet):
+        return sum(task in active for task in subgroup.tasks) >= subgroup.min_available
+    return sum(_runs(child, active) for child in subgroup.children) >= subgroup.min_children
 
 
 def _use(snapshot: Snapshot):
@@ -265,7 +277,9 @@ def _judge_story(story: Story, number: int, cluster: SimulatedCluster) -> None:
         started = len(placed - promise.beside) >= len(promise.pods)
         there = {each.key for each in cluster.pods(by) if not each.metadata.deletionTimestamp}
         group = cluster.objects[PodGroup].get(by)
-        changed = group is None or not promise.pods | promise.beside <= there or len(there) < group.spec.minMember
+        changed = (
+            group is None or not promise.pods | promise.beside <= there or len(there) < (group.spec.minMember or 0)
+        )
         if started or changed or cluster.refused or by in cluster.failed_binds:
             del story.promised[by]
         else:

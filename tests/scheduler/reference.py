@@ -127,10 +127,12 @@ class PlainNode:
         return self.idle.get(resource, 0.0) + self.releasing.get(resource, 0.0)
 
     def has_room(self, request: Mapping[str, float]) -> bool:
-        return all(self.free(resource) >= amount for resource, amount in request.items() if amount)
+        """A node that holds more of anything than it has takes nobody."""
+        resources = {*self.idle, *self.releasing, *request}
+        return all(self.free(resource) >= request.get(resource, 0.0) for resource in resources)
 
     def has_room_now(self, request: Mapping[str, float]) -> bool:
-        return all(self.idle.get(resource, 0.0) >= amount for resource, amount in request.items() if amount)
+        return all(self.idle.get(resource, 0.0) >= request.get(resource, 0.0) for resource in {*self.idle, *request})
 
 
 def choose_node(nodes: Iterable[PlainNode], request: Mapping[str, float], strategy: str) -> PlainNode | None:

@@ -3,6 +3,7 @@
 import msgspec
 
 from bosket.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from bosket.api.keys import NODE_GPU_COUNT_LABEL
 from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.testing.build import gang, node, pod, pod_group, queue, tainted
 from bosket.testing.cluster import NOW, decided, placements, reasons
@@ -32,6 +33,24 @@ def test_spread_prefers_the_emptiest_node():
     running = pod("r").gpu(5).running_on("n1").build()
     decisions = decided(queue("q"), pod_group("g"), node("n1"), node("n2"), running, gang("g", 1), configuration=SPREAD)
     assert placements(decisions) == {"g-0": "n2"}
+
+
+def test_spread_counts_the_gpus_that_a_node_says_it_has():
+    """Both have five free: more of the eight of `n1` than of the ten of `n2`, which offers only six of them."""
+    busy = [pod("r1").gpu(3).running_on("n1").build(), pod("r2").gpu(1).running_on("n2").build()]
+    for label, best in (("10", "n1"), ("6", "n2"), ("many", "n2")):
+        nodes = [node("n1"), node("n2", gpus=6, **{NODE_GPU_COUNT_LABEL: label})]
+        decisions = decided(queue("q"), pod_group("g"), nodes, busy, gang("g", 1), configuration=SPREAD)
+        assert placements(decisions) == {"g-0": best}
+
+
+def test_a_node_that_holds_more_than_it_has_takes_nobody():
+    """Not even a pod that asks for nothing of what is short there, and it is told so."""
+    crowd = [pod(f"r{i}").gpu(5).running_on("n1").build() for i in range(2)]
+    member = pod("g-0").cpu("1").of_group("g").build()
+    assert placements(one(node("n1"), node("n2"), crowd, member)) == {"g-0": "n2"}
+    told = reasons(one(node("n1"), crowd, member))["g"]
+    assert "1 node(s) didn't have enough resources: GPUs." in told
 
 
 def test_pods_without_gpus_prefer_nodes_without_gpus():

@@ -5,12 +5,23 @@ from dataclasses import replace
 import pytest
 
 from bosket.api.kai import SubGroup
-from bosket.scheduler.decide import open_session
+from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.decisions import Bind, Eviction, Pipeline
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.task import TaskStatus
 from bosket.testing.build import gang, job, node, pod, pod_group, priority_class, queue
-from bosket.testing.cluster import configured, decided, evictions, pipelines, placements, reasons, snapshot_of
+from bosket.testing.cluster import (
+    NOW,
+    configured,
+    decided,
+    evictions,
+    pipelines,
+    placements,
+    reasons,
+    snapshot_of,
+    state_of,
+)
 
 
 def operations(decisions):
@@ -63,19 +74,76 @@ def test_nobody_is_evicted_for_a_gang_of_which_a_sub_group_stays_below_its_minim
     assert evictions(decisions) == {}
 
 
-def test_sub_groups_without_a_minimum_do_not_stand_in_the_way_of_the_others():
-    """Of four sub-groups two have a minimum; all of these are placed, whatever is asked of the rest."""
-    parts = tuple(SubGroup(name=name, minMember=minimum) for name, minimum in (("a", 2), ("b", 2), ("c", 0), ("d", 0)))
+PARTS = tuple(SubGroup(name=name, minMember=minimum) for name, minimum in (("a", 2), ("b", 2), ("c", 0), ("d", 0)))
+
+
+@pytest.mark.parametrize(("min_subgroup", "served"), [(None, 4), (4, 0)])
+def test_nobody_is_evicted_for_a_gang_of_which_sub_groups_are_left_out(min_subgroup, served):
+    """As in KAI: where the group says how many sub-groups are enough, those without pods stand in for others."""
     decisions = decided(
         [node("n1", gpus=2), node("n2", gpus=2)],
         [queue("theirs", quota=0, weight=0), queue("mine", quota=4)],
         [each for i in range(4) for each in job(f"old{i}", on=f"n{i % 2 + 1}", queue="theirs")],
-        pod_group("new", queue="mine", subgroups=parts, min_subgroup=4),
+        pod_group("new", queue="mine", subgroups=PARTS, min_subgroup=min_subgroup),
         [*gang("new", 2, subgroup="a"), *gang("new", 2, subgroup="b")],
         configuration=configured("allocate", "reclaim"),
     )
-    assert len(evictions(decisions)) == 4
-    assert sorted(pipelines(decisions)) == ["new-a-0", "new-a-1", "new-b-0", "new-b-1"]
+    assert len(evictions(decisions)) == len(pipelines(decisions)) == served
+
+
+def one_of_two(*others, remembered=(), actions=("allocate", "reclaim")):
+    """A gang that needs one of two sub-groups finds victims for that one, but is served only with both."""
+    parts = tuple(SubGroup(name=name, minMember=1) for name in ("a", "b"))
+    objects = [
+        *[node("n1", gpus=2), queue("theirs", quota=0, weight=0), queue("mine", quota=2)],
+        *[*job("old0", on="n1", queue="theirs"), *job("old1", on="n1", queue="theirs")],
+        pod_group("some", queue="mine", subgroups=parts, min_subgroup=1, created=1),
+        *[*gang("some", 1, gpus=2, subgroup="a"), *gang("some", 1, gpus=2, subgroup="b")],
+        *others,
+    ]
+    state = state_of(objects)
+    for decisions in remembered:
+        state.remember(decisions, NOW)
+    return decide(state.snapshot(NOW), configured(*actions))
+
+
+def test_a_gang_that_is_served_only_as_a_whole_holds_others_up_for_one_cycle():
+    later = job("later", queue="mine", created=2)
+    first = one_of_two(*later)
+    assert evictions(first) == {}
+    assert [each.key.name for each in first.passed_over] == ["some"]
+    assert first.look_again_at == NOW
+    second = one_of_two(*later, remembered=[first])
+    assert set(evictions(second).values()) == {"later"}
+    assert not second.passed_over
+
+
+def test_what_a_gang_only_seemed_to_get_is_not_in_any_account():
+    decisions = one_of_two()
+    assert {each.job.key.name for each in decisions.waiting} == {"some"}
+    assert decisions.queue_allocated["mine"][0] == 0
+    assert decisions.queue_allocated["theirs"][0] == 2
+
+
+def test_a_moved_pod_stays_when_its_new_place_is_taken_and_its_old_one_is_free():
+    """Statements of one cycle: the pod moves from n1 to n2, loses n2 to another job, and n1 has room after all."""
+    snapshot = snapshot_of([node("n1", gpus=1), node("n2", gpus=1)], queue("q"), job("old", on="n1"), job("new"))
+    session = open_session(snapshot, Configuration())
+    new, old = (session.state(snapshot.jobs[key]) for key in sorted(snapshot.jobs))
+    (moved,), (placed,) = old.job.tasks, new.job.tasks
+    move = Statement(session, new.job)
+    move.evict(old, moved)
+    move.pipeline(old, moved, 1)
+    move.commit()
+    taken = Statement(session, new.job)
+    taken.evict(old, moved)
+    taken.pipeline(new, placed, 1)
+    taken.pipeline(old, moved, 0)
+    taken.commit()
+    assert old.standing(moved)[:2] == (TaskStatus.RUNNING, 0)
+    decisions = session.close()
+    assert evictions(decisions) == {}
+    assert pipelines(decisions) == {"new-0": "n2"}
 
 
 def test_victims_of_several_nodes_go_for_a_gang():
@@ -181,23 +249,3 @@ def test_without_a_plugin_that_makes_scenarios_nobody_is_evicted(left_out, expec
         configuration=replace(configuration, plugins=plugins),
     )
     assert evictions(decisions) == expected
-
-
-def test_a_job_that_is_narrowed_to_some_of_its_tasks_asks_for_these_alone():
-    parts = tuple(SubGroup(name=name, minMember=minimum) for name, minimum in (("a", 2), ("b", 2), ("c", 0), ("d", 0)))
-    snapshot = snapshot_of(
-        node("n1"),
-        queue("q"),
-        pod_group("g", subgroups=parts, min_subgroup=4),
-        [*gang("g", 2, subgroup="a"), *gang("g", 2, subgroup="b"), *gang("g", 1, subgroup="c")],
-    )
-    (found,) = snapshot.jobs.values()
-    state = open_session(snapshot, Configuration()).state(found)
-    tasks = state.next_tasks()
-    assert [task.key.name for task in tasks] == ["g-a-0", "g-a-1", "g-b-0", "g-b-1"]
-    for count in (1, 3, 4):
-        with state.narrowed_to(tasks[:count]):
-            assert state.next_tasks() == tasks[:count]
-            assert state.next_request()[0] == count
-    assert state.next_tasks() == tasks
-    assert state.next_request()[0] == 4

@@ -192,6 +192,20 @@ class DelayNotElapsed:
 
 
 @dataclass(frozen=True, slots=True)
+class MinRuntimeNotElapsed:
+    """Others could make room, but haven't run for as long as their queue guarantees."""
+
+    ends: float  #: epoch seconds: when the first of them has
+    code: str = NO_CODE
+
+    def __str__(self) -> str:
+        return (
+            "Jobs that could make room for it are protected by the minimum run time of their queue, the first of them "
+            f"until {format_time(self.ends)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class EvictionRefused:
     """Others could make room, but may not be evicted now."""
 
@@ -205,6 +219,7 @@ class EvictionRefused:
 
 JobReason = (
     DelayNotElapsed
+    | MinRuntimeNotElapsed
     | EvictionRefused
     | GangShort
     | OverCapacity

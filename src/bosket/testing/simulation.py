@@ -21,7 +21,7 @@ import msgspec
 
 from bosket.api.core import Pod, PodCondition
 from bosket.api.kai import BindRequest, PodGroup
-from bosket.api.keys import LAST_EVICTION_ANNOTATION, LAST_START_ANNOTATION, STALE_SINCE_ANNOTATION
+from bosket.api.keys import LAST_EVICTION_ANNOTATION, LAST_START_ANNOTATION, STALE_SINCE_ANNOTATION, SUBGROUP_LABEL
 from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
 from bosket.api.time import format_time
@@ -92,9 +92,15 @@ class SimulatedCluster:
         return [pod for pod in found.values() if self._group_of(pod) == group]
 
     def add_pod(self, group: ObjectKey) -> None:
-        """One more pod of a pod group, under a name that no other has had."""
+        """One more pod of a pod group, in the sub-group that has the fewest, under a name that no other has had."""
         self._names[group] += 1
         template = self.templates[group]
+        made_by = self.objects.get(PodGroup, {}).get(group)
+        if isinstance(made_by, PodGroup) and made_by.spec.subGroups:
+            staying = [each for each in self.pods(group) if not each.metadata.deletionTimestamp]
+            members = Counter(each.metadata.labels.get(SUBGROUP_LABEL) for each in staying)
+            fewest = min(made_by.spec.subGroups, key=lambda each: members[each.name])
+            template = template.label(SUBGROUP_LABEL, fewest.name)
         name = f"{group.name}-{self._names[group]:03}"
         made = replace(template, name=name).build()
         self.write(_with_meta(made, creationTimestamp=format_time(self.now)))

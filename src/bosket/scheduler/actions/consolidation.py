@@ -52,13 +52,23 @@ class _Consolidation(Policy):
         if not any(candidates.values()):
             return None
         frugal = self._cheapest_moves(job, tables, budget)
-        search = self.search(job, tables, candidates, budget.part(STEPS_TO_COMPARE if frugal else STEPS_AGAINST_HOPE))
+        steps = budget.part(STEPS_TO_COMPARE if frugal else STEPS_AGAINST_HOPE)
+        search = self.search(job, tables, candidates, steps)
         solution = search.solve()
-        if frugal is None or (solution is not None and solution.evicted <= sum(len(each.tasks) for each in frugal)):
+        if frugal is None or (solution is None and self._sees_all(tables) and not steps.cut_short()):
+            return solution  # what KAI finds impossible is left to reclaim and preempt, which may need fewer evictions
+        if solution is not None and (
+            not solution.is_complete or solution.evicted <= sum(len(each.tasks) for each in frugal)
+        ):
             return solution
         if solution is not None:
             solution.statement.discard()
         return search.solve_with(frugal)
+
+    def _sees_all(self, tables: Tables) -> bool:
+        """Whether the bound leaves nobody out."""
+        bound = self.session.settings.max_consolidation_preemptees
+        return bound == NO_BOUND or sum(map(len, tables.running.by_queue.values())) <= bound
 
     def _cheapest_moves(self, job: JobState, tables: Tables, budget: JobBudget) -> tuple[Batch, ...] | None:
         """The fewest moves that make room; None when there is no such choice, or it doesn't work out."""

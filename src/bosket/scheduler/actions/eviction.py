@@ -5,6 +5,7 @@ They differ in who may ask, who may be a victim, and which outcome is just: that
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 
@@ -14,9 +15,9 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.reason import DelayNotElapsed, GangShort, PodUnfit, SearchCutShort
+from bosket.scheduler.reason import DelayNotElapsed, GangShort, MinRuntimeNotElapsed, PodUnfit, SearchCutShort
 from bosket.scheduler.solver.budget import ActionBudget, JobBudget
-from bosket.scheduler.solver.failed import FailedJobs
+from bosket.scheduler.solver.failed import FailedJobs, kind_of
 from bosket.scheduler.solver.order import Entries, JobTable
 from bosket.scheduler.solver.search import Search, Solution
 
@@ -102,19 +103,58 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
             continue
         cause_of = policy.explain(job)
         session.allowance.forget_refusal()
+        session.protection.forget()
+        kind = kind_of(job)
         solution = policy.solve(job, tables, for_job)
         if solution is not None:
             changed = solution.statement.jobs()
-            solution.statement.commit(cause_of)
+            if _conclude(session, job, solution, cause_of):
+                tables.renew(changed)
+                continue
             tables.renew(changed)
-            continue
         if session.allowance.refused is not None:
             session.not_placed(job, session.allowance.refused)
+        if solution is None and _is_a_matter_of_time(session, policy, job, tables, for_job):
+            session.not_placed(job, MinRuntimeNotElapsed(session.protection.first_end))
         if not session.successors(job.job):  # otherwise another job like this one may have victims that it has not
-            failed_alike.add(job)
+            failed_alike.add(job, kind)
         if for_job.cut_short():
             # KAI ends the whole action here; one large gang then keeps all others from being tried, cycle by cycle.
             session.not_placed(job, SearchCutShort(session.action, begun=True))
+
+
+def _is_a_matter_of_time(session: Session, policy: Policy, job: JobState, tables: Tables, budget: JobBudget) -> bool:
+    """Whether the job would be served if nobody's minimum run time protected him."""
+    if math.isinf(session.protection.first_end) or budget.is_used_up():
+        return False
+    with session.protection.lifted():
+        solution = policy.solve(job, tables, budget)
+    if solution is None:
+        return False
+    solution.statement.discard()
+    return solution.is_complete
+
+
+def _conclude(session: Session, job: JobState, solution: Solution, cause_of: CauseOf) -> bool:
+    """Commits what was found, unless the job can't be served like that; whether it was.
+
+    As in KAI, a gang isn't served that has sub-groups without their minimum, also if it could do without these; but the
+    others of this cycle have their turns as if it were. Unlike in KAI all of it is taken back at the end, nobody is
+    evicted for a job that counts on such room, and a gang holds others up only once.
+    """
+    statement = solution.statement
+    if not solution.is_complete:
+        if session.is_passed_over(job.job):
+            statement.discard()
+        else:
+            statement.leave_in_effect()
+            session.passed_over(job.job)
+        return False
+    if solution.evicted and not statement.stands_alone():
+        statement.leave_in_effect()
+        return False
+    statement.commit(cause_of)
+    return True
 
 
 class Tables:

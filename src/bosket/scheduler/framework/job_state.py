@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from bosket.scheduler.framework.session import Session
 
 PENDING, PIPELINED = TaskStatus.PENDING, TaskStatus.PIPELINED
+GOING = ACTIVE_USED - ACTIVE_ALLOCATED
 #: The row of a task that has no node.
 NOWHERE = -1
 
@@ -53,8 +53,8 @@ class JobState:
     """Where a job's tasks stand, and what follows from it: which tasks come next."""
 
     __slots__ = (
-        "_narrowed", "_next", "_next_request", "_session", "_sets", "_stands", "had_active", "job", "only_set",
-        "queue_row",
+        "_min_children", "_narrowed", "_next", "_next_request", "_part", "_session", "_sets", "_stands", "had_active",
+        "job", "only_set", "queue_row",
     )  # fmt: skip
 
     def __init__(self, job: Job, session: Session, queue_row: int) -> None:
@@ -65,6 +65,8 @@ class JobState:
         self._sets = {pod_set.name: PodSetState(pod_set) for pod_set in job.pod_sets}
         self.only_set = next(iter(self._sets.values())) if len(self._sets) == 1 else None
         self._narrowed: Sequence[Task] | None = None  # what alone is to be placed for now
+        self._part: Mapping[str, list[Task]] | None = None  # by pod set: the tasks that it is chosen from
+        self._min_children: dict[str, int] = {}  # of sets that are narrowed
         self.had_active = job.is_active
         self._next: list[Task] | None = None
         self._next_request: Shares | None = None
@@ -111,7 +113,7 @@ class JobState:
         state = self.state_of(task)
         state.active += (after.status in ACTIVE_ALLOCATED) - (before.status in ACTIVE_ALLOCATED)
         state.pipelined += (after.status == PIPELINED) - (before.status == PIPELINED)
-        if before.status == TaskStatus.RELEASING:
+        if before.status == TaskStatus.RELEASING and task in state.evicted:
             state.evicted.remove(task)
         if after.status == TaskStatus.RELEASING:
             state.evicted.append(task)
@@ -183,12 +185,19 @@ class JobState:
         if isinstance(subgroup, PodSet):
             state = self._sets[subgroup.name]
             return state.active >= state.minimum
-        return sum(map(self.satisfied, subgroup.children)) >= subgroup.min_children
+        return sum(map(self.satisfied, subgroup.children)) >= self.min_children(subgroup)
 
-    def is_whole_with(self, tasks: Sequence[Task]) -> bool:
-        """Whether every pod set has its minimum if these tasks are placed, also one that the job could do without."""
-        coming = Counter(self.pod_set(task).name for task in tasks)
-        return all(state.active + coming[name] >= state.minimum for name, state in self._sets.items())
+    def min_children(self, subgroup: SubGroupSet) -> int:
+        """How many of its children must be satisfied."""
+        return self._min_children.get(subgroup.name, subgroup.min_children)
+
+    def is_whole(self) -> bool:
+        """Whether every pod set has its minimum, also one that the job could do without."""
+        return all(self._sets[each.name].active + self._going(each) >= each.min_available for each in self.job.pod_sets)
+
+    def _going(self, pod_set: PodSet) -> int:
+        """Tasks that are on their way out; until they are gone they make the gang whole."""
+        return sum(self.status(task) in GOING for task in pod_set.tasks)
 
     def evictions_are_final(self) -> None:
         """What was evicted is on its way out: it isn't placed again."""
@@ -200,13 +209,41 @@ class JobState:
 
     @contextmanager
     def narrowed_to(self, tasks: Sequence[Task]) -> Iterator[None]:
-        """As if these, which come next, were all the tasks that wait, and the gang were complete with them."""
+        """As if these, which come next, were all tasks that wait, and no part of the gang asked for more than it has.
+
+        As in KAI, a sub-group that has no tasks at all keeps its minimum. One without a minimum needs nothing to be
+        satisfied, and where the pod group says how many sub-groups are enough, others may then be left out.
+        """
+        minima = {name: state.minimum for name, state in self._sets.items()}
+        if self.only_set is None:
+            part: dict[str, list[Task]] = {name: [] for name in self._sets}
+            for task in tasks:
+                part[self.pod_set(task).name].append(task)
+            for name, state in self._sets.items():
+                if there := state.active + len(part[name]):
+                    state.minimum = min(state.minimum, there)
+            self._narrow(self.job.root, part)
+            self._part = part
+            tasks = self._next_of(self.job.root)
+            self._part = None
         self._narrowed = tasks
         self._next = self._next_request = None
         try:
             yield
         finally:
+            for name, state in self._sets.items():
+                state.minimum = minima[name]
+            self._min_children.clear()
             self._narrowed = self._next = self._next_request = None
+
+    def _narrow(self, subgroup: PodSet | SubGroupSet, part: Mapping[str, list[Task]]) -> bool:
+        """Asks no more of a set than it has children with tasks; whether it has any."""
+        if isinstance(subgroup, PodSet):
+            return bool(self._sets[subgroup.name].active or part[subgroup.name])
+        populated = sum([self._narrow(child, part) for child in subgroup.children])
+        if subgroup.says_minimum:
+            self._min_children[subgroup.name] = min(subgroup.min_children, populated)
+        return populated > 0
 
     def reduced_to(self, tasks: Sequence[Task]) -> JobState:
         """The job as it would be if of its active tasks only these were left."""
@@ -256,21 +293,26 @@ class JobState:
     def _next_of(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
         if isinstance(subgroup, PodSet):
             state = self._sets[subgroup.name]
-            return self._first_waiting(state, max(1, state.minimum - state.active))
+            count = max(1, state.minimum - state.active)
+            return self._first_waiting(state, count) if self._part is None else self._part[subgroup.name][:count]
         children = subgroup.children
         if len(children) == subgroup.min_children == 1:
             return self._next_of(children[0])
         ordered = sorted(children, key=self._session.subgroup_key(self))
         if self.satisfied(subgroup):
             # KAI gives pods also to a sub-group that can't reach its own minimum; they would run for nothing.
-            complete = (child for child in ordered if child.ready or self.satisfied(child))
+            complete = (child for child in ordered if self._may_be_satisfied(child))
             return next((tasks for child in complete if (tasks := self._next_of(child))), [])
-        wanted = subgroup.min_children
+        wanted = self.min_children(subgroup)
         if wanted < len(ordered):
             # KAI takes the first by order, and fails if their pods aren't there; those that can be satisfied go first.
-            ordered.sort(key=lambda child: not (child.ready or self.satisfied(child)))
+            ordered.sort(key=lambda child: not self._may_be_satisfied(child))
         first = ordered[:wanted]
         return [task for child in first if not self.satisfied(child) for task in self._next_of(child)]
+
+    def _may_be_satisfied(self, subgroup: PodSet | SubGroupSet) -> bool:
+        """Whether there are pods enough for it; which part of a job can be, nobody asks."""
+        return self._part is not None or subgroup.ready or self.satisfied(subgroup)
 
     def _first_waiting(self, state: PodSetState, count: int) -> list[Task]:
         if state.evicted:

@@ -49,6 +49,14 @@ def requested_by(tasks: Sequence[Task], device_mib: int | None) -> Shares:
     return gpus, millicores, memory
 
 
+def _is_short(free: NDArray[np.float64], pod_class: PodClass) -> Mask:
+    """Whether less than nothing is free of some resource, by node. Who shares GPUs asks for room on these alone."""
+    short: Mask = free < 0
+    if pod_class.share is not None:
+        short[GPU] = False
+    return np.asarray(short.any(axis=0))
+
+
 class NodeLedger:
     """Free and releasing amounts per node. `log` lists touched rows in order, so that views can catch up."""
 
@@ -61,6 +69,8 @@ class NodeLedger:
         self.releasing_at: NodeCells = cells(self.releasing)
         self.shared = SharedGpus(table.devices)
         self.log: list[int] = []
+        #: whether some node may hold more of a resource than it has; such a node takes nobody, whatever is asked for
+        self.overdrawn = bool((self.idle < 0).any())
         self._asked: tuple[int, PodClass, int] | None = None
         self._fits_idle = False
         self._costs: dict[tuple[int, int], Shares] = {}  # by class and size of devices
@@ -144,6 +154,8 @@ class NodeLedger:
                 return False
         if pod_class.share is not None and not self._devices_suffice(pod_class.share, row, at[GPU, row]):
             return False
+        if self.overdrawn and bool(_is_short(self.idle[:, row], pod_class)):
+            return False
         return at[PODS, row] >= 1
 
     def fit_idle(self, pod_class: PodClass, rows: Rows) -> Mask:
@@ -153,6 +165,8 @@ class NodeLedger:
         fits = (idle[needed] >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] >= 1)
         if pod_class.share is not None:
             fits &= self._devices_suffice_on(pod_class.share, self.idle[GPU])[rows]
+        if self.overdrawn:
+            fits &= ~_is_short(idle, pod_class)
         return np.asarray(fits)
 
     def fits(self, pod_class: PodClass, row: int) -> bool:
@@ -164,6 +178,8 @@ class NodeLedger:
         share = pod_class.share
         if share is not None and not self._devices_suffice(share, row, idle[GPU, row] + releasing[GPU, row]):
             return False
+        if self.overdrawn and bool(_is_short(self.idle[:, row] + self.releasing[:, row], pod_class)):
+            return False
         return idle[PODS, row] + releasing[PODS, row] >= 1
 
     def fit(self, pod_class: PodClass) -> Mask:
@@ -174,6 +190,8 @@ class NodeLedger:
         fits = (free >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] + releasing[PODS] >= 1)
         if pod_class.share is not None:
             fits &= self._devices_suffice_on(pod_class.share, idle[GPU] + releasing[GPU])
+        if self.overdrawn:
+            fits &= ~_is_short(idle + releasing, pod_class)
         return np.asarray(fits)
 
     def _devices_suffice(self, share: GpuShare, row: int, whole: float) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from bosket.scheduler.framework.extension import (
 )
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
+from bosket.scheduler.framework.protection import Protection
 from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask
@@ -59,6 +60,9 @@ from bosket.scheduler.reason import (
     unknown_subgroup,
 )
 from bosket.scheduler.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from bosket.scheduler.framework.statement import Statement
 
 
 class FixedVerdict(NamedTuple):
@@ -79,6 +83,7 @@ class Session:
         self.nodes = NodeLedger(snapshot.nodes)
         self.queues = QueueLedger(snapshot)
         self.allowance = Allowance(snapshot.disruptions)
+        self.protection = Protection()
         self._takers = {victim: set(takers) for victim, takers in snapshot.takers.items()}
         self.reason_book = ReasonBook()
         self.version = 0  #: changes with every commit
@@ -106,6 +111,9 @@ class Session:
         self.preempt_validators: AllOf[ScenarioValidator] = AllOf()
         self.scenario_generators: InTurn[ScenarioGenerator] = InTurn()
 
+        #: searches that found room for a gang that isn't served all the same; they count as decided until taken back
+        self.left_in_effect: list[Statement] = []
+
         self._states: dict[ObjectKey, JobState] = {}
         self._candidates: list[JobState] | None = None
         self._views: dict[int, ClassView] = {}
@@ -118,6 +126,7 @@ class Session:
         self._look_again_at = math.inf
         self._operations: list[Operation] = []
         self._started: list[Job] = []
+        self._passed_over: list[Job] = []
 
     # What actions ask
 
@@ -262,6 +271,10 @@ class Session:
                     self._takers.setdefault(each.job.key, set()).add(each.preemptor.key)
         self.version += 1
 
+    def stays(self, task: Task) -> None:
+        """It was to move, and needn't: nothing was decided about it."""
+        self._operations = [each for each in self._operations if each.task is not task]
+
     def successors(self, job: Job) -> set[ObjectKey]:
         """Jobs that took its place, or that of one of these, and so on: it may not have them evicted in its turn."""
         found: set[ObjectKey] = set()
@@ -271,6 +284,15 @@ class Session:
             found |= fresh
             ahead += fresh
         return found
+
+    def is_passed_over(self, job: Job) -> bool:
+        """Whether it held up others in an earlier cycle, for nothing."""
+        return job.key in self.snapshot.takers.get(job.key, ())
+
+    def passed_over(self, job: Job) -> None:
+        """The job gets nothing, but the others of this cycle go on as if it did. The next cycle is for them."""
+        self._passed_over.append(job)
+        self.look_again_at(self.snapshot.now)
 
     def started(self, job: JobState) -> None:
         """Records that the job's first tasks are bound."""
@@ -297,7 +319,13 @@ class Session:
         """From then on something may come out differently though nothing but the time has changed."""
         self._look_again_at = min(self._look_again_at, when)
 
+    def take_back(self) -> None:
+        """Undoes what was left in effect."""
+        while self.left_in_effect:
+            self.left_in_effect.pop().take_back()
+
     def close(self) -> Decisions:
+        self.take_back()
         waiting, placed, settled = [], [], []
         for job in self.snapshot.unsettled:
             state = self._states.get(job.key)
@@ -325,6 +353,7 @@ class Session:
             started=tuple(self._started),
             stale=tuple(self._stale),
             recovered=tuple(self._recovered),
+            passed_over=tuple(self._passed_over),
             look_again_at=self._look_again_at,
             queue_allocated=_by_queue(tree, self.queues.allocated),
             fair_share=_by_queue(tree, self.fair_share),

@@ -32,6 +32,7 @@ class Kind(Enum):
     PIPELINE = "pipeline"
     EVICT = "evict"
     SPARE = "spare"  #: take its eviction back
+    STAY = "stay"  #: take an earlier eviction back too: it was moved in this cycle, and now needn't even be moved
 
 
 class Operation(NamedTuple):
@@ -85,31 +86,57 @@ class Statement:
         self._record(Kind.ALLOCATE, job, task, Standing(TaskStatus.ALLOCATED, row, gpu_groups), column)
 
     def pipeline(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
-        """Places a task on resources that are being released. One that was evicted from there stays there instead."""
-        nodes = self._session.nodes
-        column = nodes.take(nodes.releasing_at, task.pod_class, row)
+        """Places a task on resources that are being released. One that was evicted from there stays there instead.
+
+        One that was moved earlier in this cycle, and would now go back to where it runs, keeps its new place if that is
+        still free, as in KAI; if not it isn't moved at all. KAI promises the new place to both.
+        """
+        nodes, pod_class = self._session.nodes, task.pod_class
         stood = self._evicted.get(task)
-        if (
+        keepers = self._session.place_keepers
+        goes_back = (
+            stood is not None and pod_class.share is None and not keepers and row == nodes.table.rows.get(task.node)
+        )
+        is_back = (
             stood is not None
-            and stood.row == row
+            and row == stood.row
             and set(stood.gpu_groups) == set(gpu_groups)
-            and all(each.stays(task, row) for each in self._session.place_keepers)
-        ):
-            self._record(Kind.SPARE, job, task, stood, column)
+            and all(each.stays(task, row) for each in keepers)
+        )
+        if stood is not None and (is_back or (goes_back and nodes.fits(pod_class, stood.row))):
+            self._record(Kind.SPARE, job, task, stood, self._release(stood, task, sign=-1))
+        elif goes_back:
+            column = nodes.take(nodes.releasing_at, pod_class, row)
+            self._record(Kind.STAY, job, task, Standing(task.status, row), column)
         else:
+            column = nodes.take(nodes.releasing_at, pod_class, row)
             self._record(Kind.PIPELINE, job, task, Standing(TaskStatus.PIPELINED, row, gpu_groups), column)
 
     def evict(self, job: JobState, task: Task) -> None:
         """Has a task that holds resources give them back; on a node that isn't ours, none of our accounts changes."""
-        nodes = self._session.nodes
         stands = job.standing(task)
-        column = nodes.give(nodes.releasing_at, task.pod_class, stands.row) if stands.row != NOWHERE else []
+        column = self._release(stands, task) if stands.row != NOWHERE else []
         self._record(Kind.EVICT, job, task, stands._replace(status=TaskStatus.RELEASING), column)
 
     def evicted_from(self, task: Task, row: int) -> tuple[str, ...]:
         """The shared GPUs that the task was evicted from, if it was on this node."""
         stood = self._evicted.get(task)
         return stood.gpu_groups if stood is not None and stood.row == row else ()
+
+    def _release(self, stands: Standing, task: Task, *, sign: int = 1) -> Column:
+        """Marks what a task holds as being released; a negative sign takes that back. Returns what was there.
+
+        As in KAI, one that was only promised its place counts as if it had been there: what it doesn't hold is missing
+        from what is idle, so that others rather go where nobody has lost a place.
+        """
+        nodes, pod_class, row = self._session.nodes, task.pod_class, stands.row
+        change, opposite = (nodes.give, nodes.take) if sign > 0 else (nodes.take, nodes.give)
+        column = change(nodes.releasing_at, pod_class, row)
+        if stands.status is TaskStatus.PIPELINED:
+            nodes.overdrawn = True
+            change(nodes.releasing_at, pod_class, row)
+            column += opposite(nodes.idle_at, pod_class, row)
+        return column
 
     def checkpoint(self) -> Trial:
         return Trial(self, len(self._operations))
@@ -159,6 +186,8 @@ class Statement:
                 cause = cause_of(job, task, moves_to) if cause_of is not None else None
                 node = nodes[row].metadata.name if row != NOWHERE else task.node
                 decided.append(Eviction(task, job.job, node, action, self._preemptor, cause, moves_to))
+            elif kind is Kind.STAY:
+                session.stays(task)
         session.decided(decided)
         for job, some_wait in waits.items():
             if not some_wait:
@@ -168,6 +197,86 @@ class Statement:
                 job.evictions_are_final()
         self._operations.clear()
         self._evicted.clear()
+
+    def leave_in_effect(self) -> None:
+        """Decides nothing, but everything goes on as if it were decided, until the session takes it back.
+
+        Not where tasks are given more than their node: that can only be taken back at once.
+        """
+        if self._session.place_keepers:
+            self.discard()
+            return
+        self._session.left_in_effect.append(self)
+        for job in self.jobs():
+            job.evictions_are_final()
+
+    def take_back(self) -> None:
+        """Undoes what was left in effect, but for tasks that something was decided about since.
+
+        Others have changed the accounts in the meantime: the same amounts are given back, not the values put back.
+        """
+        session, nodes = self._session, self._session.nodes
+        for kind, job, task, row, stood, *_, groups in self._untouched():
+            stands, pod_class = job.standing(task), task.pod_class
+            if row != NOWHERE:
+                change = session.queues.charge if kind is Kind.EVICT else session.queues.credit
+                change(job.queue_row, nodes.cost(pod_class, row), preemptible=job.job.preemptible)
+                if kind is Kind.PIPELINE:
+                    nodes.give(nodes.releasing_at, pod_class, row)
+                elif kind is Kind.EVICT:
+                    self._release(stood, task, sign=-1)
+                else:
+                    self._release(stands, task)
+                if pod_class.share is not None:
+                    back_to = None if kind is Kind.PIPELINE else stood.status
+                    nodes.move_on_devices(pod_class.share, row, groups, out=stands.status, into=back_to)
+                for listener in session.placement_listeners:
+                    (listener.arrived if kind is Kind.EVICT else listener.left)(task, row)
+            job.restore(task, stood)
+        self._operations.clear()
+        self._evicted.clear()
+
+    def _untouched(self) -> list[Operation]:
+        """Operations on tasks that still stand as they left them, the newest first."""
+        last = {operation.task: operation for operation in self._operations}
+        after = {
+            Kind.ALLOCATE: TaskStatus.ALLOCATED,
+            Kind.PIPELINE: TaskStatus.PIPELINED,
+            Kind.EVICT: TaskStatus.RELEASING,
+        }
+        return [
+            each
+            for each in reversed(self._operations)
+            if (kind := last[each.task].kind) not in after
+            or each.job.standing(each.task)[:2] == (after[kind], last[each.task].row)
+        ]
+
+    def room_made(self) -> dict[tuple[int, int], float]:
+        """By resource and node: what is free because of what was left in effect; negative where it takes room."""
+        room: dict[tuple[int, int], float] = {}
+        for kind, _, task, row, *_ in self._untouched():
+            for place, amount in task.pod_class.holds if row != NOWHERE else ():
+                room[place, row] = room.get((place, row), 0.0) + (amount if kind is Kind.EVICT else -amount)
+        return room
+
+    def stands_alone(self) -> bool:
+        """Whether all that it places has room without what others left in effect."""
+        others = self._session.left_in_effect
+        if not others:
+            return True
+        if any(each.task.pod_class.share is not None for it in (self, *others) for each in it._operations):
+            return False  # rooms on shared GPUs aren't told apart
+        made: dict[tuple[int, int], float] = {}
+        for statement in others:
+            for cell, amount in statement.room_made().items():
+                made[cell] = made.get(cell, 0.0) + amount
+        nodes = self._session.nodes
+        return all(
+            nodes.idle_at[place, row] + nodes.releasing_at[place, row] - made.get((place, row), 0.0) >= 0
+            for kind, _, task, row, *_ in self._operations
+            if kind is Kind.PIPELINE
+            for place, _ in task.pod_class.holds
+        )
 
     def _record(self, kind: Kind, job: JobState, task: Task, stands: Standing, column: Column) -> None:
         session = self._session
@@ -183,7 +292,7 @@ class Statement:
             devices = session.nodes.move_on_devices(share, stands.row, stands.gpu_groups, out=out, into=stands.status)
         if kind is Kind.EVICT:
             self._evicted[task] = stood
-        elif kind is Kind.SPARE:
+        elif kind in (Kind.SPARE, Kind.STAY):
             del self._evicted[task]
         operation = Operation(kind, job, task, stands.row, stood, column, accounts, devices, stands.gpu_groups)
         self._operations.append(operation)
@@ -200,8 +309,9 @@ class Statement:
             kind, job, task, row, stood, column, accounts, devices, _ = self._operations.pop()
             if kind is Kind.EVICT:
                 del self._evicted[task]
-            elif kind is Kind.SPARE:
-                self._evicted[task] = job.standing(task)
+            elif kind in (Kind.SPARE, Kind.STAY):
+                evictions = (each for each in reversed(self._operations) if each.kind is Kind.EVICT)
+                self._evicted[task] = next(each.stood for each in evictions if each.task is task)
             job.restore(task, stood)
             if row == NOWHERE:
                 continue
@@ -209,7 +319,10 @@ class Statement:
             if devices is not None:
                 nodes.restore_devices(row, devices)
             at = nodes.idle_at if kind is Kind.ALLOCATE else nodes.releasing_at
-            nodes.restore(at, task.pod_class, row, column)
+            held = len(task.pod_class.holds)
+            nodes.restore(at, task.pod_class, row, column[:held])
+            if len(column) > held:
+                nodes.restore(nodes.idle_at, task.pod_class, row, column[held:])
             for listener in session.placement_listeners:
                 (listener.arrived if kind is Kind.EVICT else listener.left)(task, row)
             for keeper in session.place_keepers:

@@ -115,7 +115,10 @@ class ClassView:
             objections.update({book.text(int(n)): int(count) for n, count in zip(numbers, counts, strict=True)})
         names = self._session.snapshot.resource_names
         idle, releasing = self._ledger.idle, self._ledger.releasing
-        for place, amount in self._class.needs:
+        needs = dict(self._class.needs)
+        places = sorted({*range(len(names)), *needs} - {PODS}) if self._ledger.overdrawn else list(needs)
+        for place in places:
+            amount = needs.get(place, 0.0)
             short = int(np.count_nonzero(fine & (idle[place] + releasing[place] < amount)))
             objections[short_of(names[place])] += short
         if self._class.share is not None:

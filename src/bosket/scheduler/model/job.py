@@ -49,6 +49,10 @@ class PodSet(msgspec.Struct, frozen=True, eq=False):
         """Whether enough pods exist for the minimum; gated ones don't count."""
         return self.active + len(self.pending) >= self.min_available
 
+    @property
+    def leaves_choice(self) -> bool:
+        return False
+
     def pod_sets(self) -> Iterator[PodSet]:
         yield self
 
@@ -59,6 +63,7 @@ class SubGroupSet(msgspec.Struct, frozen=True, eq=False):
     name: str
     min_children: int
     children: tuple[SubGroupSet | PodSet, ...]
+    says_minimum: bool = False  #: whether the pod group itself does; otherwise all children are needed
 
     def pod_sets(self) -> Iterator[PodSet]:
         for child in self.children:
@@ -67,6 +72,11 @@ class SubGroupSet(msgspec.Struct, frozen=True, eq=False):
     @property
     def ready(self) -> bool:
         return sum(child.ready for child in self.children) >= self.min_children
+
+    @property
+    def leaves_choice(self) -> bool:
+        """Whether the pod group says here or further down how many sub-groups are enough."""
+        return self.says_minimum or any(child.leaves_choice for child in self.children)
 
 
 class History(msgspec.Struct, frozen=True):
@@ -217,6 +227,8 @@ def _problem_of(spec: PodGroupSpec) -> str | None:
     """What of the group's spec can't be followed."""
     if spec.minMember is not None and spec.minMember < 0:
         return f"spec.minMember is {spec.minMember}, it must be 0 or more"
+    if (spec.minSubGroup or 0) < 0:
+        return f"spec.minSubGroup is {spec.minSubGroup}, it must be 0 or more"
     return _problem_of_tree(spec.subGroups, spec.minSubGroup) if spec.subGroups else None
 
 
@@ -242,6 +254,8 @@ def _problem_of_tree(subgroups: tuple[SubGroup, ...], min_subgroup: int | None) 
     for subgroup in subgroups:
         if (subgroup.minMember or 0) < 0:
             return f"minMember of sub-group '{subgroup.name}' is {subgroup.minMember}, it must be 0 or more"
+        if (subgroup.minSubGroup or 0) < 0:
+            return f"minSubGroup of sub-group '{subgroup.name}' is {subgroup.minSubGroup}, it must be 0 or more"
         if children[subgroup.name] and (subgroup.minSubGroup or 0) > children[subgroup.name]:
             return (
                 f"minSubGroup of sub-group '{subgroup.name}' is {subgroup.minSubGroup}, "
@@ -305,4 +319,6 @@ def _only_class(tasks: tuple[Task, ...]) -> PodClass | None:
 
 
 def _set(name: str, minimum: int | None, children: tuple[SubGroupSet | PodSet, ...]) -> SubGroupSet:
-    return SubGroupSet(name, len(children) if minimum is None else minimum, children)
+    if minimum is None:
+        return SubGroupSet(name, len(children), children)
+    return SubGroupSet(name, minimum, children, says_minimum=True)

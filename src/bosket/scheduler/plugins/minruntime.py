@@ -97,7 +97,7 @@ class _Protection:
         if self._session.snapshot.now >= ends:
             return False
         self._session.look_again_at(ends)
-        return True
+        return self._session.protection.holds(ends)
 
 
 def _is_elastic(job: JobState) -> bool:

@@ -6,17 +6,23 @@ the others by free CPU.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 
 import numpy as np
 
+from bosket.api.keys import NODE_GPU_COUNT_LABEL
 from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.resource import CPU, GPU
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.score import MAX_DENSITY
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 class NodePlacement:
@@ -76,11 +82,11 @@ class _BinPack(NodeScorer):
 
 
 class _Spread(NodeScorer):
-    """The larger the free part of a node the better."""
+    """The larger the free part of a node the better. Of GPUs a node has as many as its label says, if it says so."""
 
     def __init__(self, ledger: NodeLedger, place: int) -> None:
         self._ledger, self._place = ledger, place
-        self._total = ledger.table.allocatable[place]
+        self._total = _gpu_counts(ledger.table) if place == GPU else ledger.table.allocatable[place]
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         del pod_class
@@ -93,3 +99,10 @@ class _Spread(NodeScorer):
         total = float(self._total[row])
         free = self._ledger.idle_at[self._place, row] + self._ledger.releasing_at[self._place, row]
         return free / total if total > 0 else 0.0
+
+
+def _gpu_counts(table: NodeTable) -> np.ndarray:
+    """The GPUs that nodes have, also those that their device plugin doesn't offer at the moment."""
+    labels = (node.metadata.labels.get(NODE_GPU_COUNT_LABEL, "") for node in table.nodes)
+    counts = [int(label) if _WHOLE_NUMBER.fullmatch(label) else math.nan for label in labels]
+    return np.where(np.isnan(counts), table.allocatable[GPU], counts)

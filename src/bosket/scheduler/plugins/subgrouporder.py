@@ -24,7 +24,7 @@ def _rank(job: JobState, subgroup: PodSet | SubGroupSet) -> tuple[float, ...]:
         state = job.in_set(subgroup)
         have, threshold = state.active, state.minimum
     else:
-        have, threshold = sum(map(job.satisfied, subgroup.children)), subgroup.min_children
+        have, threshold = sum(map(job.satisfied, subgroup.children)), job.min_children(subgroup)
     if have < threshold:
         return (0.0, 0.0)
     return (1.0, have / threshold) if threshold > 0 else (2.0, float(have))

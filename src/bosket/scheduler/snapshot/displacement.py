@@ -2,7 +2,8 @@
 
 A job that was evicted for another may not have that one evicted in its turn, nor one that took the place of that one,
 and so on: "took the place of" never runs in a circle. As every job has so many tasks and no more, evictions then come
-to an end. What is remembered holds for `CALM_SECONDS`, twice as long each time that the job took another's place in
+to an end. A gang that got nothing, but held others up for a cycle, counts as if it had taken its own place. What is
+remembered holds for `CALM_SECONDS`, twice as long each time that the job took another's place in
 between and was evicted again; and no longer than queues, nodes, priorities and both jobs stay as they are, because a
 changed situation may well turn the right around. Where queues share by what they used in the past, rights turn with
 time, and queues are meant to take turns: there it is `CALM_SECONDS` every time.
@@ -35,13 +36,15 @@ class Displacements:
         `rights_turn`: whether shares depend on the past.
         """
         pairs = {(each.job.key, each.preemptor.key) for each in decisions.evictions if each.preemptor is not None}
+        for job in decisions.passed_over:
+            self._until.setdefault(job.key, {})[job.key] = now + CALM_SECONDS
         for victim in sorted({victim for victim, _ in pairs}):
             self._count_round(victim, now)
         for victim, taker in sorted(pairs):
             self._until.setdefault(victim, {})[taker] = now + self._calm_seconds(victim)
             if taker in self._rounds and not rights_turn:
                 self._came_back.add(taker)
-        if pairs:
+        if pairs or decisions.passed_over:
             self._renew()
 
     def takers(self, now: float) -> Takers:

@@ -32,14 +32,15 @@ class FailedJobs:
         makeup = _makeup(job)
         if makeup in self._not_easier:
             return False
-        smallest = self._smallest.get(_kind(job))
+        smallest = self._smallest.get(kind_of(job))
         if smallest is None or _is_easier(self._requests(job), smallest):
             return True
         self._not_easier.add(makeup)
         return False
 
-    def add(self, job: JobState) -> None:
-        kind, requests = _kind(job), self._requests(job)
+    def add(self, job: JobState, kind: Hashable | None = None) -> None:
+        """`kind`: of the job as it was before the search; as it is now by default."""
+        kind, requests = kind or kind_of(job), self._requests(job)
         smallest = self._smallest.get(kind)
         if smallest is None or _is_smaller(requests, smallest):
             self._smallest[kind] = requests
@@ -64,7 +65,7 @@ def _makeup(job: JobState) -> Hashable:
     return job.job.preemptible, tuple(sets)
 
 
-def _kind(job: JobState) -> Hashable:
+def kind_of(job: JobState) -> Hashable:
     """What pending tasks have in common with those of another job, their requests apart.
 
     KAI doesn't look at preemptibility: what a non-preemptible job can't have, because it is over quota, a preemptible

@@ -34,6 +34,7 @@ class Solution:
     statement: Statement
     victims: tuple[Batch, ...]  #: those of which some task really goes, or moves
     evicted: int  #: how many tasks go or move
+    is_complete: bool  #: whether all sub-groups of the job have their minimum then, also those that it could do without
     spares_some: bool  #: whether others were tried with that needn't go: without them it may come out differently
 
 
@@ -61,7 +62,7 @@ class Search:
 
     def solve(self) -> Solution | None:
         """A way to place the whole job, in effect and to be committed; None when there is no just one."""
-        tasks = self._tasks()
+        tasks = tuple(self._job.next_tasks())
         if not tasks:
             return None
         for generator in self._session.scenario_generators:
@@ -73,21 +74,12 @@ class Search:
 
     def solve_with(self, victims: tuple[Batch, ...]) -> Solution | None:
         """The same with these victims."""
-        tasks = self._tasks()
+        tasks = tuple(self._job.next_tasks())
         if not tasks or not victims:
             return None
         with self._job.narrowed_to(tasks):
             scenario = Scenario(self._job, tasks, victims, self._allocated, self._non_preemptible)
             return self._try(scenario, self._feasible, self._budget)
-
-    def _tasks(self) -> tuple[Task, ...]:
-        """What is to be placed: nothing where others must not be evicted for it.
-
-        As in KAI, that is for a gang of which all sub-groups get their minimum, also those that it could do without.
-        KAI only sees it when it has found victims, and then forgets to take the simulation back.
-        """
-        tasks = self._job.next_tasks()
-        return tuple(tasks) if self._job.is_whole_with(tasks) else ()
 
     def _with_first_victim(
         self, tasks: tuple[Task, ...], generator: ScenarioGenerator, budget: Budget
@@ -95,8 +87,11 @@ class Search:
         """The whole job in place of the one victim that comes first.
 
         If that works, it works for every part of the job as well, and going step by step would end with this victim.
+        Where sub-groups may be left out it need not: a part may have others than the whole.
         """
-        return self._attempt(tasks, (), generator, budget, most_victims=1) if len(tasks) > 1 else None
+        if len(tasks) == 1 or self._job.job.root.leaves_choice:
+            return None
+        return self._attempt(tasks, (), generator, budget, most_victims=1)
 
     def _step_by_step(self, tasks: tuple[Task, ...], generator: ScenarioGenerator, budget: Budget) -> Solution | None:
         """The whole job, with the victims for the largest part of it that can be placed, and more if need be."""
@@ -130,14 +125,17 @@ class Search:
         if budget.is_used_up():
             return None
         with self._job.narrowed_to(tasks):
-            start = Scenario(self._job, tasks, recorded, self._allocated, self._non_preemptible)
+            pending = tuple(self._job.next_tasks())
+            if not pending:
+                return None
+            start = Scenario(self._job, pending, recorded, self._allocated, self._non_preemptible)
             feasible = self._feasible.copy()
             for job, task in start.victims():
                 feasible[job.standing(task).row] = True
             victims = VictimOrder(session, self._candidates)
             search = Accumulation(session, start, victims, feasible, budget=budget, most_victims=most_victims)
             for scenario in generator(search):
-                fingerprint = (len(tasks), frozenset(task for _, task in scenario.victims()))
+                fingerprint = (pending, frozenset(task for _, task in scenario.victims()))
                 if fingerprint in self._failed:
                     continue
                 solution = self._try(scenario, feasible, budget)
@@ -172,7 +170,10 @@ class Search:
             return None
         going = set(gone)
         batches = tuple(batch for batch in scenario.batches if not going.isdisjoint(batch.tasks))
-        return Solution(statement, batches, len(gone), spares_some=len(batches) < len(scenario.batches))
+        whole = preemptor.is_whole()
+        return Solution(
+            statement, batches, len(gone), is_complete=whole, spares_some=len(batches) < len(scenario.batches)
+        )
 
 
 def _without(candidates: Mapping[int, Entries], spared: Collection[ObjectKey]) -> Mapping[int, Entries]:
