@@ -64,7 +64,7 @@ class PodClasses:
         """
         spec = pod.spec
         ports, refers = _ports_and_references(spec)
-        volumes, exclusive = storage.needs, storage.exclusive
+        volumes, exclusive, contest = storage.needs, storage.exclusive, storage.contest
         marks = _marks(ports, wishes, matched, exclusive) if ports or wishes or matched or exclusive else NO_MARKS
         nominated = pod.status.nominatedNodeName if not spec.nodeName else ""
         annotations = pod.metadata.annotations
@@ -74,8 +74,8 @@ class PodClasses:
             devices = NOTHING_BUT_A_PLACE
         # What few pods have is left out of the others' signature, which is made for every pod.
         special = None
-        if nominated or refers or marks is not NO_MARKS or devices is not NO_DEVICES:
-            special = (ports, wishes, marks, nominated, refers, devices)
+        if nominated or refers or marks is not NO_MARKS or devices is not NO_DEVICES:  # whoever has volumes refers
+            special = (ports, wishes, marks, nominated, refers, devices, contest)
         if before is not None and _alike(before.pod.spec, spec):
             known = before.pod_class
             if known.special == special and known.volumes == volumes and known.numa == numa:
@@ -103,7 +103,7 @@ class PodClasses:
                 next(self._numbers), self._axis.vector(amounts), dict(spec.nodeSelector), required, tolerations, ports,
                 fixed_index=self._fixed_numbers.setdefault(fixed, len(self._fixed_numbers)),
                 wishes=wishes, marks=marks, volumes=volumes, share=devices.share, mig=mig, extra_gpus=float(migs),
-                nominated_node=nominated, refers=refers, special=special,
+                contest=contest, nominated_node=nominated, refers=refers, special=special,
                 numa=numa,
             )  # fmt: skip
             self._classes[signature] = found

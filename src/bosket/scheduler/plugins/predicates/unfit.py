@@ -34,7 +34,7 @@ class PodFitness:
         if not (exclusive or too_large or pod_class.refers):  # whoever has claims refers
             self._fine.add(pod_class.index)
         objections = {
-            "VolumeBinding": task.claims_problem,
+            "VolumeBinding": task.storage.problem,
             "VolumeRestrictions": self._in_use(exclusive),
             "MaxNodePoolResources": too_large,
             "ConfigMap": self._missing(task, pod_class),
