@@ -83,7 +83,7 @@ def test_a_gang_without_enough_volumes_gets_none_and_leaves_them_to_others():
 def test_where_no_volume_is_left_one_is_made_if_the_class_can():
     decisions = one(NODES, storage_class("slow", "b"), free("disk", "a"), users(2))
     assert placements(decisions) == {"p0": "a1", "p1": "b1"}
-    assert chosen(decisions) == {"p0": {"data-0": "disk"}, "p1": {}}
+    assert chosen(decisions) == {"p0": {"data-0": "disk"}, "p1": {"data-1": ""}}
 
 
 def test_a_volume_that_is_promised_to_a_claim_goes_to_no_other():

@@ -185,12 +185,13 @@ def best_volume(
 
 
 def choice_annotations(chosen: Mapping[str, str]) -> dict[str, str]:
-    """How a bind request says which volume each claim, by name, is to have."""
+    """How a bind request says which volume each claim, by name, is to have; "" where one is made."""
     return {CHOSEN_VOLUMES_ANNOTATION: msgspec.json.encode(chosen, order="sorted").decode()} if chosen else {}
 
 
 def chosen_volumes(request: BindRequest) -> Mapping[str, str]:
-    """By claim: the volume that the scheduler chose for it. What can't be read is no choice."""
+    """By claim: the volume that the scheduler chose for it, "" where one is to be made. What can't be read, or isn't
+    there because another scheduler wrote the request, is no choice."""
     text = request.metadata.annotations.get(CHOSEN_VOLUMES_ANNOTATION)
     if not text:
         return {}

@@ -117,7 +117,7 @@ class VolumeLedger:
         if choice is None:
             return bind
         chosen = zip(bind.task.storage.open, choice.volumes, strict=True)
-        return msgspec.structs.replace(bind, volumes=tuple((claim.name, volume) for claim, volume in chosen if volume))
+        return msgspec.structs.replace(bind, volumes=tuple((claim.name, volume) for claim, volume in chosen))
 
     def _take(self, contest: Contest, choice: Choice, row: int) -> None:
         for claim, volume in zip(contest.open, choice.volumes, strict=True):

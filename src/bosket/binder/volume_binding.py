@@ -1,0 +1,322 @@
+"""Gives a pod its volumes: claims that waited for a node are bound, or have a volume made for it, before the pod is.
+
+For each such claim the scheduler says which volume it is to have, or that one is made. What is written are the two
+things that Kubernetes' own scheduler writes: `claimRef` on the volume, or the annotation that names the node on the
+claim. Volume controllers and provisioners do the rest, and the attempt is put off until they have: it gives its worker
+back, and is taken up again when a claim changes. All that matters is in these objects: another binder can go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec.structs import replace
+
+from bosket.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from bosket.api.kai import BindRequest
+from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.storage import StorageClass
+from bosket.binder.plugin import Attempt, BindPlugin, NotYet
+from bosket.binder.verdict import attempts_left, is_done
+from bosket.kube.errors import Conflict, NotFound
+from bosket.kube.informer import Change
+from bosket.kube.volume import (
+    BOUND_BY_CONTROLLER_ANNOTATION,
+    SELECTED_NODE_ANNOTATION,
+    Demand,
+    InvalidClaim,
+    best_volume,
+    can_be_made,
+    chosen_volumes,
+    claims_of,
+    class_of,
+    demand_of,
+    is_bound,
+    is_free,
+    is_made_for,
+    is_promised_to,
+    reaches,
+    reference_to,
+    suits,
+    waits_for_pod,
+)
+from bosket.runtime.service import Environment
+
+DEFAULT_TIMEOUT_SECONDS: Final = 120.0
+#: After somebody else changed the same object.
+_AFTER_CONFLICT_SECONDS: Final = 0.5
+#: How often something is taken back that others change at the same time.
+_TRIES: Final = 5
+_MANY_NODES: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+
+
+class VolumesRefused(Exception):
+    """Why the pod can't have its volumes on the node."""
+
+
+class VolumeBinding(BindPlugin):
+    """A plugin; pods without claims cost it nothing."""
+
+    name = "volumebinding"
+    priority = 300
+
+    def __init__(self, env: Environment, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> None:
+        self._client = env.client
+        self._clock = env.clock
+        self._timeout = timeout_seconds
+        self._claims = env.informers.of(PersistentVolumeClaim)
+        self._pods = env.informers.of(Pod)
+        self._requests = env.informers.of(BindRequest)
+        self._since: dict[str, float] = {}  # request's uid → when its volumes were first asked for
+        self._selected: dict[str, set[ObjectKey]] = {}  # request's uid → claims that were told its node
+        self._waiting: dict[ObjectKey, set[ObjectKey]] = {}  # claim → requests
+
+    def attend(self, come_again: Callable[[ObjectKey], None]) -> None:
+        def changed(change: Change[PersistentVolumeClaim]) -> None:
+            claim = change.new or change.old
+            for request in self._waiting.pop(claim.key, ()) if claim is not None else ():
+                come_again(request)
+
+        def gone(change: Change[BindRequest]) -> None:
+            if change.new is None and change.old is not None:
+                self._since.pop(change.old.metadata.uid, None)
+                self._selected.pop(change.old.metadata.uid, None)
+
+        self._claims.subscribe(changed)
+        self._requests.subscribe(gone)
+
+    async def pre_bind(self, attempt: Attempt) -> None:
+        wanted = list(claims_of(attempt.pod)) if attempt.pod.spec.volumes else []
+        if not wanted:
+            return
+        pending: list[PersistentVolumeClaim] = []
+        for key, _ in wanted:  # before they are read, so that no change is missed
+            self._waiting.setdefault(key, set()).add(attempt.request.key)
+        for key, own in dict(wanted).items():
+            claim = await self._read_claim(key)
+            _check(claim, attempt.pod, own=own)
+            if is_bound(claim):
+                await self._check_reach(claim, attempt.node)
+            else:
+                pending.append(claim)
+        if not pending:
+            self._forget(attempt)
+            return
+        uid = attempt.request.metadata.uid
+        waited = self._clock.monotonic() - self._since.setdefault(uid, self._clock.monotonic())
+        try:
+            for claim in sorted(pending, key=_size):
+                await self._see_to(claim, attempt)
+        except Conflict as conflict:
+            raise NotYet(str(conflict), _AFTER_CONFLICT_SECONDS) from conflict
+        if waited >= self._timeout:
+            names = ", ".join(sorted(claim.key.name for claim in pending))
+            raise VolumesRefused(f"persistentvolumeclaims {names} were not bound within {self._timeout:.0f} s")
+        raise NotYet("its volumes are not bound yet", self._timeout - waited)
+
+    async def post_bind(self, attempt: Attempt) -> None:
+        self._forget(attempt)
+
+    async def rollback(self, attempt: Attempt) -> None:
+        """Claims that are bound by now stay so: that can't be undone."""
+        self._forget(attempt)
+        for key in dict(claims_of(attempt.pod)):
+            for _ in range(_TRIES):
+                try:
+                    await self._take_back(key, attempt)
+                except Conflict:  # somebody else is at it; what they did decides
+                    continue
+                break
+
+    async def _take_back(self, key: ObjectKey, attempt: Attempt) -> None:
+        try:
+            claim = await self._client.get(PersistentVolumeClaim, key.name, key.namespace)
+        except NotFound:
+            return
+        if claim.spec.volumeName or self._is_wanted_by_others(key, attempt):
+            return
+        if claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION) == attempt.node.metadata.name:
+            await self._client.modify(claim, _annotated(claim, SELECTED_NODE_ANNOTATION, None))
+        volume = await self._promised(claim, attempt)
+        if volume is not None and volume.status.phase != "Bound" and _was_chosen_here(volume):
+            await self._client.modify(volume, _promised_to_nobody(volume))
+
+    # One claim
+
+    async def _see_to(self, claim: PersistentVolumeClaim, attempt: Attempt) -> None:
+        """Write what is missing for a claim that isn't bound; raises if it never will be, on this node."""
+        storage_class = await self._read_class(class_of(claim))
+        if not waits_for_pod(claim, storage_class):
+            if claim.spec.volumeName:  # on its way
+                return
+            raise VolumesRefused(
+                f"persistentvolumeclaim {claim.key} is not bound, and its class doesn't wait for a pod"
+            )
+        assert storage_class is not None
+        promised = await self._promised(claim, attempt)
+        if promised is not None:
+            _check_volume(promised, claim, attempt.node)
+            return
+        if await self._is_being_made(claim, attempt):
+            return
+        volume = await self._choose(claim, attempt)
+        if volume is not None:
+            _check_volume(volume, claim, attempt.node)
+            if not is_free(volume):
+                raise VolumesRefused(f"persistentvolume {volume.metadata.name} was given to another claim")
+            await self._client.modify(volume, _promised(volume, claim))
+            return
+        if not can_be_made(storage_class):
+            raise VolumesRefused(f"there is no persistentvolume for persistentvolumeclaim {claim.key} on the node")
+        node = attempt.node.metadata.name
+        await self._client.modify(claim, _annotated(claim, SELECTED_NODE_ANNOTATION, node))
+        self._selected.setdefault(attempt.request.metadata.uid, set()).add(claim.key)
+
+    async def _is_being_made(self, claim: PersistentVolumeClaim, attempt: Attempt) -> bool:
+        node, selected = attempt.node.metadata.name, claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION)
+        if not selected:
+            if claim.key in self._selected.get(attempt.request.metadata.uid, ()):
+                raise VolumesRefused(f"no volume could be made for persistentvolumeclaim {claim.key} on node {node}")
+            return False
+        # One that pods on several nodes may use is waited for: where it can be reached shows when it is there.
+        if selected != node and _MANY_NODES.isdisjoint(claim.spec.accessModes):
+            raise VolumesRefused(f"a volume is being made for persistentvolumeclaim {claim.key} on node {selected}")
+        return True
+
+    async def _promised(self, claim: PersistentVolumeClaim, attempt: Attempt) -> PersistentVolume | None:
+        """The volume that names the claim already."""
+        chosen = chosen_volumes(attempt.request)
+        if claim.key.name in chosen:
+            name = chosen[claim.key.name]
+            volume = await self._read_volume(name) if name else None
+            return volume if volume is not None and is_promised_to(volume, claim) else None
+        volumes = (await self._client.list(PersistentVolume)).items
+        return next((each for each in volumes if is_promised_to(each, claim)), None)
+
+    async def _choose(self, claim: PersistentVolumeClaim, attempt: Attempt) -> PersistentVolume | None:
+        """What the scheduler chose; a scheduler that says nothing leaves it to us. None: make one."""
+        chosen = chosen_volumes(attempt.request)
+        if claim.key.name in chosen:
+            name = chosen[claim.key.name]
+            if not name:
+                return None
+            volume = await self._read_volume(name)
+            if volume is None:
+                raise VolumesRefused(f"persistentvolume {name}, chosen for persistentvolumeclaim {claim.key}, is gone")
+            return volume
+        volumes = (await self._client.list(PersistentVolume)).items
+        within_reach = [each for each in volumes if reaches(attempt.node, each)]
+        return best_volume(claim, _demand(claim), within_reach)
+
+    async def _check_reach(self, claim: PersistentVolumeClaim, node: Node) -> None:
+        volume = await self._read_volume(claim.spec.volumeName)
+        if volume is None:
+            raise VolumesRefused(
+                f"persistentvolumeclaim {claim.key} is bound to persistentvolume {claim.spec.volumeName}, which is gone"
+            )
+        if not reaches(node, volume):
+            raise VolumesRefused(
+                f"persistentvolume {volume.metadata.name} of persistentvolumeclaim {claim.key} can't be reached "
+                f"from node {node.metadata.name}"
+            )
+
+    def _is_wanted_by_others(self, claim: ObjectKey, attempt: Attempt) -> bool:
+        """Whether another pod that is being bound to the node uses the claim."""
+        for request in self._requests.store:
+            if request.key == attempt.request.key or is_done(request) or not attempts_left(request):
+                continue
+            if request.spec.selectedNode != attempt.node.metadata.name or request.key.namespace != claim.namespace:
+                continue
+            pod = self._pods.store.get(ObjectKey(claim.namespace, request.spec.podName))
+            if pod is not None and any(key == claim for key, _ in claims_of(pod)):
+                return True
+        return False
+
+    # Reading
+
+    async def _read_claim(self, key: ObjectKey) -> PersistentVolumeClaim:
+        known = self._claims.store.get(key)
+        if known is not None and is_bound(known) and known.metadata.deletionTimestamp is None:
+            return known
+        try:
+            return await self._client.get(PersistentVolumeClaim, key.name, key.namespace)
+        except NotFound:
+            raise VolumesRefused(f"persistentvolumeclaim {key} was not found") from None
+
+    async def _read_volume(self, name: str) -> PersistentVolume | None:
+        try:
+            return await self._client.get(PersistentVolume, name)
+        except NotFound:
+            return None
+
+    async def _read_class(self, name: str) -> StorageClass | None:
+        try:
+            return await self._client.get(StorageClass, name) if name else None
+        except NotFound:
+            return None
+
+    def _forget(self, attempt: Attempt) -> None:
+        self._since.pop(attempt.request.metadata.uid, None)
+        self._selected.pop(attempt.request.metadata.uid, None)
+        for key, _ in claims_of(attempt.pod):
+            requests = self._waiting.get(key)
+            if requests is not None:
+                requests.discard(attempt.request.key)
+                if not requests:
+                    del self._waiting[key]
+
+
+def _check(claim: PersistentVolumeClaim, pod: Pod, *, own: bool) -> None:
+    """What the scheduler has looked at, too; it may have changed since."""
+    if claim.metadata.deletionTimestamp is not None:
+        raise VolumesRefused(f"persistentvolumeclaim {claim.key} is being deleted")
+    if claim.status.phase == "Lost":
+        raise VolumesRefused(f"persistentvolumeclaim {claim.key} has lost its volume {claim.spec.volumeName}")
+    if own and not is_made_for(claim, pod):
+        raise VolumesRefused(f"persistentvolumeclaim {claim.key} was not made for pod {pod.key}")
+    if not is_bound(claim):
+        _demand(claim)
+
+
+def _demand(claim: PersistentVolumeClaim) -> Demand:
+    try:
+        return demand_of(claim)
+    except InvalidClaim as error:
+        raise VolumesRefused(f"persistentvolumeclaim {claim.key}: {error}") from error
+
+
+def _size(claim: PersistentVolumeClaim) -> int:
+    return _demand(claim).size
+
+
+def _check_volume(volume: PersistentVolume, claim: PersistentVolumeClaim, node: Node) -> None:
+    name = volume.metadata.name
+    if not suits(volume, _demand(claim)):
+        raise VolumesRefused(f"persistentvolume {name} is not what persistentvolumeclaim {claim.key} asks for")
+    if not reaches(node, volume):
+        raise VolumesRefused(f"persistentvolume {name} can't be reached from node {node.metadata.name}")
+
+
+def _with_annotation(meta: ObjectMeta, annotation: str, value: str | None) -> ObjectMeta:
+    kept = {name: text for name, text in meta.annotations.items() if name != annotation}
+    return replace(meta, annotations=kept if value is None else {**kept, annotation: value})
+
+
+def _annotated(claim: PersistentVolumeClaim, annotation: str, value: str | None) -> PersistentVolumeClaim:
+    return replace(claim, metadata=_with_annotation(claim.metadata, annotation, value))
+
+
+def _promised(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    meta = _with_annotation(volume.metadata, BOUND_BY_CONTROLLER_ANNOTATION, "yes")
+    return replace(volume, metadata=meta, spec=replace(volume.spec, claimRef=reference_to(claim)))
+
+
+def _was_chosen_here(volume: PersistentVolume) -> bool:
+    """Whether the claim was chosen by a program; what users promise stays promised."""
+    return BOUND_BY_CONTROLLER_ANNOTATION in volume.metadata.annotations
+
+
+def _promised_to_nobody(volume: PersistentVolume) -> PersistentVolume:
+    meta = _with_annotation(volume.metadata, BOUND_BY_CONTROLLER_ANNOTATION, None)
+    return replace(volume, metadata=meta, spec=replace(volume.spec, claimRef=None))
