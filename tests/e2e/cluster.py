@@ -15,6 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -24,7 +25,7 @@ from prometheus_client import CollectorRegistry
 from bosket.api.core import Event, Namespace, Node, NodeStatus, Pod, ServiceAccount
 from bosket.api.kai import PodGroup, Queue, QueueResource, QueueResources, QueueSpec
 from bosket.api.keys import RESERVATION_NAMESPACE, SCHEDULER_NAME
-from bosket.api.object import ObjectMeta
+from bosket.api.object import KubeObject, ObjectMeta
 from bosket.embedded.node import SIMULATED_ANNOTATION
 from bosket.embedded.services import SERVICES
 from bosket.kube.client import Client
@@ -54,6 +55,8 @@ class Cluster:
     metrics: dict[str, CollectorRegistry] = field(default_factory=dict)
     _nodes: list[str] = field(default_factory=list)
     _queues: list[str] = field(default_factory=list)
+    #: Others that belong to no namespace: kind and name.
+    _added: list[tuple[type[Any], str]] = field(default_factory=list)
     _services: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     # ── waiting ──
@@ -181,6 +184,12 @@ class Cluster:
         await self.client.create(Queue(metadata=ObjectMeta(name=name), spec=spec))
         return name
 
+    async def add(self, *objects: KubeObject) -> None:
+        """Objects that belong to no namespace, and go with the test."""
+        for each in objects:
+            self._added.append((type(each), each.metadata.name))
+            await self.client.create(each)
+
     async def start_services(self, *names: str, options: object | None = None) -> None:
         """Run these services in this process, each with a client and informers of its own, as in separate pods.
 
@@ -188,8 +197,15 @@ class Cluster:
         """
         for name in names:
             assert name not in self._services, f"{name} is running"
-            self.metrics[name] = CollectorRegistry()
-            self._services[name] = asyncio.create_task(self._run_service(name, options), name=name)
+            self._start(name, partial(SERVICES[name].make, options=options))
+
+    async def start(self, make: Callable[[Environment], Service], name: str) -> None:
+        """Run something that is no service of Bosket's in the same way."""
+        self._start(name, make)
+
+    def _start(self, name: str, make: Callable[[Environment], Service]) -> None:
+        self.metrics[name] = CollectorRegistry()
+        self._services[name] = asyncio.create_task(self._run_service(name, make), name=name)
 
     async def stop_service(self, name: str) -> None:
         task = self._services.pop(name)
@@ -220,10 +236,7 @@ class Cluster:
                 process.kill()
                 await process.wait()
 
-    async def _run_service(self, name: str, options: object | None) -> None:
-        def make(environment: Environment) -> Service:
-            return SERVICES[name].make(environment, options)
-
+    async def _run_service(self, name: str, make: Callable[[Environment], Service]) -> None:
         await _run(self.kubeconfig, name, make, self.metrics[name])
 
     # ── the end ──
@@ -239,6 +252,8 @@ class Cluster:
             await self.client.delete_collection(Pod, RESERVATION_NAMESPACE, fields=on_node, grace_seconds=0)
         await _delete(self.client, Queue, self._queues)
         await _delete(self.client, Node, self._nodes)
+        for kind, name in self._added:
+            await _delete(self.client, kind, [name])
 
 
 @asynccontextmanager
