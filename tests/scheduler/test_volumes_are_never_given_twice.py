@@ -13,6 +13,9 @@ from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.plugins.volume_ledger import VolumeLedger
+from bosket.scheduler.snapshot.recorded import read
+from bosket.scheduler.snapshot.recording import take, zipped
+from bosket.scheduler.snapshot.state import StateOptions
 from bosket.testing.build import node, pod_group, queue
 from bosket.testing.cluster import NOW, configured, snapshot_of, state_of
 from tests.scheduler.storage import LOCAL, capacity, claim, csi_driver, csi_node, member, storage_class, volume
@@ -172,3 +175,22 @@ def test_a_view_kept_by_columns_equals_one_made_anew(objects, counted):
                 assert (each.best(), each._total.tolist()) == (anew.best(), anew._total.tolist())
             if kept is not None and session.unfit(task) is None:
                 statement.allocate(job, task, kept)
+
+
+def told(snapshot, configuration):
+    decisions = decide(snapshot, configuration)
+    return sorted((bind.task.key, bind.node, bind.volumes) for bind in decisions.binds), [
+        each.text for each in decisions.waiting
+    ]
+
+
+@given(clusters, st.integers(0, 3), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_the_same_is_decided_from_a_recording(objects, assumed, counted):
+    configuration = configured(*Configuration().actions, schedule_csi_storage=counted)
+    state = state_of(objects)
+    for bind in decide(state.snapshot(NOW), configuration).binds[:assumed]:
+        state.assume_bind_request(bind_request_for(bind))
+    recorded = read(zipped(take(state, StateOptions(), configuration, NOW)))
+    assert recorded.parameters.settings().schedule_csi_storage == counted
+    assert told(recorded.snapshot(NOW), configuration) == told(state.snapshot(NOW), configuration)

@@ -3,12 +3,14 @@
 import msgspec
 import pytest
 
-from bosket.api.core import ObjectReference
+from bosket.api.core import AWSElasticBlockStoreVolumeSource, CSIPersistentVolumeSource, ObjectReference
 from bosket.api.object import ObjectKey
 from bosket.scheduler.cache.bind_writer import bind_request_for
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.snapshot.redaction import bare_volume
 from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.snapshot.storage_driver import attachment_of
 from bosket.testing.build import node, pod_group, queue
 from bosket.testing.cluster import NOW, configured, decided, placements, put, reasons, state_of
 from tests.scheduler.storage import (
@@ -278,6 +280,19 @@ def test_rooms_come_and_go():
     assert now() == {}
     state.drop_csi_driver("example.com/disk")
     assert now() == {"g-0": "a1"}
+
+
+@pytest.mark.parametrize("in_tree", [False, True])
+def test_a_recording_keeps_what_attaches_a_volume_and_nothing_else_of_how_it_is_mounted(in_tree):
+    secret = "hush"
+    disk = volume("disk", driver="example.com/disk")
+    source = CSIPersistentVolumeSource(driver="d", volumeHandle="h", volumeAttributes={"key": secret})
+    spec = msgspec.structs.replace(disk.spec, csi=None if in_tree else source)
+    if in_tree:
+        spec = msgspec.structs.replace(spec, awsElasticBlockStore=AWSElasticBlockStoreVolumeSource("vol-1", secret))
+    slim = bare_volume(msgspec.structs.replace(disk, spec=spec))
+    assert attachment_of(slim) == (("ebs.csi.aws.com", "vol-1") if in_tree else ("d", "h"))
+    assert secret not in str(slim)
 
 
 # Pods stay alike

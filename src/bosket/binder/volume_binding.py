@@ -11,34 +11,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from msgspec.structs import replace
-
 from bosket.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest
-from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.object import ObjectKey
 from bosket.api.storage import StorageClass
 from bosket.binder.plugin import Attempt, BindPlugin, NotYet
 from bosket.binder.verdict import attempts_left, is_done
+from bosket.binder.volume_claim import (
+    VolumesRefused,
+    annotated,
+    check_claim,
+    check_volume,
+    promised_to,
+    promised_to_nobody,
+    understood,
+    was_chosen_here,
+)
 from bosket.kube.errors import Conflict, NotFound
 from bosket.kube.informer import Change
 from bosket.kube.volume import (
-    BOUND_BY_CONTROLLER_ANNOTATION,
     SELECTED_NODE_ANNOTATION,
-    Demand,
-    InvalidClaim,
     best_volume,
     can_be_made,
     chosen_volumes,
     claims_of,
     class_of,
-    demand_of,
     is_bound,
+    is_for_one_node,
     is_free,
-    is_made_for,
     is_promised_to,
     reaches,
-    reference_to,
-    suits,
     waits_for_pod,
 )
 from bosket.runtime.service import Environment
@@ -48,11 +50,6 @@ DEFAULT_TIMEOUT_SECONDS: Final = 120.0
 _AFTER_CONFLICT_SECONDS: Final = 0.5
 #: How often something is taken back that others change at the same time.
 _TRIES: Final = 5
-_MANY_NODES: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
-
-
-class VolumesRefused(Exception):
-    """Why the pod can't have its volumes on the node."""
 
 
 class VolumeBinding(BindPlugin):
@@ -95,7 +92,7 @@ class VolumeBinding(BindPlugin):
             self._waiting.setdefault(key, set()).add(attempt.request.key)
         for key, own in dict(wanted).items():
             claim = await self._read_claim(key)
-            _check(claim, attempt.pod, own=own)
+            check_claim(claim, attempt.pod, own=own)
             if is_bound(claim):
                 await self._check_reach(claim, attempt.node)
             else:
@@ -106,7 +103,7 @@ class VolumeBinding(BindPlugin):
         uid = attempt.request.metadata.uid
         waited = self._clock.monotonic() - self._since.setdefault(uid, self._clock.monotonic())
         try:
-            for claim in sorted(pending, key=_size):
+            for claim in sorted(pending, key=lambda claim: understood(claim).size):
                 await self._see_to(claim, attempt)
         except Conflict as conflict:
             raise NotYet(str(conflict), _AFTER_CONFLICT_SECONDS) from conflict
@@ -137,10 +134,10 @@ class VolumeBinding(BindPlugin):
         if claim.spec.volumeName or self._is_wanted_by_others(key, attempt):
             return
         if claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION) == attempt.node.metadata.name:
-            await self._client.modify(claim, _annotated(claim, SELECTED_NODE_ANNOTATION, None))
+            await self._client.modify(claim, annotated(claim, SELECTED_NODE_ANNOTATION, None))
         volume = await self._promised(claim, attempt)
-        if volume is not None and volume.status.phase != "Bound" and _was_chosen_here(volume):
-            await self._client.modify(volume, _promised_to_nobody(volume))
+        if volume is not None and volume.status.phase != "Bound" and was_chosen_here(volume):
+            await self._client.modify(volume, promised_to_nobody(volume))
 
     # One claim
 
@@ -156,21 +153,21 @@ class VolumeBinding(BindPlugin):
         assert storage_class is not None
         promised = await self._promised(claim, attempt)
         if promised is not None:
-            _check_volume(promised, claim, attempt.node)
+            check_volume(promised, claim, attempt.node)
             return
         if await self._is_being_made(claim, attempt):
             return
         volume = await self._choose(claim, attempt)
         if volume is not None:
-            _check_volume(volume, claim, attempt.node)
+            check_volume(volume, claim, attempt.node)
             if not is_free(volume):
                 raise VolumesRefused(f"persistentvolume {volume.metadata.name} was given to another claim")
-            await self._client.modify(volume, _promised(volume, claim))
+            await self._client.modify(volume, promised_to(volume, claim))
             return
         if not can_be_made(storage_class):
             raise VolumesRefused(f"there is no persistentvolume for persistentvolumeclaim {claim.key} on the node")
         node = attempt.node.metadata.name
-        await self._client.modify(claim, _annotated(claim, SELECTED_NODE_ANNOTATION, node))
+        await self._client.modify(claim, annotated(claim, SELECTED_NODE_ANNOTATION, node))
         self._selected.setdefault(attempt.request.metadata.uid, set()).add(claim.key)
 
     async def _is_being_made(self, claim: PersistentVolumeClaim, attempt: Attempt) -> bool:
@@ -180,7 +177,7 @@ class VolumeBinding(BindPlugin):
                 raise VolumesRefused(f"no volume could be made for persistentvolumeclaim {claim.key} on node {node}")
             return False
         # One that pods on several nodes may use is waited for: where it can be reached shows when it is there.
-        if selected != node and _MANY_NODES.isdisjoint(claim.spec.accessModes):
+        if selected != node and is_for_one_node(claim):
             raise VolumesRefused(f"a volume is being made for persistentvolumeclaim {claim.key} on node {selected}")
         return True
 
@@ -207,7 +204,7 @@ class VolumeBinding(BindPlugin):
             return volume
         volumes = (await self._client.list(PersistentVolume)).items
         within_reach = [each for each in volumes if reaches(attempt.node, each)]
-        return best_volume(claim, _demand(claim), within_reach)
+        return best_volume(claim, understood(claim), within_reach)
 
     async def _check_reach(self, claim: PersistentVolumeClaim, node: Node) -> None:
         volume = await self._read_volume(claim.spec.volumeName)
@@ -265,58 +262,3 @@ class VolumeBinding(BindPlugin):
                 requests.discard(attempt.request.key)
                 if not requests:
                     del self._waiting[key]
-
-
-def _check(claim: PersistentVolumeClaim, pod: Pod, *, own: bool) -> None:
-    """What the scheduler has looked at, too; it may have changed since."""
-    if claim.metadata.deletionTimestamp is not None:
-        raise VolumesRefused(f"persistentvolumeclaim {claim.key} is being deleted")
-    if claim.status.phase == "Lost":
-        raise VolumesRefused(f"persistentvolumeclaim {claim.key} has lost its volume {claim.spec.volumeName}")
-    if own and not is_made_for(claim, pod):
-        raise VolumesRefused(f"persistentvolumeclaim {claim.key} was not made for pod {pod.key}")
-    if not is_bound(claim):
-        _demand(claim)
-
-
-def _demand(claim: PersistentVolumeClaim) -> Demand:
-    try:
-        return demand_of(claim)
-    except InvalidClaim as error:
-        raise VolumesRefused(f"persistentvolumeclaim {claim.key}: {error}") from error
-
-
-def _size(claim: PersistentVolumeClaim) -> int:
-    return _demand(claim).size
-
-
-def _check_volume(volume: PersistentVolume, claim: PersistentVolumeClaim, node: Node) -> None:
-    name = volume.metadata.name
-    if not suits(volume, _demand(claim)):
-        raise VolumesRefused(f"persistentvolume {name} is not what persistentvolumeclaim {claim.key} asks for")
-    if not reaches(node, volume):
-        raise VolumesRefused(f"persistentvolume {name} can't be reached from node {node.metadata.name}")
-
-
-def _with_annotation(meta: ObjectMeta, annotation: str, value: str | None) -> ObjectMeta:
-    kept = {name: text for name, text in meta.annotations.items() if name != annotation}
-    return replace(meta, annotations=kept if value is None else {**kept, annotation: value})
-
-
-def _annotated(claim: PersistentVolumeClaim, annotation: str, value: str | None) -> PersistentVolumeClaim:
-    return replace(claim, metadata=_with_annotation(claim.metadata, annotation, value))
-
-
-def _promised(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    meta = _with_annotation(volume.metadata, BOUND_BY_CONTROLLER_ANNOTATION, "yes")
-    return replace(volume, metadata=meta, spec=replace(volume.spec, claimRef=reference_to(claim)))
-
-
-def _was_chosen_here(volume: PersistentVolume) -> bool:
-    """Whether the claim was chosen by a program; what users promise stays promised."""
-    return BOUND_BY_CONTROLLER_ANNOTATION in volume.metadata.annotations
-
-
-def _promised_to_nobody(volume: PersistentVolume) -> PersistentVolume:
-    meta = _with_annotation(volume.metadata, BOUND_BY_CONTROLLER_ANNOTATION, None)
-    return replace(volume, metadata=meta, spec=replace(volume.spec, claimRef=None))

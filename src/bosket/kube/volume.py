@@ -34,6 +34,8 @@ OLD_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 WAIT: Final = "WaitForFirstConsumer"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 FILESYSTEM: Final = "Filesystem"
+#: Access modes that let pods on several nodes use a volume.
+_MANY_NODES: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
 class InvalidClaim(ValueError):
@@ -71,6 +73,11 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
 def waits_for_pod(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> bool:
     """Whether the claim is bound once its pod has a node. One that names its volume is bound before."""
     return not claim.spec.volumeName and storage_class is not None and storage_class.volumeBindingMode == WAIT
+
+
+def is_for_one_node(claim: PersistentVolumeClaim) -> bool:
+    """Whether all pods that use the claim must be on the same node."""
+    return _MANY_NODES.isdisjoint(claim.spec.accessModes)
 
 
 def can_be_made(storage_class: StorageClass) -> bool:

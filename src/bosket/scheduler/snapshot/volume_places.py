@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from bosket.api.core import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume
+from bosket.api.core import (
+    Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+from bosket.api.object import ObjectKey
 from bosket.api.storage import StorageClass
 from bosket.kube.node_selector import NodeTest, node_test
 from bosket.kube.volume import Demand, can_be_made, is_free, size_of, suits
-from bosket.scheduler.model.volume import FreeVolume, Offer, Places, Room, Space
+from bosket.scheduler.model.volume import FreeVolume, Offer, Places, Room, Space, VolumeNeeds
 
 ZONE_LABELS = (
     "failure-domain.beta.kubernetes.io/zone",
@@ -80,7 +88,36 @@ def same(left: Answer, right: Answer) -> bool:
     )
 
 
-def zones_of(volume: PersistentVolume) -> Iterator[tuple[str, frozenset[str]]]:
+def needs_of(
+    claims: Iterable[PersistentVolumeClaim],
+    answers: Mapping[ObjectKey, Answer],
+    volumes: Mapping[str, PersistentVolume],
+) -> VolumeNeeds:
+    """What a pod's claims ask of its node: those with an answer are open, the others bound."""
+    reach: dict[NodeSelector, None] = {}
+    zones: dict[tuple[str, frozenset[str]], None] = {}
+    places: dict[Places, None] = {}
+    space: dict[Space, None] = {}
+    lost = False
+    for claim in claims:
+        found = answers.get(claim.key)
+        if found is not None:
+            places[found.places] = None
+            if found.space is not None:
+                space[found.space] = None
+            continue
+        volume = volumes.get(claim.spec.volumeName)
+        if volume is None:
+            lost = True
+            continue
+        affinity = volume.spec.nodeAffinity
+        if affinity is not None and affinity.required is not None:
+            reach[affinity.required] = None
+        zones.update(dict.fromkeys(_zones_of(volume)))
+    return VolumeNeeds(tuple(reach), tuple(sorted(zones, key=repr)), tuple(places), tuple(space), lost)
+
+
+def _zones_of(volume: PersistentVolume) -> Iterator[tuple[str, frozenset[str]]]:
     """The labels that say where a volume is; a label with an empty zone in it says nothing."""
     for label in ZONE_LABELS:
         zones = frozenset(volume.metadata.labels.get(label, "").split(ZONE_SEPARATOR))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from bosket.api.core import NodeSelector, PersistentVolume, PersistentVolumeClaim, Pod
+from bosket.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.object import ObjectKey
 from bosket.api.quantity import InvalidQuantity
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
@@ -23,6 +23,7 @@ from bosket.kube.volume import (
     class_of_volume,
     demand_of,
     is_bound,
+    is_for_one_node,
     is_made_for,
     is_promised_to,
     size_of,
@@ -35,18 +36,14 @@ from bosket.scheduler.model.volume import (
     BeingMade,
     Contest,
     OpenClaim,
-    Places,
     PodStorage,
-    Space,
-    VolumeNeeds,
 )
+from bosket.scheduler.snapshot.claim_users import ClaimUsers
 from bosket.scheduler.snapshot.storage_driver import StorageDrivers, attachment_of, driver_of
-from bosket.scheduler.snapshot.volume_places import Answer, Question, answer, same, zones_of
+from bosket.scheduler.snapshot.volume_places import Answer, Question, answer, needs_of, same
 from bosket.scheduler.snapshot.volume_promises import NOT_BOUND, Promise, Promises
 
 ONE_POD = "ReadWriteOncePod"
-#: Access modes that let pods on several nodes use a volume.
-MANY_NODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 #: As many answers are remembered; forgetting them costs nothing but time.
 MOST_ANSWERS = 4000
 
@@ -61,8 +58,7 @@ class Volumes:
         self.classes: dict[str, StorageClass] = {}
         self.drivers = StorageDrivers(self._report)
         self.touched: set[ObjectKey] = set()  #: pods that may stand differently; whoever looks at them clears it
-        self._users: dict[ObjectKey, dict[ObjectKey, None]] = {}  # claim → pods
-        self._claims_of: dict[ObjectKey, tuple[ObjectKey, ...]] = {}  # pod → claims
+        self._users = ClaimUsers()
         self._by_volume: dict[str, set[ObjectKey]] = {}  # volume → claims that name it
         self._open: dict[str, set[ObjectKey]] = {}  # class → claims that have no volume yet
         self._of_class: dict[str, set[str]] = {}  # class → volumes
@@ -82,11 +78,11 @@ class Volumes:
         else:
             self._open.setdefault(class_of(claim), set()).add(claim.key)
         if before is None or not _same(before, claim):
-            self.touched.update(self._users.get(claim.key, ()))
+            self.touched.update(self._users.of(claim.key))
 
     def drop_claim(self, key: ObjectKey) -> None:
         self._forget_claim(self.claims.pop(key, None))
-        self.touched.update(self._users.get(key, ()))
+        self.touched.update(self._users.of(key))
 
     def put_volume(self, volume: PersistentVolume) -> None:
         try:
@@ -147,7 +143,7 @@ class Volumes:
 
     def forget_pod(self, pod: ObjectKey) -> None:
         self._promise(pod, {})
-        self._use(pod, ())
+        self.touched.update(self._users.put(pod, ()))
 
     # What pods ask
 
@@ -157,11 +153,12 @@ class Volumes:
         `node`: where the pod is being bound, `chosen`: which volumes its claims, by name, will have there.
         """
         wanted = list(claims_of(pod))
-        self._use(key, tuple(dict.fromkeys(claim for claim, _ in wanted)))
+        names = tuple(dict.fromkeys(claim for claim, _ in wanted))
+        self.touched.update(self._users.put(key, names))
         if not wanted:
             return NO_STORAGE
         problem = next((text for claim, own in wanted if (text := self._problem_with(claim, pod, own=own))), "")
-        claims = [self.claims[name] for name in self._claims_of[key] if name in self.claims]
+        claims = [self.claims[name] for name in names if name in self.claims]
         open_ = [each for each in claims if not is_bound(each)]
         promised = {each.key: Promise(node, chosen.get(each.key.name, "")) for each in open_} if node else {}
         self._promise(key, promised)
@@ -170,7 +167,7 @@ class Volumes:
         if problem:
             return PodStorage(None, exclusive, problem, attached=self._attached(claims))
         answers = {claim.key: self._answer(claim) for claim in open_}
-        needs = self._needs(claims, answers)
+        needs = needs_of(claims, answers, self.volumes)
         attached = self._attached(claims)
         served = sorted(open_, key=lambda claim: answers[claim.key].offer.size)
         contest = self._contest(served, answers, attached, claims)
@@ -221,29 +218,6 @@ class Volumes:
             return f'persistentvolumeclaim "{claim.key.name}": {error}'
         return ""
 
-    def _needs(self, claims: Iterable[PersistentVolumeClaim], answers: Mapping[ObjectKey, Answer]) -> VolumeNeeds:
-        reach: dict[NodeSelector, None] = {}
-        zones: dict[tuple[str, frozenset[str]], None] = {}
-        places: dict[Places, None] = {}
-        space: dict[Space, None] = {}
-        lost = False
-        for claim in claims:
-            found = answers.get(claim.key)
-            if found is not None:
-                places[found.places] = None
-                if found.space is not None:
-                    space[found.space] = None
-                continue
-            volume = self.volumes.get(claim.spec.volumeName)
-            if volume is None:
-                lost = True
-                continue
-            affinity = volume.spec.nodeAffinity
-            if affinity is not None and affinity.required is not None:
-                reach[affinity.required] = None
-            zones.update(dict.fromkeys(zones_of(volume)))
-        return VolumeNeeds(tuple(reach), tuple(sorted(zones, key=repr)), tuple(places), tuple(space), lost)
-
     def _contest(
         self,
         open_: Sequence[PersistentVolumeClaim],
@@ -254,7 +228,7 @@ class Volumes:
         """None for a pod that takes nothing from others: its claims are bound, and can be attached without limit."""
         if not open_ and not attached:
             return None
-        shared = {claim.key for claim in claims if len(self._users[claim.key]) > 1}
+        shared = {claim.key for claim in claims if self._users.are_several(claim.key)}
         in_common = {each for claim in claims if claim.key in shared for each in self._attached([claim])}
         own = Counter(each.driver for each in attached if each not in in_common)
         return Contest(
@@ -262,7 +236,7 @@ class Volumes:
                 OpenClaim(
                     answers[claim.key].offer,
                     claim.key if claim.key in shared else None,
-                    MANY_NODES.isdisjoint(claim.spec.accessModes),
+                    is_for_one_node(claim),
                 )
                 for claim in open_
             ),
@@ -319,30 +293,10 @@ class Volumes:
 
     # Keeping order
 
-    def _use(self, pod: ObjectKey, claims: tuple[ObjectKey, ...]) -> None:
-        """Notes which claims the pod uses; whoever shares one of them, or no longer does, is looked at again."""
-        before = self._claims_of.get(pod, ())
-        if before == claims:
-            return
-        for claim in set(before).difference(claims):
-            users = self._users[claim]
-            users.pop(pod, None)
-            self.touched.update(users if len(users) == 1 else ())
-            if not users:
-                del self._users[claim]
-        for claim in set(claims).difference(before):
-            users = self._users.setdefault(claim, {})
-            self.touched.update(users if len(users) == 1 else ())
-            users[pod] = None
-        if claims:
-            self._claims_of[pod] = claims
-        else:
-            del self._claims_of[pod]
-
     def _promise(self, pod: ObjectKey, promised: Mapping[ObjectKey, Promise]) -> None:
         """Notes what the pod, being bound, will have; those who might have had it are looked at again."""
         for claim, volume in self._promises.put(pod, promised):
-            self.touched.update(each for each in self._users.get(claim, ()) if each != pod)
+            self.touched.update(each for each in self._users.of(claim) if each != pod)
             if volume in self.volumes:
                 self._class_changed(class_of_volume(self.volumes[volume]), but=pod)
 
@@ -377,10 +331,10 @@ class Volumes:
 
     def _limits_changed(self, limited_before: frozenset[str]) -> None:
         if limited_before != self.drivers.limited:
-            self.touched.update(self._claims_of)
+            self.touched.update(self._users.pods)
 
     def _users_of(self, claims: Iterable[ObjectKey]) -> Iterator[ObjectKey]:
-        return (pod for claim in claims for pod in self._users.get(claim, ()))
+        return (pod for claim in claims for pod in self._users.of(claim))
 
 
 def _same(before: PersistentVolumeClaim, after: PersistentVolumeClaim) -> bool:
