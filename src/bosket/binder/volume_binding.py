@@ -27,7 +27,7 @@ from bosket.binder.volume_claim import (
     understood,
     was_chosen_here,
 )
-from bosket.kube.errors import Conflict, NotFound
+from bosket.kube.errors import Conflict, NotFound, ServerError, TransportError
 from bosket.kube.informer import Change
 from bosket.kube.volume import (
     SELECTED_NODE_ANNOTATION,
@@ -122,9 +122,13 @@ class VolumeBinding(BindPlugin):
             for _ in range(_TRIES):
                 try:
                     await self._take_back(key, attempt)
-                except Conflict:  # somebody else is at it; what they did decides
-                    continue
-                break
+                except (Conflict, ServerError, TransportError) as error:
+                    failure = error  # somebody else is at it, or nobody answers: look again
+                    await self._clock.sleep(_AFTER_CONFLICT_SECONDS)
+                else:
+                    break
+            else:
+                raise failure
 
     async def _take_back(self, key: ObjectKey, attempt: Attempt) -> None:
         try:

@@ -139,9 +139,13 @@ def _volume(claim: PersistentVolumeClaim, storage_class: StorageClass, node: Nod
     name = f"pvc-{claim.metadata.uid}"
     reach = None
     if node is not None:
-        hostname = node.metadata.labels.get(_HOSTNAME, node.metadata.name)
-        only = NodeSelectorRequirement(key=_HOSTNAME, operator="In", values=(hostname,))
-        term = NodeSelectorTerm(matchExpressions=(only,))
+        hostname = node.metadata.labels.get(_HOSTNAME)
+        if hostname is not None:
+            only = NodeSelectorRequirement(key=_HOSTNAME, operator="In", values=(hostname,))
+            term = NodeSelectorTerm(matchExpressions=(only,))
+        else:
+            only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node.metadata.name,))
+            term = NodeSelectorTerm(matchFields=(only,))
         reach = VolumeNodeAffinity(required=NodeSelector(nodeSelectorTerms=(term,)))
     return PersistentVolume(
         metadata=ObjectMeta(name=name, annotations={PROVISIONED_BY_ANNOTATION: DRIVER}),
