@@ -20,7 +20,7 @@ from bosket.api.storage import CSINode, CSINodeDriver, CSINodeSpec, StorageClass
 from bosket.embedded.controllers.simulated_storage import DRIVER, SimulatedStorage
 from bosket.kube.volume import NO_PROVISIONER, WAIT
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifest import Manifest, pod
+from tests.e2e.manifest import Manifest, job, pod
 
 SERVICES = ("podgrouper", "scheduler", "binder")
 HOST = "kubernetes.io/hostname"
@@ -52,8 +52,8 @@ def local_disk(cluster: Cluster, name: str, node: str, of: str) -> PersistentVol
     )
 
 
-def claim(name: str, of: str) -> Manifest:
-    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": of, "resources": {"requests": {"storage": "1Gi"}}}
+def claim(name: str, of: str, mode: str = "ReadWriteOnce") -> Manifest:
+    spec = {"accessModes": [mode], "storageClassName": of, "resources": {"requests": {"storage": "1Gi"}}}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
 
 
@@ -139,6 +139,24 @@ async def test_pods_go_where_free_local_disks_are_each_to_one_of_its_own(cluster
     await cluster.add(local_disk(cluster, "disk-2", nodes[0], of))
     found = await cluster.eventually(lambda: running(cluster, left))
     assert found.spec.nodeName == nodes[0]
+
+
+async def test_a_gang_on_several_nodes_shares_a_volume_that_is_yet_to_be_made(cluster: Cluster) -> None:
+    nodes = await cluster.add_nodes(2, gpus=8)
+    await cluster.start_services(*SERVICES)
+    await cluster.start(SimulatedStorage, "simulated-storage")
+    of = await storage_class(cluster, DRIVER)
+    await cluster.client.create(claim("data", of, "ReadWriteMany"), cluster.namespace)
+    source = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    await cluster.client.create(job("train", pods=2, gpus=8, volumes=source), cluster.namespace)
+
+    async def all_run() -> list[Pod]:
+        found = (await cluster.client.list(Pod, cluster.namespace)).items
+        assert [each.status.phase for each in found] == ["Running"] * 2
+        return found
+
+    members = await cluster.eventually(all_run)
+    assert sorted(each.spec.nodeName for each in members) == sorted(nodes)
 
 
 async def test_a_node_attaches_no_more_volumes_than_it_can(cluster: Cluster) -> None:

@@ -155,6 +155,17 @@ async def test_a_claim_that_waits_gets_a_volume_on_the_node_that_is_selected() -
         assert [(each.key, each.values) for each in term.matchExpressions] == [(HOSTNAME, (NODE,))]
 
 
+async def test_a_volume_for_pods_on_several_nodes_is_tied_to_none() -> None:
+    async with workloads() as world:
+        await world.client.create(storage_class("fast", mode="WaitForFirstConsumer"))
+        wanted = claim(accessModes=["ReadWriteMany"])
+        wanted["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": NODE}
+        await world.client.create(wanted)
+        await world.until(has(world, "data", "Bound"))
+        (made,) = (await world.client.list(PersistentVolume)).items
+        assert made.spec.nodeAffinity is None
+
+
 async def test_a_node_that_is_not_there_is_rejected() -> None:
     async with workloads() as world:
         await world.client.create(storage_class("fast", mode="WaitForFirstConsumer"))

@@ -1,6 +1,7 @@
 """A simulated storage driver: makes volumes, on paper, for claims of classes that name it, and deletes them again.
 
-A volume made for a node is tied to that node, as one on a local disk would be. The embedded cluster runs it with a
+A volume made for a node is tied to that node, as one on a local disk would be, unless its claim says that pods on
+several nodes use it. The embedded cluster runs it with a
 default class of its own; it does its work on any other cluster, too.
 """
 
@@ -33,6 +34,7 @@ from bosket.kube.volume import (
     class_of,
     demand_of,
     is_bound,
+    is_for_one_node,
     reference_to,
 )
 from bosket.runtime.controller import Controller
@@ -138,7 +140,7 @@ def _volume(claim: PersistentVolumeClaim, storage_class: StorageClass, node: Nod
     demand = demand_of(claim)
     name = f"pvc-{claim.metadata.uid}"
     reach = None
-    if node is not None:
+    if node is not None and is_for_one_node(claim):
         hostname = node.metadata.labels.get(_HOSTNAME)
         if hostname is not None:
             only = NodeSelectorRequirement(key=_HOSTNAME, operator="In", values=(hostname,))
