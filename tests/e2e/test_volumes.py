@@ -20,7 +20,7 @@ from bosket.api.storage import CSINode, CSINodeDriver, CSINodeSpec, StorageClass
 from bosket.embedded.controllers.simulated_storage import DRIVER, SimulatedStorage
 from bosket.kube.volume import NO_PROVISIONER, WAIT
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifest import Manifest, job, pod
+from tests.e2e.manifest import Manifest, job, pod, pod_spec
 
 SERVICES = ("podgrouper", "scheduler", "binder")
 HOST = "kubernetes.io/hostname"
@@ -157,6 +157,38 @@ async def test_a_gang_on_several_nodes_shares_a_volume_that_is_yet_to_be_made(cl
 
     members = await cluster.eventually(all_run)
     assert sorted(each.spec.nodeName for each in members) == sorted(nodes)
+
+
+async def test_pods_of_a_stateful_set_keep_their_volumes_and_so_their_nodes(cluster: Cluster) -> None:
+    await cluster.add_nodes(2, gpus=8)
+    await cluster.start_services(*SERVICES)
+    await cluster.start(SimulatedStorage, "simulated-storage")
+    of = await storage_class(cluster, DRIVER)
+    labels = {"app": "store"}
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "store"},
+        "spec": {
+            "replicas": 2,
+            "serviceName": "store",
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod_spec(gpus=8)},
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim("", of)["spec"]}],
+        },
+    }
+    await cluster.client.create(manifest, cluster.namespace)
+    first = await cluster.eventually(lambda: running(cluster, "store-0"))
+    await cluster.eventually(lambda: running(cluster, "store-1"))
+    assert host_of(await volume_of(cluster, "data-store-0")) == first.spec.nodeName
+    await cluster.client.delete(Pod, "store-0", cluster.namespace, grace_seconds=0)
+
+    async def again() -> Pod:
+        found = await running(cluster, "store-0")
+        assert found.metadata.uid != first.metadata.uid
+        return found
+
+    assert (await cluster.eventually(again)).spec.nodeName == first.spec.nodeName
 
 
 async def test_a_node_attaches_no_more_volumes_than_it_can(cluster: Cluster) -> None:
