@@ -24,7 +24,7 @@ from bosket.api.core import (
     VolumeNodeAffinity,
     VolumeResourceRequirements,
 )
-from bosket.api.kai import BindRequest
+from bosket.api.kai import BindRequest, PluginConfig
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.storage import StorageClass
 from bosket.binder import Attempt, BindPlugin, Options
@@ -186,11 +186,18 @@ async def test_a_provisioner_that_gives_the_node_up_fails_the_attempt() -> None:
     assert await selected(rig) is None
 
 
+TIMEOUTS = {
+    "flag": Options(volume_binding_timeout_seconds=30),
+    "argument": Options(plugins={"volumebinding": PluginConfig(arguments={"bindTimeoutSeconds": "30"})}),
+}
+
+
+@pytest.mark.parametrize("said_by", TIMEOUTS)
 @pytest.mark.parametrize("volume", ["disk", ""])
-async def test_volumes_that_take_too_long_fail_the_attempt_and_nothing_is_left_of_it(volume: str) -> None:
+async def test_volumes_that_take_too_long_fail_the_attempt_and_nothing_is_left_of_it(volume: str, said_by: str) -> None:
     rig = await scene(user(), claim("local" if volume else "made"), disk())
     await choosing(rig, volume)
-    async with rig.running(binder(options=Options(volume_binding_timeout_seconds=30))):
+    async with rig.running(binder(options=TIMEOUTS[said_by])):
         request = await finished(rig, phase="Failed")
     assert "persistentvolumeclaims data were not bound within 30 s" in request.status.reason
     assert await selected(rig) is None

@@ -15,7 +15,6 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -197,15 +196,8 @@ class Cluster:
         """
         for name in names:
             assert name not in self._services, f"{name} is running"
-            self._start(name, partial(SERVICES[name].make, options=options))
-
-    async def start(self, make: Callable[[Environment], Service], name: str) -> None:
-        """Run something that is no service of Bosket's in the same way."""
-        self._start(name, make)
-
-    def _start(self, name: str, make: Callable[[Environment], Service]) -> None:
-        self.metrics[name] = CollectorRegistry()
-        self._services[name] = asyncio.create_task(self._run_service(name, make), name=name)
+            self.metrics[name] = CollectorRegistry()
+            self._services[name] = asyncio.create_task(self._run_service(name, options), name=name)
 
     async def stop_service(self, name: str) -> None:
         task = self._services.pop(name)
@@ -236,7 +228,10 @@ class Cluster:
                 process.kill()
                 await process.wait()
 
-    async def _run_service(self, name: str, make: Callable[[Environment], Service]) -> None:
+    async def _run_service(self, name: str, options: object | None) -> None:
+        def make(environment: Environment) -> Service:
+            return SERVICES[name].make(environment, options)
+
         await _run(self.kubeconfig, name, make, self.metrics[name])
 
     # ── the end ──

@@ -17,7 +17,7 @@ from bosket.api.core import (
 )
 from bosket.api.object import ObjectMeta
 from bosket.api.storage import CSINode, CSINodeDriver, CSINodeSpec, StorageClass, VolumeNodeResources
-from bosket.embedded.controllers.simulated_storage import DRIVER, SimulatedStorage
+from bosket.embedded.controllers.simulated_storage import DRIVER
 from bosket.kube.volume import NO_PROVISIONER, WAIT
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifest import Manifest, job, pod, pod_spec
@@ -91,7 +91,6 @@ def host_of(volume: PersistentVolume) -> str:
 async def test_a_volume_is_made_on_the_node_that_was_chosen_for_the_pod(cluster: Cluster) -> None:
     await cluster.add_nodes(3)
     await cluster.start_services(*SERVICES)
-    await cluster.start(SimulatedStorage, "simulated-storage")
     of = await storage_class(cluster, DRIVER)
     await cluster.client.create(claim("train", of), cluster.namespace)
     await cluster.client.create(user("train"), cluster.namespace)
@@ -144,7 +143,6 @@ async def test_pods_go_where_free_local_disks_are_each_to_one_of_its_own(cluster
 async def test_a_gang_on_several_nodes_shares_a_volume_that_is_yet_to_be_made(cluster: Cluster) -> None:
     nodes = await cluster.add_nodes(2, gpus=8)
     await cluster.start_services(*SERVICES)
-    await cluster.start(SimulatedStorage, "simulated-storage")
     of = await storage_class(cluster, DRIVER)
     await cluster.client.create(claim("data", of, "ReadWriteMany"), cluster.namespace)
     source = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
@@ -162,7 +160,6 @@ async def test_a_gang_on_several_nodes_shares_a_volume_that_is_yet_to_be_made(cl
 async def test_pods_of_a_stateful_set_keep_their_volumes_and_so_their_nodes(cluster: Cluster) -> None:
     await cluster.add_nodes(2, gpus=8)
     await cluster.start_services(*SERVICES)
-    await cluster.start(SimulatedStorage, "simulated-storage")
     of = await storage_class(cluster, DRIVER)
     labels = {"app": "store"}
     manifest = {
@@ -197,7 +194,6 @@ async def test_a_node_attaches_no_more_volumes_than_it_can(cluster: Cluster) -> 
     await cluster.add(CSINode(metadata=ObjectMeta(name=node), spec=CSINodeSpec(drivers=drivers)))
     of = await storage_class(cluster, DRIVER)
     await cluster.start_services(*SERVICES)
-    await cluster.start(SimulatedStorage, "simulated-storage")
     for name in ("first", "second"):
         await cluster.client.create(claim(name, of), cluster.namespace)
     await cluster.client.create(user("first"), cluster.namespace)

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from bosket.api.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.object import ObjectMeta
+from bosket.binder.plugin import Refused
 from bosket.kube.volume import (
     BOUND_BY_CONTROLLER_ANNOTATION,
     Demand,
@@ -19,7 +20,7 @@ from bosket.kube.volume import (
 )
 
 
-class VolumesRefused(Exception):
+class VolumesRefused(Refused):
     """Why the pod can't have its volumes on the node."""
 
 
