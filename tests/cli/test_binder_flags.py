@@ -38,6 +38,7 @@ def test_every_flag_arrives() -> None:
         max_concurrent_binds_per_node=4,
         rate_limiter_base_delay=2.0,
         rate_limiter_max_delay=30.0,
+        volume_binding_timeout_seconds=60,
         plugins='{"hamicore": {"enabled": true}}',
     )
     default = BinderFlags()
@@ -56,6 +57,7 @@ def test_every_flag_arrives() -> None:
     assert (options.scale_adjust_namespace, options.max_concurrent_reconciles) == ("scale", 20)
     assert options.max_concurrent_binds_per_node == 4
     assert (options.rate_limiter_base_delay_seconds, options.rate_limiter_max_delay_seconds) == (2.0, 30.0)
+    assert options.volume_binding_timeout_seconds == 60
     assert options.plugins == {"hamicore": PluginConfig(enabled=True)}
 
 
@@ -71,6 +73,10 @@ def test_every_flag_arrives() -> None:
         (
             BinderFlags(plugins='{"gpusharing": {"arguments": {"cdiEnabled": "yes"}}}'),
             'cdiEnabled is "yes", expected "true" or "false"',
+        ),
+        (
+            BinderFlags(plugins='{"volumebinding": {"arguments": {"bindTimeoutSeconds": "soon"}}}'),
+            'bindTimeoutSeconds is "soon", expected seconds, 1 or more',
         ),
         (BinderFlags(resource_reservation_pod_resources="[]"), "--resource-reservation-pod-resources []: "),
     ],

@@ -138,3 +138,11 @@ def test_the_file_may_be_in_the_home_directory(
     monkeypatch.setenv("HOME", str(tmp_path))
     assert main(["run", "scheduler", "--scheduler-config=~/missing.yaml"]) == 2
     assert str(tmp_path / "missing.yaml") in capsys.readouterr().err
+
+
+def test_counting_storage_down_is_a_switch_of_the_schedulers(capsys: pytest.CaptureFixture[str]) -> None:
+    options = service_options(None, SERVICES, schedule_csi_storage=True)["scheduler"]
+    assert isinstance(options, Options)
+    assert options.configuration.settings.schedule_csi_storage
+    assert main(["run", "binder", "--schedule-csi-storage"]) == 2
+    assert capsys.readouterr().err.startswith("bosket: --schedule-csi-storage: the scheduler is not among the services")

@@ -24,7 +24,7 @@ from prometheus_client import CollectorRegistry
 from bosket.api.core import Event, Namespace, Node, NodeStatus, Pod, ServiceAccount
 from bosket.api.kai import PodGroup, Queue, QueueResource, QueueResources, QueueSpec
 from bosket.api.keys import RESERVATION_NAMESPACE, SCHEDULER_NAME
-from bosket.api.object import ObjectMeta
+from bosket.api.object import KubeObject, ObjectMeta
 from bosket.embedded.node import SIMULATED_ANNOTATION
 from bosket.embedded.services import SERVICES
 from bosket.kube.client import Client
@@ -54,6 +54,8 @@ class Cluster:
     metrics: dict[str, CollectorRegistry] = field(default_factory=dict)
     _nodes: list[str] = field(default_factory=list)
     _queues: list[str] = field(default_factory=list)
+    #: Others that belong to no namespace: kind and name.
+    _added: list[tuple[type[Any], str]] = field(default_factory=list)
     _services: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     # ── waiting ──
@@ -181,6 +183,12 @@ class Cluster:
         await self.client.create(Queue(metadata=ObjectMeta(name=name), spec=spec))
         return name
 
+    async def add(self, *objects: KubeObject) -> None:
+        """Objects that belong to no namespace, and go with the test."""
+        for each in objects:
+            self._added.append((type(each), each.metadata.name))
+            await self.client.create(each)
+
     async def start_services(self, *names: str, options: object | None = None) -> None:
         """Run these services in this process, each with a client and informers of its own, as in separate pods.
 
@@ -239,6 +247,8 @@ class Cluster:
             await self.client.delete_collection(Pod, RESERVATION_NAMESPACE, fields=on_node, grace_seconds=0)
         await _delete(self.client, Queue, self._queues)
         await _delete(self.client, Node, self._nodes)
+        for kind, name in self._added:
+            await _delete(self.client, kind, [name])
 
 
 @asynccontextmanager

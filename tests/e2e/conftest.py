@@ -17,6 +17,7 @@ import pytest
 
 from bosket.embedded.bootstrap import bootstrap
 from bosket.embedded.cluster import EmbeddedCluster, Listen
+from bosket.embedded.controllers.simulated_storage import SimulatedStorage
 from bosket.embedded.gpu_devices import GpuDevices
 from bosket.kube.kubeconfig import connect
 from tests.controlplane import assets
@@ -83,6 +84,7 @@ async def cluster(
             kubeconfig = control_plane_if_real.kubeconfig()
             # kwok runs pods, and knows nothing of devices; in an embedded cluster this comes with the nodes.
             await stack.enter_async_context(running_beside(kubeconfig, GpuDevices))
+            await stack.enter_async_context(running_beside(kubeconfig, SimulatedStorage))
         else:
             kubeconfig = tmp_path / "kubeconfig"
             embedded = EmbeddedCluster(nodes=0, services=embedded_services, listen=Listen(kubeconfig=kubeconfig))

@@ -9,10 +9,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bosket.api.core import Pod
+import msgspec
+
+from bosket.api.core import PersistentVolumeClaim, Pod
 from bosket.api.kai import PodGroup, QueueResource, SubGroup
-from bosket.api.object import KubeObject
+from bosket.api.object import KubeObject, LabelSelector, LabelSelectorRequirement
 from bosket.testing.build import gang, pod, pod_group, queue
+from tests.scheduler.storage import claim, member, storage_class
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Case:
 
 def cases() -> list[Case]:
     """Everything wrong that some job must be told about."""
-    return [*_queues(), *_amounts(), *_groups(), *_subgroups()]
+    return [*_queues(), *_amounts(), *_groups(), *_subgroups(), *_volumes()]
 
 
 def _queues() -> Iterator[Case]:
@@ -175,3 +178,27 @@ def _tree(name: str, subgroups: tuple[SubGroup, ...], text: str, min_subgroup: i
     group = pod_group(name, subgroups=subgroups, min_subgroup=min_subgroup)
     member = pod(f"{name}-0").gpu(1).of_group(name, "a").build()
     return Case(name, (group, member), f"PodGroup default/{name} can't be scheduled: {text}")
+
+
+def _volumes() -> Iterator[Case]:
+    unknown, size, selector = "no-class", "claim-size", "claim-selector"
+    yield Case(
+        unknown, _user(claim(unknown, storage_class="nowhere")), 'spec.storageClassName: there is no class "nowhere"'
+    )
+    waits = storage_class("waits")
+    yield Case(
+        size,
+        (waits, *_user(claim(size, storage_class="waits", size="much"))),
+        f'persistentvolumeclaim "{size}": spec.resources.requests.storage: ',
+    )
+    picky = claim(selector, storage_class="waits")
+    wrong = LabelSelector(matchExpressions=(LabelSelectorRequirement(key="speed", operator="Faster"),))
+    picky = msgspec.structs.replace(picky, spec=msgspec.structs.replace(picky.spec, selector=wrong))
+    yield Case(selector, (waits, *_user(picky)), f'persistentvolumeclaim "{selector}": spec.selector: ')
+    yield Case("no-claim", _user(claim("no-claim"))[1:], 'persistentvolumeclaim "no-claim" not found')
+
+
+def _user(wanted: PersistentVolumeClaim) -> tuple[KubeObject, ...]:
+    """The claim, and a job of one pod with it; all of the same name."""
+    name = wanted.metadata.name
+    return wanted, pod_group(name), member(name, name=f"{name}-0", group=name).build()

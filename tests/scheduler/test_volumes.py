@@ -3,89 +3,13 @@
 import msgspec
 import pytest
 
-from bosket.api.core import (
-    EphemeralVolumeSource,
-    LocalVolumeSource,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    ObjectReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeClaimStatus,
-    PersistentVolumeClaimVolumeSource,
-    PersistentVolumeSpec,
-    PersistentVolumeStatus,
-    TopologySelectorLabelRequirement,
-    TopologySelectorTerm,
-    Volume,
-    VolumeNodeAffinity,
-    VolumeResourceRequirements,
-)
+from bosket.api.core import EphemeralVolumeSource, ObjectReference, Volume
 from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta, OwnerReference
-from bosket.api.storage import StorageClass
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.build import node, pod, pod_group, queue
-from bosket.testing.cluster import NOW, decided, placements, put, reasons, state_of
-
-NODES = [node("a1", zone="a"), node("b1", zone="b")]
-BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
-ONE_POD = ("ReadWriteOncePod",)
-
-
-def one(*objects):
-    return decided(queue("q"), pod_group("g"), *objects)
-
-
-def member(*claims, name="g-0", group="g"):
-    volumes = tuple(
-        Volume(name=claim, persistentVolumeClaim=PersistentVolumeClaimVolumeSource(claimName=claim)) for claim in claims
-    )
-    return pod(name).cpu("1").of_group(group).with_spec(volumes=volumes)
-
-
-def claim(name="data", volume="", storage_class="slow", *, phase="", annotations=None, size="1Gi", modes=(), **meta):
-    return PersistentVolumeClaim(
-        metadata=ObjectMeta(
-            name=name, namespace="default", annotations=(BOUND if volume else {}) | (annotations or {}), **meta
-        ),
-        spec=PersistentVolumeClaimSpec(
-            volumeName=volume,
-            storageClassName=storage_class,
-            accessModes=modes or ("ReadWriteOnce",),
-            resources=VolumeResourceRequirements(requests={"storage": size}),
-        ),
-        status=PersistentVolumeClaimStatus(phase=phase or ("Bound" if volume else "Pending")),
-    )
-
-
-def volume(name="disk", *zones, storage_class="slow", phase="Bound", size="1Gi", labels=None, **spec):
-    requirement = NodeSelectorRequirement(key="zone", operator="In", values=zones)
-    term = NodeSelectorTerm(matchExpressions=(requirement,))
-    affinity = VolumeNodeAffinity(required=NodeSelector(nodeSelectorTerms=(term,))) if zones else None
-    spec.setdefault("accessModes", ("ReadWriteOnce",))
-    return PersistentVolume(
-        metadata=ObjectMeta(name=name, labels=labels or {}),
-        spec=PersistentVolumeSpec(
-            nodeAffinity=affinity,
-            storageClassName=storage_class,
-            capacity={"storage": size},
-            local=LocalVolumeSource(path="/disk"),
-            **spec,
-        ),
-        status=PersistentVolumeStatus(phase=phase),
-    )
-
-
-def storage_class(name="slow", *zones, mode="WaitForFirstConsumer", provisioner="example.com/disk"):
-    requirement = TopologySelectorLabelRequirement(key="zone", values=zones)
-    allowed = (TopologySelectorTerm(matchLabelExpressions=(requirement,)),) if zones else ()
-    return StorageClass(
-        metadata=ObjectMeta(name=name), provisioner=provisioner, volumeBindingMode=mode, allowedTopologies=allowed
-    )
-
+from bosket.testing.cluster import NOW, placements, put, reasons, state_of
+from tests.scheduler.storage import LOCAL, NODES, ONE_POD, claim, member, one, storage_class, volume
 
 # Claims that are bound
 
@@ -135,7 +59,11 @@ def test_a_volume_that_is_gone_keeps_every_node_away():
             'persistentvolumeclaim "data" bound to non-existent persistentvolume "disk"',
         ),
         ([claim(deletionTimestamp="2026-01-01T00:00:00Z")], 'persistentvolumeclaim "data" is being deleted'),
-        ([claim()], "pod has unbound immediate PersistentVolumeClaims"),
+        (
+            [claim()],
+            'pod has unbound immediate PersistentVolumeClaims: persistentvolumeclaim "data": spec.storageClassName: '
+            'there is no class "slow"',
+        ),
         ([claim(), storage_class(mode="Immediate")], "pod has unbound immediate PersistentVolumeClaims"),
     ],
 )
@@ -166,9 +94,6 @@ def test_a_volume_is_made_only_where_its_class_allows_it():
 def test_a_volume_that_is_being_made_for_a_node_ties_the_pod_to_it():
     being_made = claim(annotations={"volume.kubernetes.io/selected-node": "b1"})
     assert placements(one(NODES, storage_class(), being_made, member("data").build())) == {"g-0": "b1"}
-
-
-LOCAL = storage_class(provisioner="kubernetes.io/no-provisioner")
 
 
 def test_where_nothing_is_made_a_volume_must_be_there():

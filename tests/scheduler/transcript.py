@@ -28,7 +28,15 @@ from bosket.testing.cluster import NOW
 Json = dict[str, Any]
 
 #: The lists of a recording, by what they hold.
-LISTS = {"Node": "nodes", "Queue": "queues", "PodGroup": "podGroups", "PriorityClass": "priorityClasses", "Pod": "pods"}
+LISTS = {
+    "PersistentVolumeClaim": "persistentVolumeClaims",
+    "StorageClass": "storageClasses",
+    "Node": "nodes",
+    "Queue": "queues",
+    "PodGroup": "podGroups",
+    "PriorityClass": "priorityClasses",
+    "Pod": "pods",
+}
 
 
 def recording_of(objects: Iterable[KubeObject]) -> Json:

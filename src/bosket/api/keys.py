@@ -145,6 +145,11 @@ KARTA_GROUP_LABEL: Final = "run.ai/karta-group"
 KARTA_KIND_LABEL: Final = "run.ai/karta-kind"
 KARTA_VERSION_LABEL: Final = "run.ai/karta-version"
 
+# Bosket's own -------------------------------------------------------------------------------------------------------
+
+#: On a bind request: JSON, by claim of the pod the volume that the scheduler chose for it.
+CHOSEN_VOLUMES_ANNOTATION: Final = "bosket.dev/volumes"
+
 # Bosket's own: what simulated kubelets (embedded, or kwok's) do with a pod ------------------------------------------
 
 #: A Go duration; the pod succeeds after it. Absent: it runs until it is deleted.

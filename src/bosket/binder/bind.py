@@ -14,8 +14,8 @@ from typing import Final
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectKey
-from bosket.binder.plugin import Attempt, BindPlugin, Refused
-from bosket.binder.verdict import Bound, Failure, Outcome, is_done, malformed, settled
+from bosket.binder.plugin import Attempt, BindPlugin, NotYet, Refused
+from bosket.binder.verdict import Bound, Failure, Outcome, PutOff, is_done, malformed, settled
 from bosket.kube.client import Client
 from bosket.kube.errors import ApiError, Conflict, NotFound, ServerError, TransportError
 from bosket.kube.informer import Informer
@@ -51,7 +51,7 @@ class BindExecutor:
         self._plugins = sorted(plugins, key=lambda plugin: (-plugin.priority, plugin.name))
         self._resource_types = frozenset().union(*(plugin.resource_types for plugin in self._plugins))
 
-    async def attempt(self, request: BindRequest) -> Outcome:
+    async def attempt(self, request: BindRequest) -> Outcome | PutOff:
         """Try once. Raises `TransportError` when it can't be said what came of it."""
         refused = malformed(request, self._resource_types)
         if refused is not None:
@@ -72,12 +72,14 @@ class BindExecutor:
             return Failure(f"node {request.spec.selectedNode} was not found", pod=pod)
         return await self._bind(Attempt(request, pod, node))
 
-    async def _bind(self, attempt: Attempt) -> Outcome:
+    async def _bind(self, attempt: Attempt) -> Outcome | PutOff:
         begun: dict[str, BindPlugin] = {}
         try:
             outcome = await self._prepare_and_assign(attempt, begun)
         except TransportError:
             raise
+        except NotYet as later:
+            return PutOff(later.seconds)
         except Refused as refused:
             outcome = Failure(str(refused), final=refused.final, pod=attempt.pod)
         except ApiError as error:

@@ -44,6 +44,8 @@ class Options:
     rate_limiter_base_delay_seconds: float = 1.0
     #: The longest pause between two attempts, of either sort.
     rate_limiter_max_delay_seconds: float = 60.0
+    #: How long the volumes of a pod may take to be bound.
+    volume_binding_timeout_seconds: float = 120.0
     reservation: ReservationOptions = field(default_factory=ReservationOptions)
     #: No GPU is reserved while a pod here waits for a node: the node to come would be the wrong one.
     scale_adjust_namespace: str = SCALE_ADJUST_NAMESPACE

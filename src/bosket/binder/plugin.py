@@ -10,11 +10,24 @@ called again for the same pod and node. That also happens within an attempt, whe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
+from bosket.api.object import ObjectKey
+
+
+class NotYet(Exception):
+    """Raised by `pre_bind` when others must do something first: the attempt is put off, and nothing taken back.
+
+    It is begun again after `seconds`, or when the plugin has the request come again.
+    """
+
+    def __init__(self, reason: str, seconds: float) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
 
 
 class Refused(Exception):
@@ -48,11 +61,14 @@ class BindPlugin:
     #: Values of `spec.receivedResourceType` that can be carried out thanks to this plugin.
     resource_types: ClassVar[frozenset[str]] = frozenset()
 
+    def attend(self, come_again: Callable[[ObjectKey], None]) -> None:
+        """Called once, before anything else: how a plugin has a request that it put off looked at again."""
+
     async def run(self) -> None:
         """What the plugin does beside the binds, until cancelled; called once all informers have seen everything."""
 
     async def pre_bind(self, attempt: Attempt) -> None:
-        """Prepare the pod for its node; what is raised fails the attempt."""
+        """Prepare the pod for its node; what is raised fails the attempt, `NotYet` apart."""
 
     async def post_bind(self, attempt: Attempt) -> None:
         """The pod has its node. That can't be undone any more: what is raised is only logged."""

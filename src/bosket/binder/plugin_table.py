@@ -12,10 +12,12 @@ from bosket.binder.hami_core import HamiCore
 from bosket.binder.options import Options
 from bosket.binder.plugin import BindPlugin
 from bosket.binder.received_resource import ReceivedResource
+from bosket.binder.volume_binding import VolumeBinding
 from bosket.runtime.service import Environment
 
 Arguments = Mapping[str, str]
 _CDI_ENABLED: Final = "cdiEnabled"
+_BIND_TIMEOUT: Final = "bindTimeoutSeconds"
 
 
 class InvalidPluginSettings(ValueError):
@@ -36,7 +38,13 @@ def _gpu_sharing(env: Environment, options: Options, arguments: Arguments) -> Bi
     return GpuSharing(env, options, cdi_enabled=arguments.get(_CDI_ENABLED) == "true")
 
 
+def _volume_binding(env: Environment, options: Options, arguments: Arguments) -> BindPlugin:
+    timeout = arguments.get(_BIND_TIMEOUT)
+    return VolumeBinding(env, float(timeout) if timeout is not None else options.volume_binding_timeout_seconds)
+
+
 PLUGINS: Final = {
+    "volumebinding": PluginEntry(_volume_binding, frozenset({_BIND_TIMEOUT})),
     "gpusharing": PluginEntry(_gpu_sharing, frozenset({_CDI_ENABLED})),
     "hamicore": PluginEntry(lambda env, _options, _arguments: HamiCore(env.client), enabled=False),
     "receivedresource": PluginEntry(lambda _env, _options, _arguments: ReceivedResource()),
@@ -55,6 +63,8 @@ def check_settings(settings: Mapping[str, PluginConfig]) -> None:
                 raise InvalidPluginSettings(f'plugin {name} has no argument "{argument}"; it has: {known}')
             if argument == _CDI_ENABLED and value not in ("true", "false"):
                 raise InvalidPluginSettings(f'plugin {name}: {argument} is "{value}", expected "true" or "false"')
+            if argument == _BIND_TIMEOUT and not (value.isascii() and value.isdigit() and int(value)):
+                raise InvalidPluginSettings(f'plugin {name}: {argument} is "{value}", expected seconds, 1 or more')
 
 
 def make_plugins(env: Environment, options: Options) -> list[BindPlugin]:

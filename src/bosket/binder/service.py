@@ -18,7 +18,7 @@ from bosket.binder.options import Options
 from bosket.binder.plugin import BindPlugin
 from bosket.binder.plugin_table import make_plugins
 from bosket.binder.report import Reporter
-from bosket.binder.verdict import attempts_left, is_done, pause_seconds
+from bosket.binder.verdict import PutOff, attempts_left, is_done, pause_seconds
 from bosket.runtime.controller import Controller
 from bosket.runtime.keyed_lock import KeyedLock
 from bosket.runtime.service import Environment, Service
@@ -58,6 +58,8 @@ class Binder:
             backoff=Backoff(options.rate_limiter_base_delay_seconds, options.rate_limiter_max_delay_seconds),
         )
         self._controller.watch(self._requests, lambda request: (request.key,))
+        for plugin in self._plugins:
+            plugin.attend(self._controller.queue.add)
         self._slots = NodeSlots(options.max_concurrent_binds_per_node, self._controller.queue.add)
 
     async def run(self) -> None:
@@ -83,6 +85,8 @@ class Binder:
         try:
             async with self._pods_in_hand.hold(ObjectKey(key.namespace, request.spec.podName)):
                 outcome = await self._executor.attempt(request)
+                if isinstance(outcome, PutOff):
+                    return outcome.seconds
                 written = await self._reporter.report(request, outcome)
         finally:
             self._slots.give_back(node)

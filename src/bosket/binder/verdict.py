@@ -41,6 +41,13 @@ class Failure:
     discard: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PutOff:
+    """The attempt goes on later: others must do something first."""
+
+    seconds: float
+
+
 Outcome = Bound | Failure
 
 

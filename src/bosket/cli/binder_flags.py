@@ -57,6 +57,8 @@ class BinderFlags:
         Seconds until a bind is tried again that failed for no fault of its request; twice as long each time.
     rate_limiter_max_delay
         The longest such pause, in seconds.
+    volume_binding_timeout_seconds
+        Seconds that the volumes of a pod may take to be bound.
     plugins
         Settings of plugins by name, as JSON: {"gpusharing": {"enabled": true, "arguments": {"cdiEnabled": "true"}}}
     """
@@ -76,6 +78,7 @@ class BinderFlags:
     max_concurrent_binds_per_node: Annotated[int, Parameter(validator=Number(gte=0))] = 0
     rate_limiter_base_delay: _Seconds = 1.0
     rate_limiter_max_delay: _Seconds = 60.0
+    volume_binding_timeout_seconds: _Positive = 120
     plugins: str = ""
 
 
@@ -131,6 +134,7 @@ def _options(flags: BinderFlags) -> Options:
             fake_gpu_nodes=flags.fake_gpu_nodes,
         ),
         scale_adjust_namespace=flags.scale_adjust_namespace,
+        volume_binding_timeout_seconds=flags.volume_binding_timeout_seconds,
         plugins=plugins,
     )
 

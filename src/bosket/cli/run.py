@@ -41,6 +41,7 @@ def run(
     namespace: str = "kai-scheduler",
     scheduler_config: OptionalFilePath = None,
     evict_by_deletion: bool = False,
+    schedule_csi_storage: bool = False,
     leader_elect: bool = True,
     listen: str = "127.0.0.1:0",
     plugin_server_port: Port = 8081,
@@ -70,6 +71,8 @@ def run(
     evict_by_deletion
         Let the scheduler delete pods that have to make way, instead of asking the eviction API, which respects
         disruption budgets.
+    schedule_csi_storage
+        Let the scheduler count down what CSI drivers have left, as it decides where volumes are made.
     leader_elect
         Work only while holding the service's lease, so that several processes may run the same service.
     listen
@@ -108,7 +111,12 @@ def run(
         raise UsageError(str(error)) from error
     configure_logging(log_format, log_level.upper())
     names = [entry.name for entry in chosen]
-    options = service_options(scheduler_config, names, evict_by_deletion=evict_by_deletion)
+    options = service_options(
+        scheduler_config,
+        names,
+        evict_by_deletion=evict_by_deletion,
+        schedule_csi_storage=schedule_csi_storage,
+    )
     options |= admission_options(admission or AdmissionFlags(), names)
     options |= binder_options(binder or BinderFlags(), names)
     settings = _Settings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,18 +14,22 @@ if TYPE_CHECKING:
 
 
 def service_options(
-    file: Path | None, services: Iterable[str], *, evict_by_deletion: bool = False
+    file: Path | None, services: Iterable[str], *, evict_by_deletion: bool = False, schedule_csi_storage: bool = False
 ) -> dict[str, object]:
     """Options by the name of the service, for those that don't run with their defaults; raises `UsageError`."""
-    if file is None and not evict_by_deletion:
+    given = [f"--scheduler-config {file}"] if file is not None else []
+    given += ["--evict-by-deletion"] if evict_by_deletion else []
+    given += ["--schedule-csi-storage"] if schedule_csi_storage else []
+    if not given:
         return {}
     if "scheduler" not in services:
-        given = f"--scheduler-config {file}" if file is not None else "--evict-by-deletion"
-        raise UsageError(f"{given}: the scheduler is not among the services that run")
+        raise UsageError(f"{given[0]}: the scheduler is not among the services that run")
 
     from bosket.scheduler import Options
 
     configuration = _read(file) if file is not None else Options().configuration
+    if schedule_csi_storage:
+        configuration = replace(configuration, settings=replace(configuration.settings, schedule_csi_storage=True))
     return {"scheduler": Options(configuration=configuration, evict_by_deletion=evict_by_deletion)}
 
 

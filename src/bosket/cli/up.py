@@ -34,6 +34,7 @@ def up(
     services: str = "all",
     scheduler_config: OptionalFilePath = None,
     evict_by_deletion: bool = False,
+    schedule_csi_storage: bool = False,
     log_format: LogFormat = "human",
     log_level: LogLevel = "warning",
 ) -> None:
@@ -66,6 +67,8 @@ def up(
     evict_by_deletion
         Let the scheduler delete pods that have to make way, instead of asking the eviction API, which respects
         disruption budgets.
+    schedule_csi_storage
+        Let the scheduler count down what CSI drivers have left, as it decides where volumes are made.
     log_format
         Lines for people, or JSON objects for machines.
     log_level
@@ -80,7 +83,12 @@ def up(
     if kubeconfig.exists() and not belongs_to_embedded_cluster(kubeconfig):
         raise UsageError(f"--kubeconfig {kubeconfig}: is there, and is not an embedded cluster's; name another file")
     chosen = _service_names(services)
-    options = service_options(scheduler_config, chosen, evict_by_deletion=evict_by_deletion)
+    options = service_options(
+        scheduler_config,
+        chosen,
+        evict_by_deletion=evict_by_deletion,
+        schedule_csi_storage=schedule_csi_storage,
+    )
     flush_line(
         f"starting {nodes} nodes with {gpus} GPUs, {cpu} CPUs and {memory} of memory each; "
         f"services: {', '.join(chosen) or 'none'}"

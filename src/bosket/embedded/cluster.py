@@ -30,6 +30,7 @@ from bosket.apiserver import ApiServer
 from bosket.apiserver.store import Store
 from bosket.embedded.bootstrap import bootstrap
 from bosket.embedded.controllers import controllers
+from bosket.embedded.controllers.simulated_storage import DEFAULT_CLASS
 from bosket.embedded.gpu_devices import GpuDevices
 from bosket.embedded.kubeconfig import admin_kubeconfig, write_kubeconfig
 from bosket.embedded.kubelet import Kubelet
@@ -152,6 +153,7 @@ class EmbeddedCluster:
         self._stack.push_async_callback(self._cancel, "apiserver")
         admin = self.client("bosket-embedded")
         await bootstrap(admin)
+        await admin.create(DEFAULT_CLASS)
         now = self.clock.now()
         for index in range(self.layout.nodes):
             await admin.create(simulated_node(index, self.layout, self.shape, now))

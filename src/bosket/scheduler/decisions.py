@@ -28,6 +28,7 @@ class Bind(msgspec.Struct, frozen=True, eq=False):
     claims: tuple[ResourceClaimAllocation, ...] = ()  #: devices for its resource claims
     extended_claim: ExtendedResourceClaimAllocation | None = None  #: devices for its extended resources
     numa_zones: tuple[NUMAZonePlacement, ...] = ()  #: where on the node it is expected
+    volumes: tuple[tuple[str, str], ...] = ()  #: by open claim: the volume that it is to have; empty: one is made
 
 
 class Pipeline(msgspec.Struct, frozen=True, eq=False):

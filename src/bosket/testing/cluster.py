@@ -12,7 +12,7 @@ from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.api.storage import StorageClass
+from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from bosket.scheduler.decide import decide
 from bosket.scheduler.decisions import Decisions, Pipeline
 from bosket.scheduler.framework.configuration import DEFAULT_PLUGINS, Configuration, SearchBudgets
@@ -54,6 +54,12 @@ def put(state: ClusterState, obj: KubeObject) -> None:
             state.put_volume(obj)
         case StorageClass():
             state.put_storage_class(obj)
+        case CSINode():
+            state.put_csi_node(obj)
+        case CSIDriver():
+            state.put_csi_driver(obj)
+        case CSIStorageCapacity():
+            state.put_storage_capacity(obj)
         case ConfigMap():
             state.put_config_map(obj)
         case PodDisruptionBudget():

@@ -8,22 +8,30 @@ Namespaces are emptied and orphans collected by the API server itself, pods of l
 from __future__ import annotations
 
 from bosket.embedded.controllers.deployment import DeploymentController
+from bosket.embedded.controllers.ephemeral_volume import EphemeralVolumeController
 from bosket.embedded.controllers.job import JobController
 from bosket.embedded.controllers.job_strays import StrayJobPods
 from bosket.embedded.controllers.pod_collector import PodCollector
 from bosket.embedded.controllers.replica_set import ReplicaSetController
 from bosket.embedded.controllers.service_account import ServiceAccountController
+from bosket.embedded.controllers.simulated_storage import SimulatedStorage
 from bosket.embedded.controllers.stateful_set import StatefulSetController
+from bosket.embedded.controllers.volume import VolumeController
+from bosket.embedded.controllers.volume_protection import VolumeProtection
 from bosket.runtime.service import Environment, Service
 
 __all__ = [
     "DeploymentController",
+    "EphemeralVolumeController",
     "JobController",
     "PodCollector",
     "ReplicaSetController",
     "ServiceAccountController",
+    "SimulatedStorage",
     "StatefulSetController",
     "StrayJobPods",
+    "VolumeController",
+    "VolumeProtection",
     "controllers",
 ]
 
@@ -38,4 +46,8 @@ def controllers(environment: Environment) -> list[Service]:
         DeploymentController(environment),
         StatefulSetController(environment),
         ServiceAccountController(environment),
+        VolumeController(environment),
+        VolumeProtection(environment),
+        EphemeralVolumeController(environment),
+        SimulatedStorage(environment),
     ]

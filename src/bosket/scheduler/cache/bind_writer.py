@@ -13,6 +13,7 @@ from bosket.api.kai import BindRequest, BindRequestSpec, ReceivedGPU
 from bosket.api.keys import DEFAULT_NODE_POOL, SELECTED_NODE_LABEL
 from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference
 from bosket.kube.errors import AlreadyExists, ApiError, NotFound, ServerError, TooManyRequests
+from bosket.kube.volume import choice_annotations
 from bosket.runtime.controller import Controller
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
@@ -132,6 +133,7 @@ def bind_request_for(bind: Bind) -> BindRequest:
             name=pod.metadata.name,
             namespace=pod.metadata.namespace,
             labels={SELECTED_NODE_LABEL: bind.node} if len(bind.node) <= LONGEST_LABEL else {},
+            annotations=choice_annotations(dict(bind.volumes)),
             ownerReferences=(owner,),
         ),
         spec=BindRequestSpec(

@@ -12,7 +12,7 @@ from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.api.storage import StorageClass
+from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from bosket.kube.codec import Kind, metadata_of
 from bosket.kube.informer import Change, Informers
 from bosket.scheduler.snapshot.state import ClusterState
@@ -50,6 +50,14 @@ class Feed:
         )
         self._follow(
             informers, StorageClass, state.put_storage_class, lambda each: state.drop_storage_class(each.metadata.name)
+        )
+        self._follow(informers, CSINode, state.put_csi_node, lambda each: state.drop_csi_node(each.metadata.name))
+        self._follow(informers, CSIDriver, state.put_csi_driver, lambda each: state.drop_csi_driver(each.metadata.name))
+        self._follow(
+            informers,
+            CSIStorageCapacity,
+            state.put_storage_capacity,
+            lambda each: state.drop_storage_capacity(each.key),
         )
         # Whose definition is another project's.
         self._follow(

@@ -20,3 +20,5 @@ class Settings:
     allow_consolidating_reclaim: bool = True
     #: how long a gang may stay below its minimum; negative for ever
     default_staleness_grace_seconds: float = 60.0
+    #: whether what CSI drivers have left is counted down as volumes are decided on, and not only looked at for each
+    schedule_csi_storage: bool = False

@@ -17,7 +17,7 @@ from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.numa import NumaNeeds, Record
 from bosket.scheduler.model.peer import NO_MARKS, HostPort, Marks, PeerWishes, PodSelector
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY, NOTHING, PODS, Shares, Vector
-from bosket.scheduler.model.volume import VolumeNeeds
+from bosket.scheduler.model.volume import NO_STORAGE, Contest, PodStorage, VolumeNeeds
 
 
 class TaskStatus(IntEnum):
@@ -92,6 +92,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     wishes: PeerWishes | None = None  #: what the pods ask of their neighbours
     marks: Marks = NO_MARKS  #: what they leave on their node for others to count
     volumes: VolumeNeeds | None = None
+    contest: Contest | None = None  #: what of volumes the pods take from others
     share: GpuShare | None = None  #: of GPUs that they share; then `request` has none
     mig: Mig = Mig.NONE
     extra_gpus: float = 0.0  #: what queues account for beside the GPUs in `request`
@@ -154,11 +155,12 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     @property
     def kind(self) -> tuple[object, ...]:
         """What nodes and plugins treat its pods by, what they ask for apart. Kinds can be put in order."""
-        if self.marks is NO_MARKS and self.wishes is None:
-            return (self.fixed_index, (), NO_WISHES, (), self.numa or ())
+        if self.marks is NO_MARKS and self.wishes is None and self.contest is None:
+            return (self.fixed_index, (), NO_WISHES, (), self.numa or (), ())
         matched = tuple(mark.number for mark in self.marks.lasting if isinstance(mark, PodSelector))
         wishes = NO_WISHES if self.wishes is None else self.wishes.number
-        return (self.fixed_index, self.host_ports, wishes, matched, self.numa or ())
+        extent = self.contest.extent if self.contest is not None else ()
+        return (self.fixed_index, self.host_ports, wishes, matched, self.numa or (), extent)
 
 
 class Task(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -174,7 +176,7 @@ class Task(msgspec.Struct, frozen=True, eq=False, gc=False):
     created: float
     task_priority: int | None
     gpu_groups: tuple[str, ...] = ()  #: the shared GPUs that it is on or will be
-    claims_problem: str = ""  #: why its volume claims let it run nowhere
+    storage: PodStorage = NO_STORAGE  #: its volume claims as they stand
     numa_record: Record = ()  #: in which NUMA zones of its node it is, if that is known
 
     @property

@@ -65,19 +65,13 @@ class MarkLedger:
         marks = task.pod_class.marks
         if marks is NO_MARKS:
             return
-        if self._is_evicted(task, row):
+        if is_evicted(self._session, task, row):
             self._going.add((task, row))
         else:
             for mark in marks.lasting:
                 self.tally(mark).add(row, -1)
         for mark in marks.staying:
             self.tally(mark).add(row, -1)
-
-    def _is_evicted(self, task: Task, row: int) -> bool:
-        """Whether it leaves by eviction; otherwise a placement of this cycle is undone."""
-        assert task.group is not None
-        job = self._session.state(self._session.snapshot.jobs[task.group])
-        return job.standing(task)[:2] == (TaskStatus.RELEASING, row)
 
     def _make(self, mark: Mark) -> Tally:
         table = self._session.snapshot.nodes
@@ -88,3 +82,10 @@ class MarkLedger:
                 tally.rows[row] = count
                 tally.total += count
         return tally
+
+
+def is_evicted(session: Session, task: Task, row: int) -> bool:
+    """Of a task that leaves: whether it does so by eviction; otherwise a placement of this cycle is undone."""
+    assert task.group is not None
+    job = session.state(session.snapshot.jobs[task.group])
+    return job.standing(task)[:2] == (TaskStatus.RELEASING, row)

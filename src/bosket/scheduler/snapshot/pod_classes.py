@@ -83,7 +83,8 @@ class PodClasses:
             exclusive = storage.exclusive
             if ports or wishes or matched or exclusive:
                 marks = _marks(ports, wishes, matched, exclusive)
-            special = (ports, wishes, marks, nominated, refers, storage.needs, devices)
+            # Whoever has volumes refers.
+            special = (ports, wishes, marks, nominated, refers, storage.needs, devices, storage.contest)
         if known is not None and known.special == special and known.numa == numa:
             return known
         request = sorted_request(spec)
@@ -109,7 +110,7 @@ class PodClasses:
                 next(self._numbers), self._axis.vector(amounts), dict(spec.nodeSelector), required, tolerations, ports,
                 fixed_index=self._fixed_numbers.setdefault(fixed, len(self._fixed_numbers)),
                 wishes=wishes, marks=marks, volumes=volumes, share=devices.share, mig=mig, extra_gpus=float(migs),
-                nominated_node=nominated, refers=refers, special=special,
+                contest=storage.contest, nominated_node=nominated, refers=refers, special=special,
                 numa=numa,
             )  # fmt: skip
             self._classes[signature] = found

@@ -88,6 +88,7 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
             use_scheduling_signatures=self.use_scheduling_signatures,
             allow_consolidating_reclaim=self.allow_consolidating_reclaim,
             default_staleness_grace_seconds=self.global_default_staleness_grace_period / NANOSECONDS,
+            schedule_csi_storage=self.schedule_csi_storage,
         )
 
 

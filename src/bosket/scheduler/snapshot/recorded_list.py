@@ -15,7 +15,7 @@ from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.api.storage import StorageClass
+from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from bosket.scheduler.snapshot.redaction import bare, bare_pod, bare_storage_class, bare_volume
 from bosket.scheduler.snapshot.state import ClusterState
 
@@ -42,6 +42,9 @@ LISTS: Final[Mapping[str, RecordedList]] = {
     "storageClasses": RecordedList(StorageClass, ClusterState.put_storage_class, redact=bare_storage_class),
     "persistentVolumes": RecordedList(PersistentVolume, ClusterState.put_volume, redact=bare_volume),
     "persistentVolumeClaims": RecordedList(PersistentVolumeClaim, ClusterState.put_claim),
+    "csiStorageCapacities": RecordedList(CSIStorageCapacity, ClusterState.put_storage_capacity),
+    "csiDrivers": RecordedList(CSIDriver, ClusterState.put_csi_driver),
+    "csiNodes": RecordedList(CSINode, ClusterState.put_csi_node),  # Bosket's own
     "bindRequests": RecordedList(BindRequest, ClusterState.put_bind_request),
     "podDisruptionBudgets": RecordedList(PodDisruptionBudget, ClusterState.put_budget),
     "pods": RecordedList(Pod, ClusterState.put_pod, redact=bare_pod),

@@ -51,6 +51,7 @@ def parameters_of(options: StateOptions, settings: Settings) -> Parameters:
         restrict_scheduling_nodes=options.worker_labels is not None,
         full_hierarchy_fairness=options.full_hierarchy_fairness,
         max_number_consolidation_preemptees=settings.max_consolidation_preemptees,
+        schedule_csi_storage=settings.schedule_csi_storage,
         use_scheduling_signatures=settings.use_scheduling_signatures,
         allow_consolidating_reclaim=settings.allow_consolidating_reclaim,
         global_default_staleness_grace_period=round(settings.default_staleness_grace_seconds * NANOSECONDS),

@@ -29,6 +29,7 @@ from bosket.api.core import (
 from bosket.api.object import KubeObject
 from bosket.api.storage import StorageClass
 from bosket.kube.informer import without_managed_fields
+from bosket.scheduler.snapshot.storage_driver import attachment_of
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -74,7 +75,15 @@ STATUS_FIELDS: Final = (
     "startTime",
 )
 #: Fields of a volume's spec that decisions may rest on.
-VOLUME_SPEC_FIELDS: Final = ("accessModes", "capacity", "claimRef", "nodeAffinity", "storageClassName", "volumeMode")
+VOLUME_SPEC_FIELDS: Final = (
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "nodeAffinity",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+)
 _CONTAINER_FIELDS: Final = ("name", "ports", "resources", "restartPolicy", "volumeMounts", "volumeDevices")
 _VOLUME_FIELDS: Final = ("name", "configMap", "emptyDir", "ephemeral", "persistentVolumeClaim")
 
@@ -106,8 +115,8 @@ def bare_pod(pod: Pod) -> Pod:
 
 def bare_volume(volume: PersistentVolume) -> PersistentVolume:
     """The volume as far as decisions rest on it; how it is mounted is nobody's business."""
-    csi = volume.spec.csi
-    slim = CSIPersistentVolumeSource(driver=csi.driver, volumeHandle=csi.volumeHandle) if csi is not None else None
+    attached = attachment_of(volume)
+    slim = CSIPersistentVolumeSource(driver=attached.driver, volumeHandle=attached.handle) if attached else None
     return replace(bare(volume), spec=PersistentVolumeSpec(**_part(volume.spec, VOLUME_SPEC_FIELDS), csi=slim))
 
 

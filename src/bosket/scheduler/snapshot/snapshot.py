@@ -16,6 +16,7 @@ from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.usage import NO_USAGE, Usage
+from bosket.scheduler.model.volume import NO_VOLUME_ACCOUNTS, VolumeAccounts
 from bosket.scheduler.snapshot.budgets import Disruptions
 from bosket.scheduler.snapshot.claims import Claim
 from bosket.scheduler.snapshot.displacement import Takers
@@ -66,6 +67,7 @@ class Snapshot:
     tallies: Mapping[Mark, Mapping[str, int]] = field(default_factory=dict)
     #: by selector: the terms with it that pods carry which are on a node, or may be placed
     terms: Mapping[PodSelector, tuple[PeerTerm, ...]] = field(default_factory=dict)
+    volumes: VolumeAccounts = NO_VOLUME_ACCOUNTS
     numa: Mapping[str, NumaZones] = field(default_factory=dict)  #: by node, where nodes tell about their zones
     config_maps: Container[ObjectKey] = ()  #: those that exist
     node_pool: str = DEFAULT_NODE_POOL  #: what messages call the nodes of this scheduler

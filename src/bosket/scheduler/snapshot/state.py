@@ -32,8 +32,9 @@ from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.quantity import InvalidQuantity
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.api.storage import StorageClass
+from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from bosket.api.time import time_or_zero
+from bosket.kube.volume import chosen_volumes
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.model.gpu_share import UnusableShare
 from bosket.scheduler.model.job import Job, build_job
@@ -47,7 +48,8 @@ from bosket.scheduler.model.resource import (
 )
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.model.usage import NO_USAGE, Usage
-from bosket.scheduler.model.volume import NO_STORAGE
+from bosket.scheduler.model.volume import NO_STORAGE, PodStorage, VolumeAccounts
+from bosket.scheduler.snapshot.attachments import Attachments
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
 from bosket.scheduler.snapshot.claims import Claims
 from bosket.scheduler.snapshot.commitments import Commitments
@@ -121,7 +123,8 @@ class ClusterState:
         self._displacements = Displacements()
 
         self._namespaces: dict[str, Namespace] = {}
-        self._volumes = Volumes()
+        self._volumes = Volumes(self._report)
+        self._attachments = Attachments()
         self._node_topologies = NumaTopologies(self._report)
         self._config_maps: Shared[ObjectKey, None] = Shared()
 
@@ -323,22 +326,40 @@ class ClusterState:
         self._dirty_pods.update(self._peers.drop_namespace(name))
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
-        self._dirty_pods.update(self._volumes.put_claim(claim))
+        self._volumes.put_claim(claim)
 
     def drop_claim(self, key: ObjectKey) -> None:
-        self._dirty_pods.update(self._volumes.drop_claim(key))
+        self._volumes.drop_claim(key)
 
     def put_volume(self, volume: PersistentVolume) -> None:
-        self._dirty_pods.update(self._volumes.put_volume(volume))
+        self._volumes.put_volume(volume)
 
     def drop_volume(self, name: str) -> None:
-        self._dirty_pods.update(self._volumes.drop_volume(name))
+        self._volumes.drop_volume(name)
 
     def put_storage_class(self, storage_class: StorageClass) -> None:
-        self._dirty_pods.update(self._volumes.put_class(storage_class))
+        self._volumes.put_class(storage_class)
 
     def drop_storage_class(self, name: str) -> None:
-        self._dirty_pods.update(self._volumes.drop_class(name))
+        self._volumes.drop_class(name)
+
+    def put_csi_node(self, node: CSINode) -> None:
+        self._volumes.put_csi_node(node)
+
+    def drop_csi_node(self, name: str) -> None:
+        self._volumes.drop_csi_node(name)
+
+    def put_csi_driver(self, driver: CSIDriver) -> None:
+        self._volumes.put_csi_driver(driver)
+
+    def drop_csi_driver(self, name: str) -> None:
+        self._volumes.drop_csi_driver(name)
+
+    def put_storage_capacity(self, capacity: CSIStorageCapacity) -> None:
+        self._volumes.put_capacity(capacity)
+
+    def drop_storage_capacity(self, key: ObjectKey) -> None:
+        self._volumes.drop_capacity(key)
 
     def put_node_topology(self, topology: NodeResourceTopology) -> None:
         had_any = bool(self._node_topologies)
@@ -389,6 +410,9 @@ class ClusterState:
             PersistentVolumeClaim: self._volumes.claims,
             PersistentVolume: self._volumes.volumes,
             StorageClass: self._volumes.classes,
+            CSINode: self._volumes.drivers.nodes,
+            CSIDriver: self._volumes.drivers.drivers,
+            CSIStorageCapacity: self._volumes.drivers.capacities,
             ConfigMap: {key: ConfigMap(metadata=_named(key)) for key in self._config_maps.freeze()},
             PodDisruptionBudget: self._evictions.budgets,
             NodeResourceTopology: self._node_topologies.objects,
@@ -435,6 +459,7 @@ class ClusterState:
         last = self._last
         unchanged = self._tree is not None and self._nodes.is_unchanged() and self._uses.is_unchanged()
         unchanged = unchanged and self._usage_is_no_news()
+        unchanged = unchanged and last is not None and last.volumes.limits is self._volumes.drivers.limits()
         if last is not None and unchanged and last.jobs is self._jobs and last.held == held:
             own = (last.disruptions, last.claims, last.takers)
             if all(then is now for then, now in zip(own, (disruptions, claims, takers), strict=True)):
@@ -462,6 +487,7 @@ class ClusterState:
             marked=self._tallies.any,
             tallies=self._tallies.freeze(),
             terms=self._peers.terms(),
+            volumes=self._volume_accounts(),
             numa=self._node_topologies.freeze(),
             config_maps=self._config_maps.freeze(),
             node_pool=self._options.node_pool or DEFAULT_NODE_POOL,
@@ -470,6 +496,10 @@ class ClusterState:
             memory=self._memory,
         )
         return self._last
+
+    def _volume_accounts(self) -> VolumeAccounts:
+        limits, attached = self._volumes.drivers.limits(), self._attachments.freeze()
+        return VolumeAccounts(limits, attached, self._volumes.being_made(), self._attachments.contested)
 
     def _usage_is_no_news(self) -> bool:
         """Whether what queues used is as in the last snapshot, or concerns nobody."""
@@ -488,7 +518,9 @@ class ClusterState:
 
     def _look_again(self) -> None:
         """Renews the tasks of pods that may stand differently, if they do."""
-        while self._dirty_pods:
+        while self._dirty_pods or self._volumes.touched:
+            if not self._dirty_pods:
+                self._dirty_pods, self._volumes.touched = self._volumes.touched, set()
             key = self._dirty_pods.pop()
             pod, before = self._pods.get(key), self._tasks.get(key)
             task = self._task_of(key, pod, before) if pod is not None else None
@@ -509,6 +541,10 @@ class ClusterState:
                 self._nodes.add(key, task)
             if task.status is RELEASING:
                 self._releasing.add(key)
+        if (task is not None and task.storage is not NO_STORAGE) or (
+            before is not None and before.storage is not NO_STORAGE
+        ):
+            self._attachments.replace(before, task)
         if (
             self._peers.selectors
             or (task is not None and task.pod_class.marks is not NO_MARKS)
@@ -531,7 +567,7 @@ class ClusterState:
     def _task_of(self, key: ObjectKey, pod: Pod, before: Task | None) -> Task | None:
         spec, metadata = pod.spec, pod.metadata
         labels = metadata.labels
-        storage = self._volumes.storage_of(key, pod) if spec.volumes else NO_STORAGE
+        storage = self._storage_of(key, pod) if spec.volumes else NO_STORAGE
         has_zones = bool(self._node_topologies)
         wishes: PeerWishes | None = None
         matched: Sequence[PodSelector] = ()
@@ -566,7 +602,7 @@ class ClusterState:
             created=time_or_zero(metadata.creationTimestamp),
             task_priority=_integer_or_none(labels[TASK_PRIORITY_LABEL]) if TASK_PRIORITY_LABEL in labels else None,
             gpu_groups=self._gpu_groups(key, pod) if pod_class.share is not None and (node or requested) else (),
-            claims_problem=storage.problem,
+            storage=storage,
             numa_record=self._numa_record(pod, request) if has_zones else (),
         )
 
@@ -589,6 +625,12 @@ class ClusterState:
 
     def _numa_record(self, pod: Pod, request: BindRequest | None) -> Record:
         return record_of(pod, request.spec.predictedNUMAZones if request is not None else (), self._report)
+
+    def _storage_of(self, key: ObjectKey, pod: Pod) -> PodStorage:
+        request = self._requests.live_for(key) if not pod.spec.nodeName else None
+        if request is None:
+            return self._volumes.storage_of(key, pod)
+        return self._volumes.storage_of(key, pod, request.spec.selectedNode, chosen_volumes(request))
 
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
         """The pod can't be counted; its job is told."""
@@ -662,7 +704,7 @@ def _stand_alike(before: Task | None, after: Task | None) -> bool:
         return before is after
     if before.pod_class is not after.pod_class or before.numa_record != after.numa_record:
         return False
-    return before.claims_problem == after.claims_problem
+    return before.storage == after.storage
 
 
 def _status_of(pod: Pod, requested: str | None, evicted: bool) -> TaskStatus:

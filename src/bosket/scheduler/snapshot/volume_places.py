@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from bosket.api.core import (
+    Node,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from bosket.api.quantity import InvalidQuantity, Quantity, to_int
+from bosket.api.object import ObjectKey
 from bosket.api.storage import StorageClass
-from bosket.kube.selector import EVERYTHING, NOTHING, InvalidSelector, Selector, label_selector
-from bosket.scheduler.model.volume import Places
+from bosket.kube.node_selector import NodeTest, node_test
+from bosket.kube.volume import Demand, can_be_made, is_free, size_of, suits
+from bosket.scheduler.model.volume import FreeVolume, Offer, Places, Room, Space, VolumeNeeds
 
-WAIT = "WaitForFirstConsumer"
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
 ZONE_LABELS = (
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
@@ -29,41 +29,95 @@ ZONE_LABELS = (
 ZONE_SEPARATOR = "__"
 
 
-class Demand(NamedTuple):
-    """What a volume must be to satisfy a claim; claims with the same demand can go to the same places."""
+class Question(NamedTuple):
+    """What a claim asks for and what is settled about it; claims with the same question get the same offer."""
 
-    storage_class: str
-    selected_node: str
-    size: int
-    access_modes: frozenset[str]
-    volume_mode: str
-    labels: Selector
+    demand: Demand
+    promised: str  #: the volume that is for this claim alone, and for which it waits
+    selected_node: str  #: where a volume is being made for it already
 
 
-def demand_of(claim: PersistentVolumeClaim, storage_class: str, selected_node: str) -> Demand:
-    """What a claim of this class asks for; `selected_node`: where a volume is being made for it already."""
-    spec = claim.spec
-    try:
-        labels = EVERYTHING if spec.selector is None else label_selector(spec.selector)
-    except InvalidSelector:
-        labels = NOTHING
-    size = _size(spec.resources.requests.get("storage"))
-    mode = spec.volumeMode or "Filesystem"
-    return Demand(storage_class, selected_node, size, frozenset(spec.accessModes), mode, labels)
+class Answer(NamedTuple):
+    """An offer, and where it can be taken up if nobody else does."""
+
+    offer: Offer
+    places: Places
+    space: Space | None  #: where the driver tells how much it can make
 
 
-def places_for(demand: Demand, volumes: Iterable[PersistentVolume], storage_class: StorageClass) -> Places:
-    """Nodes that reach one of the volumes that are free, or where the class can make one."""
-    if demand.selected_node:  # one is being made there
-        field = NodeSelectorRequirement(key="metadata.name", operator="In", values=(demand.selected_node,))
-        return Places(False, (), (NodeSelector(nodeSelectorTerms=(NodeSelectorTerm(matchFields=(field,)),)),))
-    options: list[NodeSelector | None] = [_reach(volume) for volume in volumes if _satisfies(volume, demand)]
-    if storage_class.provisioner not in ("", NO_PROVISIONER):
-        options.append(_allowed(storage_class))
-    return _union(options)
+def answer(
+    question: Question,
+    volumes: Iterable[PersistentVolume],
+    taken: Iterable[str],
+    storage_class: StorageClass,
+    rooms: tuple[Room, ...] | None,
+) -> Answer:
+    """`volumes`: all of the class; `taken`: those that pods which are being bound will have."""
+    demand = question.demand
+    if question.selected_node:
+        field = NodeSelectorRequirement(key="metadata.name", operator="In", values=(question.selected_node,))
+        there = Places(False, (), (NodeSelector(nodeSelectorTerms=(NodeSelectorTerm(matchFields=(field,)),)),))
+        return Answer(Offer(demand.storage_class, demand.size, (), there, None), there, None)
+    suitable = [each for each in volumes if suits(each, demand)]
+    if question.promised:
+        free = [each for each in suitable if each.metadata.name == question.promised]
+    else:
+        gone = set(taken)
+        free = [each for each in suitable if is_free(each) and each.metadata.name not in gone]
+    found = tuple(sorted((_free(each) for each in free), key=lambda each: (each.size, each.name)))
+    reach = [each.reach for each in found]
+    if question.promised or not can_be_made(storage_class):
+        return Answer(Offer(demand.storage_class, demand.size, found, None, None), _union(reach), None)
+    allowed = _allowed(storage_class)
+    offer = Offer(demand.storage_class, demand.size, found, _union([allowed]), rooms)
+    space = None
+    if rooms is not None:
+        large = tuple(dict.fromkeys(each.nodes for each in rooms if each.largest >= demand.size))
+        space = Space(_union(reach), large)
+    return Answer(offer, _union([*reach, allowed]), space)
 
 
-def zones_of(volume: PersistentVolume) -> Iterator[tuple[str, frozenset[str]]]:
+def same(left: Answer, right: Answer) -> bool:
+    """Whether two answers say the same."""
+    mine, other = left.offer, right.offer
+    return (
+        left[1:] == right[1:]
+        and mine.volumes == other.volumes
+        and mine.made == other.made
+        and mine.rooms == other.rooms
+    )
+
+
+def needs_of(
+    claims: Iterable[PersistentVolumeClaim],
+    answers: Mapping[ObjectKey, Answer],
+    volumes: Mapping[str, PersistentVolume],
+) -> VolumeNeeds:
+    """What a pod's claims ask of its node: those with an answer are open, the others bound."""
+    reach: dict[NodeSelector, None] = {}
+    zones: dict[tuple[str, frozenset[str]], None] = {}
+    places: dict[Places, None] = {}
+    space: dict[Space, None] = {}
+    lost = False
+    for claim in claims:
+        found = answers.get(claim.key)
+        if found is not None:
+            places[found.places] = None
+            if found.space is not None:
+                space[found.space] = None
+            continue
+        volume = volumes.get(claim.spec.volumeName)
+        if volume is None:
+            lost = True
+            continue
+        affinity = volume.spec.nodeAffinity
+        if affinity is not None and affinity.required is not None:
+            reach[affinity.required] = None
+        zones.update(dict.fromkeys(_zones_of(volume)))
+    return VolumeNeeds(tuple(reach), tuple(sorted(zones, key=repr)), tuple(places), tuple(space), lost)
+
+
+def _zones_of(volume: PersistentVolume) -> Iterator[tuple[str, frozenset[str]]]:
     """The labels that say where a volume is; a label with an empty zone in it says nothing."""
     for label in ZONE_LABELS:
         zones = frozenset(volume.metadata.labels.get(label, "").split(ZONE_SEPARATOR))
@@ -71,23 +125,33 @@ def zones_of(volume: PersistentVolume) -> Iterator[tuple[str, frozenset[str]]]:
             yield label, zones
 
 
-def _satisfies(volume: PersistentVolume, demand: Demand) -> bool:
-    spec = volume.spec
-    return (
-        volume.status.phase == "Available"
-        and spec.claimRef is None
-        and volume.metadata.deletionTimestamp is None
-        and (spec.volumeMode or "Filesystem") == demand.volume_mode
-        and demand.access_modes <= set(spec.accessModes)
-        and _size(spec.capacity.get("storage")) >= demand.size
-        and demand.labels.matches(volume.metadata.labels)
-    )
+def place_test(places: Places) -> NodeTest:
+    """Whether a node is one of these."""
+    selectors = [node_test(selector) for selector in places.selectors]
+
+    def test(node: Node) -> bool:
+        labels = node.metadata.labels
+        return (
+            places.everywhere
+            or any(labels.get(key) in values for key, values in places.by_label)
+            or any(selector(node) for selector in selectors)
+        )
+
+    return test
 
 
-def _reach(volume: PersistentVolume) -> NodeSelector | None:
-    """None: every node reaches it."""
+def one_label(selector: NodeSelector) -> NodeSelectorRequirement | None:
+    """The requirement, if the selector is nothing but values of one label."""
+    terms = selector.nodeSelectorTerms
+    if len(terms) != 1 or terms[0].matchFields or len(terms[0].matchExpressions) != 1:
+        return None
+    only = terms[0].matchExpressions[0]
+    return only if only.operator == "In" else None
+
+
+def _free(volume: PersistentVolume) -> FreeVolume:
     affinity = volume.spec.nodeAffinity
-    return affinity.required if affinity is not None else None
+    return FreeVolume(volume.metadata.name, size_of(volume), affinity.required if affinity is not None else None)
 
 
 def _allowed(storage_class: StorageClass) -> NodeSelector | None:
@@ -113,26 +177,10 @@ def _union(options: list[NodeSelector | None]) -> Places:
     others: dict[NodeSelector, None] = {}
     for option in options:
         assert option is not None
-        simple = _one_label(option)
+        simple = one_label(option)
         if simple is None:
             others[option] = None
         else:
             by_label.setdefault(simple.key, set()).update(simple.values)
     labels = tuple((key, frozenset(values)) for key, values in sorted(by_label.items()))
     return Places(False, labels, tuple(others))
-
-
-def _one_label(selector: NodeSelector) -> NodeSelectorRequirement | None:
-    """The requirement, if the selector is nothing but values of one label."""
-    terms = selector.nodeSelectorTerms
-    if len(terms) != 1 or terms[0].matchFields or len(terms[0].matchExpressions) != 1:
-        return None
-    only = terms[0].matchExpressions[0]
-    return only if only.operator == "In" else None
-
-
-def _size(quantity: Quantity | None) -> int:
-    try:
-        return to_int(quantity) if quantity is not None else 0
-    except InvalidQuantity:
-        return 0

@@ -1,102 +1,190 @@
 """Claims, volumes and storage classes: what they mean for where a pod can go.
 
-The live state shows it the objects and asks for the storage of each pod that has volumes. Changes give back the pods
-that must be looked at again. The rules are those of Kubernetes' VolumeBinding and VolumeZone filters; how much room a
-driver has, and how many volumes a node can attach, is not looked at.
+The live state shows it the objects and asks for the storage of each pod that has volumes. What changes names the pods
+that must be looked at again (`touched`). The rules are those of Kubernetes' VolumeBinding, VolumeZone,
+VolumeRestrictions and NodeVolumeLimits filters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from bosket.api.core import NodeSelector, PersistentVolume, PersistentVolumeClaim, Pod
+from bosket.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.object import ObjectKey
-from bosket.api.storage import StorageClass
-from bosket.scheduler.model.volume import NO_STORAGE, Places, PodStorage, VolumeNeeds
-from bosket.scheduler.snapshot.volume_places import WAIT, Demand, demand_of, places_for, zones_of
+from bosket.api.quantity import InvalidQuantity
+from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
+from bosket.kube.volume import (
+    SELECTED_NODE_ANNOTATION,
+    InvalidClaim,
+    can_be_made,
+    claims_of,
+    class_of,
+    class_of_volume,
+    demand_of,
+    is_bound,
+    is_for_one_node,
+    is_made_for,
+    is_promised_to,
+    size_of,
+    suits,
+    waits_for_pod,
+)
+from bosket.scheduler.model.volume import (
+    NO_STORAGE,
+    Attachment,
+    BeingMade,
+    Contest,
+    OpenClaim,
+    PodStorage,
+)
+from bosket.scheduler.snapshot.claim_users import ClaimUsers
+from bosket.scheduler.snapshot.storage_driver import StorageDrivers, attachment_of, driver_of
+from bosket.scheduler.snapshot.volume_places import Answer, Question, answer, needs_of, same
+from bosket.scheduler.snapshot.volume_promises import NOT_BOUND, Promise, Promises
 
-BIND_COMPLETED_ANNOTATION = "pv.kubernetes.io/bind-completed"
-SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 ONE_POD = "ReadWriteOncePod"
+#: As many answers are remembered; forgetting them costs nothing but time.
+MOST_ANSWERS = 4000
 
 
 class Volumes:
     """All claims, volumes and classes, and which pods use which claims."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Callable[[str], None] | None = None) -> None:
+        self._report = report or (lambda _: None)
         self.claims: dict[ObjectKey, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
         self.classes: dict[str, StorageClass] = {}
-        self._users: dict[ObjectKey, dict[ObjectKey, None]] = {}  # claim → pods
-        self._claims_of: dict[ObjectKey, tuple[ObjectKey, ...]] = {}  # pod → claims
+        self.drivers = StorageDrivers(self._report)
+        self.touched: set[ObjectKey] = set()  #: pods that may stand differently; whoever looks at them clears it
+        self._users = ClaimUsers()
         self._by_volume: dict[str, set[ObjectKey]] = {}  # volume → claims that name it
         self._open: dict[str, set[ObjectKey]] = {}  # class → claims that have no volume yet
         self._of_class: dict[str, set[str]] = {}  # class → volumes
-        self._places: dict[Demand, Places] = {}  # remembered until a volume or the class changes
+        self._promised: dict[ObjectKey, set[str]] = {}  # claim → volumes that name it
+        self._promises = Promises()
+        self._answers: dict[Question, tuple[int, Answer]] = {}  # with the version of the class that it is true of
+        self._versions: Counter[str] = Counter()  # by class: how often something about it changed
 
-    # Objects in; each returns the pods that it may matter to
+    # Objects in
 
-    def put_claim(self, claim: PersistentVolumeClaim) -> Collection[ObjectKey]:
+    def put_claim(self, claim: PersistentVolumeClaim) -> None:
         before = self.claims.get(claim.key)
         self._forget_claim(before)
         self.claims[claim.key] = claim
         if claim.spec.volumeName:
             self._by_volume.setdefault(claim.spec.volumeName, set()).add(claim.key)
         else:
-            self._open.setdefault(_class_of(claim), set()).add(claim.key)
-        return () if before is not None and _same(before, claim) else self._users.get(claim.key, ())
+            self._open.setdefault(class_of(claim), set()).add(claim.key)
+        if before is None or not _same(before, claim):
+            self.touched.update(self._users.of(claim.key))
 
-    def drop_claim(self, key: ObjectKey) -> Collection[ObjectKey]:
+    def drop_claim(self, key: ObjectKey) -> None:
         self._forget_claim(self.claims.pop(key, None))
-        return self._users.get(key, ())
+        self.touched.update(self._users.of(key))
 
-    def put_volume(self, volume: PersistentVolume) -> Collection[ObjectKey]:
+    def put_volume(self, volume: PersistentVolume) -> None:
+        try:
+            size_of(volume)
+        except InvalidQuantity as error:
+            text = f"PersistentVolume {volume.metadata.name}: spec.capacity.storage: {error}; no claim is given it"
+            self._report(text)
         name = volume.metadata.name
-        affected = self._users_of_volume(self.volumes.get(name))
         self._forget_volume(name)
         self.volumes[name] = volume
-        self._of_class.setdefault(volume.spec.storageClassName, set()).add(name)
-        return affected | self._users_of_volume(volume)
+        self._of_class.setdefault(class_of_volume(volume), set()).add(name)
+        if (reference := volume.spec.claimRef) is not None:
+            self._promised.setdefault(ObjectKey(reference.namespace, reference.name), set()).add(name)
+        self._touch_users_of(volume)
 
-    def drop_volume(self, name: str) -> Collection[ObjectKey]:
-        affected = self._users_of_volume(self.volumes.get(name))
+    def drop_volume(self, name: str) -> None:
         self._forget_volume(name)
-        return affected
 
-    def put_class(self, storage_class: StorageClass) -> Collection[ObjectKey]:
+    def put_class(self, storage_class: StorageClass) -> None:
         self.classes[storage_class.metadata.name] = storage_class
-        return self._class_changed(storage_class.metadata.name)
+        self._class_changed(storage_class.metadata.name)
 
-    def drop_class(self, name: str) -> Collection[ObjectKey]:
+    def drop_class(self, name: str) -> None:
         self.classes.pop(name, None)
-        return self._class_changed(name)
+        self._class_changed(name)
+
+    def put_csi_node(self, node: CSINode) -> None:
+        before = self.drivers.nodes.get(node.metadata.name)
+        if before is None or before.spec != node.spec:
+            limited = self.drivers.limited
+            self.drivers.put_node(node)
+            self._limits_changed(limited)
+
+    def drop_csi_node(self, name: str) -> None:
+        limited = self.drivers.limited
+        self.drivers.drop_node(name)
+        self._limits_changed(limited)
+
+    def put_csi_driver(self, driver: CSIDriver) -> None:
+        self.drivers.drivers[driver.metadata.name] = driver
+        self._driver_changed(driver.metadata.name)
+
+    def drop_csi_driver(self, name: str) -> None:
+        self.drivers.drivers.pop(name, None)
+        self._driver_changed(name)
+
+    def put_capacity(self, capacity: CSIStorageCapacity) -> None:
+        before = self.drivers.capacities.get(capacity.key)
+        self.drivers.put_capacity(capacity)
+        for name in {capacity.storageClassName, before.storageClassName if before is not None else ""}:
+            self._class_changed(name)
+
+    def drop_capacity(self, key: ObjectKey) -> None:
+        before = self.drivers.capacities.get(key)
+        if before is not None:
+            self.drivers.drop_capacity(key)
+            self._class_changed(before.storageClassName)
 
     def forget_pod(self, pod: ObjectKey) -> None:
-        for claim in self._claims_of.pop(pod, ()):
-            users = self._users[claim]
-            users.pop(pod, None)
-            if not users:
-                del self._users[claim]
+        self._promise(pod, {})
+        self.touched.update(self._users.put(pod, ()))
 
     # What pods ask
 
-    def storage_of(self, key: ObjectKey, pod: Pod) -> PodStorage:
-        """The pod's claims as they stand; from now on changes of these name the pod."""
-        wanted = list(_claims_of(pod))
+    def storage_of(self, key: ObjectKey, pod: Pod, node: str = "", chosen: Mapping[str, str] = NOT_BOUND) -> PodStorage:
+        """The pod's claims as they stand; from now on changes of these name the pod.
+
+        `node`: where the pod is being bound, `chosen`: which volumes its claims, by name, will have there.
+        """
+        wanted = list(claims_of(pod))
+        names = tuple(dict.fromkeys(claim for claim, _ in wanted))
+        self.touched.update(self._users.put(key, names))
         if not wanted:
             return NO_STORAGE
-        self.forget_pod(key)
-        self._claims_of[key] = tuple(dict.fromkeys(claim for claim, _ in wanted))
-        for name in self._claims_of[key]:
-            self._users.setdefault(name, {})[key] = None
         problem = next((text for claim, own in wanted if (text := self._problem_with(claim, pod, own=own))), "")
-        claims = [self.claims[name] for name in self._claims_of[key] if name in self.claims]
+        claims = [self.claims[name] for name in names if name in self.claims]
+        open_ = [each for each in claims if not is_bound(each)]
+        promised = {each.key: Promise(node, chosen.get(each.key.name, "")) for each in open_} if node else {}
+        self._promise(key, promised)
         exclusive = tuple(claim.key for claim in claims if ONE_POD in claim.spec.accessModes)
-        if not problem and any(not _is_bound(claim) and not self._waits(claim) for claim in claims):
-            problem = "pod has unbound immediate PersistentVolumeClaims"
+        problem = problem or next((text for claim in open_ if (text := self._why_unbound(claim))), "")
         if problem:
-            return PodStorage(None, exclusive, problem)
-        return PodStorage(self._needs(claims), exclusive)
+            return PodStorage(None, exclusive, problem, attached=self._attached(claims))
+        answers = {claim.key: self._answer(claim) for claim in open_}
+        needs = needs_of(claims, answers, self.volumes)
+        attached = self._attached(claims)
+        served = sorted(open_, key=lambda claim: answers[claim.key].offer.size)
+        contest = self._contest(served, answers, attached, claims)
+        return PodStorage(needs, exclusive, "", contest, tuple(claim.key for claim in served), attached)
+
+    def being_made(self) -> tuple[BeingMade, ...]:
+        """Volumes that will be made for pods which are being bound."""
+        found = []
+        for claim, promise in self._promises.of_claims():
+            known = self.claims.get(claim)
+            if known is None or promise.volume or SELECTED_NODE_ANNOTATION in known.metadata.annotations:
+                continue
+            try:
+                found.append(BeingMade(class_of(known), promise.node, demand_of(known).size))
+            except InvalidClaim:
+                continue
+        return tuple(sorted(found))
 
     def _problem_with(self, key: ObjectKey, pod: Pod, *, own: bool) -> str | None:
         """`own`: whether the claim is made for this pod, from a template in its spec."""
@@ -111,87 +199,142 @@ class Volumes:
             )
         if claim.metadata.deletionTimestamp is not None:
             return f'persistentvolumeclaim "{key.name}" is being deleted'
-        if own and all(owner.uid != pod.metadata.uid for owner in claim.metadata.ownerReferences if owner.controller):
+        if own and not is_made_for(claim, pod):
             return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
         return None
 
-    def _waits(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether the claim is bound once its pod has a node. One that names its volume is bound before."""
-        storage_class = self.classes.get(_class_of(claim))
-        return not claim.spec.volumeName and storage_class is not None and storage_class.volumeBindingMode == WAIT
+    def _why_unbound(self, claim: PersistentVolumeClaim) -> str:
+        """Why nothing can be done for a claim that isn't bound; empty when it only waits for its pod's node."""
+        name = class_of(claim)
+        storage_class = self.classes.get(name)
+        if not waits_for_pod(claim, storage_class):
+            text = "pod has unbound immediate PersistentVolumeClaims"
+            if name and storage_class is None and not claim.spec.volumeName:
+                text += f': persistentvolumeclaim "{claim.key.name}": spec.storageClassName: there is no class "{name}"'
+            return text
+        try:
+            demand_of(claim)
+        except InvalidClaim as error:
+            return f'persistentvolumeclaim "{claim.key.name}": {error}'
+        return ""
 
-    def _needs(self, claims: Iterable[PersistentVolumeClaim]) -> VolumeNeeds:
-        reach: dict[NodeSelector, None] = {}
-        zones: dict[tuple[str, frozenset[str]], None] = {}
-        places: dict[Places, None] = {}
-        lost = False
+    def _contest(
+        self,
+        open_: Sequence[PersistentVolumeClaim],
+        answers: Mapping[ObjectKey, Answer],
+        attached: Sequence[Attachment],
+        claims: Iterable[PersistentVolumeClaim],
+    ) -> Contest | None:
+        """None for a pod that takes nothing from others: its claims are bound, and can be attached without limit."""
+        if not open_ and not attached:
+            return None
+        shared = {claim.key for claim in claims if self._users.are_several(claim.key)}
+        in_common = {each for claim in claims if claim.key in shared for each in self._attached([claim])}
+        own = Counter(each.driver for each in attached if each not in in_common)
+        return Contest(
+            tuple(
+                OpenClaim(
+                    answers[claim.key].offer,
+                    claim.key if claim.key in shared else None,
+                    is_for_one_node(claim),
+                )
+                for claim in open_
+            ),
+            tuple(sorted(own.items())),
+            tuple(each for each in attached if each in in_common),
+        )
+
+    def _attached(self, claims: Iterable[PersistentVolumeClaim]) -> tuple[Attachment, ...]:
+        """The volumes of drivers with a limit. One that isn't there yet is known by its claim."""
+        limited = self.drivers.limits()
+        if not limited:
+            return ()
+        found: dict[Attachment, None] = {}
         for claim in claims:
-            if not _is_bound(claim):
-                places[self._places_for(claim)] = None
-                continue
-            volume = self.volumes.get(claim.spec.volumeName)
-            if volume is None:
-                lost = True
-                continue
-            affinity = volume.spec.nodeAffinity
-            if affinity is not None and affinity.required is not None:
-                reach[affinity.required] = None
-            zones.update(dict.fromkeys(zones_of(volume)))
-        return VolumeNeeds(tuple(reach), tuple(sorted(zones, key=repr)), tuple(places), lost)
+            volume = self.volumes.get(claim.spec.volumeName) if claim.spec.volumeName else None
+            storage_class = self.classes.get(class_of(claim))
+            attachment = None
+            if volume is not None:
+                attachment = attachment_of(volume)
+            elif storage_class is not None and can_be_made(storage_class):
+                attachment = Attachment(driver_of(storage_class), f"claim {claim.key}")
+            if attachment is not None and attachment.driver in limited:
+                found[attachment] = None
+        return tuple(sorted(found))
 
-    def _places_for(self, claim: PersistentVolumeClaim) -> Places:
-        name = _class_of(claim)
-        demand = demand_of(claim, name, claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION, ""))
-        found = self._places.get(demand)
-        if found is None:
-            volumes = [self.volumes[each] for each in sorted(self._of_class.get(name, ()))]
-            found = self._places[demand] = places_for(demand, volumes, self.classes[name])
+    def _answer(self, claim: PersistentVolumeClaim) -> Answer:
+        demand = demand_of(claim)
+        promise = self._promises.for_claim(claim.key)
+        promised = promise.volume
+        if not promised:
+            names = sorted(self._promised.get(claim.key, ()))
+            volumes = (self.volumes[name] for name in names)
+            usable = (each.metadata.name for each in volumes if is_promised_to(each, claim) and suits(each, demand))
+            promised = next(usable, "")
+        selected = "" if promised else claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION, "") or promise.node
+        question = Question(demand, promised, selected)
+        version = self._versions[demand.storage_class]
+        known = self._answers.get(question)
+        if known is not None and known[0] == version:
+            return known[1]
+        found = self._ask(question)
+        if known is not None and same(known[1], found):  # the very same offer keeps pods in their class
+            found = known[1]
+        if len(self._answers) > MOST_ANSWERS:
+            self._answers.clear()
+        self._answers[question] = (version, found)
         return found
+
+    def _ask(self, question: Question) -> Answer:
+        name = question.demand.storage_class
+        storage_class = self.classes[name]
+        volumes = [self.volumes[each] for each in sorted(self._of_class.get(name, ()))]
+        return answer(question, volumes, self._promises.taken, storage_class, self.drivers.rooms(storage_class))
 
     # Keeping order
 
+    def _promise(self, pod: ObjectKey, promised: Mapping[ObjectKey, Promise]) -> None:
+        """Notes what the pod, being bound, will have; those who might have had it are looked at again."""
+        for claim, volume in self._promises.put(pod, promised):
+            self.touched.update(each for each in self._users.of(claim) if each != pod)
+            if volume in self.volumes:
+                self._class_changed(class_of_volume(self.volumes[volume]), but=pod)
+
     def _forget_claim(self, claim: PersistentVolumeClaim | None) -> None:
         if claim is not None:
-            self._open.get(_class_of(claim), set()).discard(claim.key)
+            self._open.get(class_of(claim), set()).discard(claim.key)
             self._by_volume.get(claim.spec.volumeName, set()).discard(claim.key)
 
     def _forget_volume(self, name: str) -> None:
-        volume = self.volumes.pop(name, None)
-        if volume is not None:
-            self._of_class[volume.spec.storageClassName].discard(name)
-
-    def _users_of_volume(self, volume: PersistentVolume | None) -> set[ObjectKey]:
-        """Pods whose claim is bound to the volume, or might yet be."""
+        volume = self.volumes.get(name)
         if volume is None:
-            return set()
-        bound = self._users_of(self._by_volume.get(volume.metadata.name, ()))
-        return self._class_changed(volume.spec.storageClassName).union(bound)
+            return
+        self._touch_users_of(volume)
+        self._of_class[class_of_volume(volume)].discard(name)
+        if (reference := volume.spec.claimRef) is not None:
+            self._promised[ObjectKey(reference.namespace, reference.name)].discard(name)
+        del self.volumes[name]
 
-    def _class_changed(self, name: str) -> set[ObjectKey]:
-        self._places = {demand: places for demand, places in self._places.items() if demand.storage_class != name}
-        return set(self._users_of(self._open.get(name, ())))
+    def _touch_users_of(self, volume: PersistentVolume) -> None:
+        """Pods whose claim is bound to the volume, or might yet be."""
+        self.touched.update(self._users_of(self._by_volume.get(volume.metadata.name, ())))
+        self._class_changed(class_of_volume(volume))
+
+    def _class_changed(self, name: str, *, but: ObjectKey | None = None) -> None:
+        self._versions[name] += 1
+        self.touched.update(pod for pod in self._users_of(self._open.get(name, ())) if pod != but)
+
+    def _driver_changed(self, name: str) -> None:
+        for each in self.classes.values():
+            if driver_of(each) == name:
+                self._class_changed(each.metadata.name)
+
+    def _limits_changed(self, limited_before: frozenset[str]) -> None:
+        if limited_before != self.drivers.limited:
+            self.touched.update(self._users.pods)
 
     def _users_of(self, claims: Iterable[ObjectKey]) -> Iterator[ObjectKey]:
-        return (pod for claim in claims for pod in self._users.get(claim, ()))
-
-
-def _claims_of(pod: Pod) -> Iterator[tuple[ObjectKey, bool]]:
-    """The pod's claims, and whether each is made for this pod alone."""
-    namespace, name = pod.metadata.namespace, pod.metadata.name
-    for volume in pod.spec.volumes:
-        if volume.persistentVolumeClaim is not None:
-            yield ObjectKey(namespace, volume.persistentVolumeClaim.claimName), False
-        elif volume.ephemeral is not None:
-            yield ObjectKey(namespace, f"{name}-{volume.name}"), True
-
-
-def _is_bound(claim: PersistentVolumeClaim) -> bool:
-    return bool(claim.spec.volumeName) and BIND_COMPLETED_ANNOTATION in claim.metadata.annotations
-
-
-def _class_of(claim: PersistentVolumeClaim) -> str:
-    named = claim.metadata.annotations.get("volume.beta.kubernetes.io/storage-class")
-    return named if named is not None else claim.spec.storageClassName or ""
+        return (pod for claim in claims for pod in self._users.of(claim))
 
 
 def _same(before: PersistentVolumeClaim, after: PersistentVolumeClaim) -> bool:
@@ -203,4 +346,5 @@ def _same(before: PersistentVolumeClaim, after: PersistentVolumeClaim) -> bool:
         and left.annotations == right.annotations
         and left.deletionTimestamp == right.deletionTimestamp
         and left.ownerReferences == right.ownerReferences
+        and left.uid == right.uid
     )

@@ -12,6 +12,8 @@ from bosket.scheduler.plugins.predicates.pod_affinity import PodAffinity
 from bosket.scheduler.plugins.predicates.ports import HostPorts
 from bosket.scheduler.plugins.predicates.spread import TopologySpread
 from bosket.scheduler.plugins.predicates.unfit import PodFitness
+from bosket.scheduler.plugins.predicates.volumes import AttachLimits, FreeVolumes
+from bosket.scheduler.plugins.volume_ledger import VolumeLedger
 
 
 class Predicates:
@@ -30,3 +32,7 @@ class Predicates:
             session.node_filters.add(HostPorts(session, ledger))
             session.node_filters.add(PodAffinity(session, ledger))
             session.node_filters.add(TopologySpread(session, ledger))
+        if session.snapshot.volumes.contested:
+            volumes = VolumeLedger(session)
+            session.node_filters.add(FreeVolumes(session, volumes))
+            session.node_filters.add(AttachLimits(session, volumes))

@@ -10,20 +10,22 @@ from collections.abc import Callable, Hashable
 import numpy as np
 
 from bosket.api.core import Node
+from bosket.kube.node_selector import node_test
 from bosket.kube.taint import tolerates
 from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import refuses_pods
 from bosket.scheduler.model.task import PodClass
-from bosket.scheduler.model.volume import Places, VolumeNeeds
-from bosket.scheduler.plugins.predicates.node_selector import NodeTest, node_test, own_nodes
+from bosket.scheduler.model.volume import VolumeNeeds
+from bosket.scheduler.plugins.predicates.node_selector import own_nodes
 from bosket.scheduler.snapshot.snapshot import WorkerLabels
-from bosket.scheduler.snapshot.volume_places import ZONE_LABELS
+from bosket.scheduler.snapshot.volume_places import ZONE_LABELS, place_test
 
 WRONG_LABELS = "node(s) didn't match Pod's node affinity/selector"
 VOLUME_ELSEWHERE = "node(s) didn't match PersistentVolume's node affinity"
 VOLUME_ZONE = "node(s) had no available volume zone"
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE = "node(s) did not have enough free storage"
 VOLUME_LOST = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 NOT_FOR_GPUS = "node(s) are not for pods with GPUs"
 NOT_FOR_CPUS = "node(s) are not for pods without GPUs"
@@ -91,7 +93,8 @@ def _affinity(pod_class: PodClass) -> Objection:
 
 def _volumes(needs: VolumeNeeds) -> Objection:
     reach = [node_test(selector) for selector in needs.reach]
-    places = [_place_test(each) for each in needs.open]
+    places = [place_test(each) for each in needs.open]
+    space = [(place_test(each.volumes), each.rooms) for each in needs.space]
 
     def objection(node: Node) -> str | None:
         if needs.lost:
@@ -100,23 +103,12 @@ def _volumes(needs: VolumeNeeds) -> Objection:
             return VOLUME_ELSEWHERE
         if not all(test(node) for test in places):
             return NO_VOLUME
+        labels = node.metadata.labels
+        if not all(there(node) or any(room.matches(labels) for room in rooms) for there, rooms in space):
+            return NO_SPACE
         return None if _in_zones(needs, node) else VOLUME_ZONE
 
     return objection
-
-
-def _place_test(places: Places) -> NodeTest:
-    selectors = [node_test(selector) for selector in places.selectors]
-
-    def test(node: Node) -> bool:
-        labels = node.metadata.labels
-        return (
-            places.everywhere
-            or any(labels.get(key) in values for key, values in places.by_label)
-            or any(selector(node) for selector in selectors)
-        )
-
-    return test
 
 
 def _in_zones(needs: VolumeNeeds, node: Node) -> bool:

@@ -35,7 +35,7 @@ class PodFitness:
             self._fine.add(pod_class.index)
             return None
         objections = {
-            "VolumeBinding": task.claims_problem,
+            "VolumeBinding": task.storage.problem,
             "VolumeRestrictions": self._in_use(exclusive),
             "MaxNodePoolResources": too_large,
             "ConfigMap": self._missing(task, pod_class),
