@@ -11,6 +11,7 @@ import numpy as np
 
 from bosket.api.core import NodeSelector, Pod, Toleration
 from bosket.api.object import ObjectKey
+from bosket.scheduler.model.device import NO_DEVICES, DeviceNeeds, PodDevices
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.numa import NumaNeeds, Record
 from bosket.scheduler.model.peer import NO_MARKS, HostPort, Marks, PeerWishes, PodSelector
@@ -93,6 +94,7 @@ class PodClass:
     mig: Mig = Mig.NONE
     extra_gpus: float = 0.0  #: what queues account for beside the GPUs in `request`
     numa: NumaNeeds | None = None  #: what of the pods is aligned to NUMA zones, where nodes tell about theirs
+    device_needs: DeviceNeeds | None = None  #: what their resource claims ask for
     nominated_node: str = ""  #: where somebody else would like them to be
     #: whether the pods may refer to ConfigMaps; to which ones, each pod says for itself
     refers: bool = False
@@ -110,7 +112,8 @@ class PodClass:
     def __post_init__(self) -> None:
         amounts = self.request.tolist()
         holds = tuple([(place, amount) for place, amount in enumerate(amounts) if amount])
-        needs = tuple([each for each in holds if each[0] != PODS])
+        served = self.device_needs.instead if self.device_needs is not None else ()
+        needs = tuple([each for each in holds if each[0] != PODS and each[0] not in served])
         object.__setattr__(self, "needed", np.array([place for place, _ in needs], dtype=np.intp))
         object.__setattr__(self, "needs", needs)
         object.__setattr__(self, "holds", holds)
@@ -147,11 +150,12 @@ class PodClass:
     @property
     def kind(self) -> tuple[object, ...]:
         """What nodes and plugins treat its pods by, what they ask for apart. Kinds can be put in order."""
+        devices = NO_DEVICES if self.device_needs is None else self.device_needs.number
         if self.marks is NO_MARKS and self.wishes is None:
-            return (self.fixed_index, (), NO_WISHES, (), self.numa or ())
+            return (self.fixed_index, devices, (), NO_WISHES, (), self.numa or ())
         matched = tuple(mark.number for mark in self.marks.lasting if isinstance(mark, PodSelector))
         wishes = NO_WISHES if self.wishes is None else self.wishes.number
-        return (self.fixed_index, self.host_ports, wishes, matched, self.numa or ())
+        return (self.fixed_index, devices, self.host_ports, wishes, matched, self.numa or ())
 
 
 class Task(msgspec.Struct, frozen=True, eq=False):
@@ -169,6 +173,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     gpu_groups: tuple[str, ...] = ()  #: the shared GPUs that it is on or will be
     claims_problem: str = ""  #: why its volume claims let it run nowhere
     numa_record: Record = ()  #: in which NUMA zones of its node it is, if that is known
+    devices: PodDevices | None = None  #: its resource claims
 
     @property
     def uid(self) -> str:

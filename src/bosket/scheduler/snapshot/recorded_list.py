@@ -14,9 +14,18 @@ from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
+from bosket.api.resource_k8s import DeviceClass, ResourceClaim, ResourceSlice
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
-from bosket.scheduler.snapshot.redaction import bare, bare_pod, bare_storage_class, bare_volume
+from bosket.scheduler.snapshot.redaction import (
+    bare,
+    bare_bind_request,
+    bare_claim,
+    bare_device_class,
+    bare_pod,
+    bare_storage_class,
+    bare_volume,
+)
 from bosket.scheduler.snapshot.state import ClusterState
 
 
@@ -42,7 +51,10 @@ LISTS: Final[Mapping[str, RecordedList]] = {
     "storageClasses": RecordedList(StorageClass, ClusterState.put_storage_class, redact=bare_storage_class),
     "persistentVolumes": RecordedList(PersistentVolume, ClusterState.put_volume, redact=bare_volume),
     "persistentVolumeClaims": RecordedList(PersistentVolumeClaim, ClusterState.put_claim),
-    "bindRequests": RecordedList(BindRequest, ClusterState.put_bind_request),
+    "deviceClasses": RecordedList(DeviceClass, ClusterState.put_device_class, redact=bare_device_class),
+    "resourceSlices": RecordedList(ResourceSlice, ClusterState.put_resource_slice),
+    "resourceClaims": RecordedList(ResourceClaim, ClusterState.put_resource_claim, redact=bare_claim),
+    "bindRequests": RecordedList(BindRequest, ClusterState.put_bind_request, redact=bare_bind_request),
     "podDisruptionBudgets": RecordedList(PodDisruptionBudget, ClusterState.put_budget),
     "pods": RecordedList(Pod, ClusterState.put_pod, redact=bare_pod),
 }

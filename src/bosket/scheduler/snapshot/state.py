@@ -30,10 +30,12 @@ from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.quantity import InvalidQuantity
+from bosket.api.resource_k8s import DeviceClass, ResourceClaim, ResourceSlice
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
 from bosket.api.time import time_or_zero
 from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.model.device import DeviceNeeds, PodDevices
 from bosket.scheduler.model.gpu_share import UnusableShare
 from bosket.scheduler.model.job import Job, build_job
 from bosket.scheduler.model.numa import Record, needs_of
@@ -50,6 +52,7 @@ from bosket.scheduler.model.volume import NO_STORAGE
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
 from bosket.scheduler.snapshot.claims import Claims
 from bosket.scheduler.snapshot.commitments import Commitments
+from bosket.scheduler.snapshot.device_claims import DeviceClaims
 from bosket.scheduler.snapshot.displacement import Displacements
 from bosket.scheduler.snapshot.evictions import Evictions
 from bosket.scheduler.snapshot.hold import Holds
@@ -116,6 +119,7 @@ class ClusterState:
         self._namespaces: dict[str, Namespace] = {}
         self._volumes = Volumes()
         self._node_topologies = NumaTopologies(self._report)
+        self._devices = DeviceClaims(self._axis, self._report)
         self._config_maps: Shared[ObjectKey, None] = Shared()
 
         self._tasks: dict[ObjectKey, Task] = {}
@@ -340,6 +344,26 @@ class ClusterState:
             self._dirty_pods.update(self._pods)
         self._last = None
 
+    def put_resource_claim(self, claim: ResourceClaim) -> None:
+        self._dirty_pods.update(self._devices.put_claim(claim))
+
+    def drop_resource_claim(self, key: ObjectKey) -> None:
+        self._dirty_pods.update(self._devices.drop_claim(key))
+
+    def put_device_class(self, device_class: DeviceClass) -> None:
+        if self._devices.put_class(device_class):
+            self._dirty_pods.update(self._pods)
+
+    def drop_device_class(self, name: str) -> None:
+        if self._devices.drop_class(name):
+            self._dirty_pods.update(self._pods)
+
+    def put_resource_slice(self, each: ResourceSlice) -> None:
+        self._devices.put_slice(each)
+
+    def drop_resource_slice(self, name: str) -> None:
+        self._devices.drop_slice(name)
+
     def put_config_map(self, config_map: KubeObject) -> None:
         """Only that it exists is kept; any object with the metadata of a ConfigMap will do."""
         if config_map.key not in self._config_maps:
@@ -373,6 +397,9 @@ class ClusterState:
             PersistentVolumeClaim: self._volumes.claims,
             PersistentVolume: self._volumes.volumes,
             StorageClass: self._volumes.classes,
+            ResourceClaim: self._devices.claims,
+            ResourceSlice: self._devices.slices,
+            DeviceClass: self._devices.classes,
             ConfigMap: {key: ConfigMap(metadata=_named(key)) for key in self._config_maps.freeze()},
             PodDisruptionBudget: self._evictions.budgets,
             NodeResourceTopology: self._node_topologies.objects,
@@ -413,12 +440,14 @@ class ClusterState:
         """The state at `now`. The very same snapshot is returned while nothing changed but the time."""
         self._let_time_pass(now)
         self._look_again()
+        for node in self._devices.renew():
+            self._nodes.put_device_gpus(node, self._devices.pools.gpus_on(node))
         self._renew_jobs()
         held, disruptions = self._held_jobs(now), self._evictions.disruptions(now)
         claims, takers = self._claims.standing(now, self._jobs, self._tasks.get), self._displacements.takers(now)
         last = self._last
         unchanged = self._tree is not None and self._nodes.is_unchanged() and self._uses.is_unchanged()
-        unchanged = unchanged and self._usage_is_no_news()
+        unchanged = unchanged and self._usage_is_no_news() and self._devices.is_unchanged()
         if last is not None and unchanged and last.jobs is self._jobs and last.held == held:
             own = (last.disruptions, last.claims, last.takers)
             if all(then is now for then, now in zip(own, (disruptions, claims, takers), strict=True)):
@@ -448,6 +477,7 @@ class ClusterState:
             terms=self._peers.terms(),
             numa=self._node_topologies.freeze(),
             config_maps=self._config_maps.freeze(),
+            inventory=self._devices.freeze(),
             node_pool=self._options.node_pool or DEFAULT_NODE_POOL,
             worker_labels=self._options.worker_labels,
             usage=self._usage,
@@ -492,6 +522,8 @@ class ClusterState:
             self._nodes.add(key, task)
             if task.status == TaskStatus.RELEASING:
                 self._releasing.add(key)
+        if (task is not None and task.devices is not None) or (before is not None and before.devices is not None):
+            self._devices.follow(key, task)
         unmarked = before is None or before.pod_class.marks is NO_MARKS
         unmarked = unmarked and (task is None or task.pod_class.marks is NO_MARKS)
         if self._peers.selectors or not unmarked:
@@ -510,11 +542,14 @@ class ClusterState:
     def _task_of(self, key: ObjectKey, pod: Pod) -> Task | None:
         spec = pod.spec
         storage = self._volumes.storage_of(key, pod) if spec.volumes else NO_STORAGE
+        devices, device_needs = self._devices_of(key, pod)
         asks = spec.affinity is not None or spec.topologySpreadConstraints or self._peers.selectors
         wishes, matched = self._peers.look_at(pod) if asks else (None, ())
         try:
             numa = needs_of(pod) if self._node_topologies else None
-            pod_class = self._classes.of(pod, self._tasks.get(key), wishes, matched, storage, numa=numa)
+            pod_class = self._classes.of(
+                pod, self._tasks.get(key), wishes, matched, storage, numa=numa, device_needs=device_needs
+            )
         except (InvalidQuantity, UncountableAmount) as error:
             self._leave_out(key, pod, f"resources: {error}")
             return None
@@ -541,6 +576,7 @@ class ClusterState:
             gpu_groups=self._gpu_groups(key, pod) if pod_class.share is not None and node else (),
             claims_problem=storage.problem,
             numa_record=self._numa_record(pod, request) if self._node_topologies else (),
+            devices=devices,
         )
 
     def _gpu_groups(self, key: ObjectKey, pod: Pod) -> tuple[str, ...]:
@@ -556,6 +592,11 @@ class ClusterState:
 
     def _numa_record(self, pod: Pod, request: BindRequest | None) -> Record:
         return record_of(pod, request.spec.predictedNUMAZones if request is not None else (), self._report)
+
+    def _devices_of(self, key: ObjectKey, pod: Pod) -> tuple[PodDevices | None, DeviceNeeds | None]:
+        if not self._devices.concern(pod.spec):
+            return None, None
+        return self._devices.of(key, pod, self._requests.live_for(key))
 
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
         """The pod can't be counted; its job is told."""
@@ -629,7 +670,7 @@ def _stand_alike(before: Task | None, after: Task | None) -> bool:
         return before is after
     if before.pod_class is not after.pod_class or before.numa_record != after.numa_record:
         return False
-    return before.claims_problem == after.claims_problem
+    return before.claims_problem == after.claims_problem and before.devices == after.devices
 
 
 def _status_of(pod: Pod, *, requested: bool, evicted: bool) -> TaskStatus:

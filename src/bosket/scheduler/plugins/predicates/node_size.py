@@ -36,8 +36,9 @@ class NodeSizes:
         request = pod_class.demand_by(None)
         if (request <= self._most[: len(request)]).all():
             return ""
+        served = pod_class.device_needs.instead if pod_class.device_needs is not None else ()
         for place in (GPU, CPU, MEMORY, *range(PODS, len(request))):
-            if request[place] > self._most[place]:
+            if request[place] > self._most[place] and place not in served:
                 return f"{self._request(pod_class)}. {self._topped(place, float(self._most[place]))}"
         return ""
 

@@ -1,0 +1,302 @@
+"""Devices and claims in the middle of a cycle: as the snapshot has them, and as placements and evictions change them.
+
+Listens to placements, so that trials and their undoing are seen alike. Built when the first pod with claims is looked
+at; a cycle without any pays nothing. Devices of pods that are on their way out can be waited for, and are given only
+where others won't do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import NamedTuple
+
+from bosket.api.object import ObjectKey
+from bosket.api.quantity import parse
+from bosket.api.resource_k8s import AllocationResult, DeviceClaim, ResourceClaimSpec
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.device import DeviceId, DeviceNeeds, ExtendedNeed, PoolId
+from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
+from bosket.scheduler.plugins.dynamicresources.allocator import Allotment, Refusal, allocate
+from bosket.scheduler.plugins.dynamicresources.claim import ClaimState
+from bosket.scheduler.plugins.dynamicresources.demand import Demand, demand_of
+from bosket.scheduler.plugins.dynamicresources.gpu_count import GpuCount
+from bosket.scheduler.plugins.dynamicresources.reach import Reaches
+from bosket.scheduler.plugins.dynamicresources.result import allocation_of
+from bosket.scheduler.plugins.dynamicresources.use import DeviceUse
+from bosket.scheduler.plugins.predicates.node_selector import node_test
+
+#: Pods whose claims will be free, though they still have them.
+GOING = frozenset({TaskStatus.RELEASING, TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+
+ClaimKey = ObjectKey | str  #: of a claim; the pod's uid for the one that stands for its extended resources
+
+
+class Fit(NamedTuple):
+    """What can be said of a class and a node."""
+
+    refusal: str  #: "" where the claims can be allocated
+    waits: bool  #: whether devices must be released first
+
+
+class Evicted(NamedTuple):
+    """What a task had when it was evicted."""
+
+    row: int
+    allocations: tuple[tuple[ClaimKey, AllocationResult], ...]
+
+
+class DeviceLedger:
+    """All claims and devices; changed by placements only."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._inventory = session.snapshot.inventory
+        self.reaches = Reaches(session.snapshot)
+        self._now, self._later = DeviceUse(), DeviceUse()  # in use now, and after those that go have gone
+        self._claims: dict[ClaimKey, ClaimState] = {}
+        self._evicted: dict[Task, Evicted] = {}
+        self._demands: dict[Hashable, Demand] = {}
+        self.gpus = GpuCount(session, self.reaches)
+        self._read_claims()
+
+    def _read_claims(self) -> None:
+        users: dict[ClaimKey, set[str]] = {}
+        promised: dict[ClaimKey, AllocationResult] = {}
+        going: set[str] = set()
+        for _, task in sorted(self._inventory.claimants.items()):
+            assert task.devices is not None
+            if task.status in GOING:
+                going.add(task.uid)
+            if not task.node or task.status not in ACTIVE_USED:
+                continue
+            self.gpus.found(task)
+            for ref in task.devices.refs:
+                users.setdefault(ref.key, set()).add(task.uid)
+            for name, allocation in task.devices.promised:
+                promised.setdefault(name, allocation)
+            if task.devices.promised_extended is not None:
+                users[task.uid] = {task.uid}
+                promised[task.uid] = task.devices.promised_extended
+        for key, claim in self._inventory.claims.items():
+            reserved = {each.uid for each in claim.status.reservedFor} | users.pop(key, set())
+            self._claims[key] = ClaimState(claim.status.allocation or promised.get(key), reserved, going & reserved)
+        for pod, uids in users.items():
+            if pod in promised:
+                self._claims[pod] = ClaimState(promised[pod], uids, going & uids)
+        for state in self._claims.values():
+            if state.allocation is not None:
+                self._now.add(state.allocation)
+                if state.stays:
+                    self._later.add(state.allocation)
+
+    # What can be asked
+
+    def state_of(self, key: ClaimKey) -> ClaimState:
+        found = self._claims.get(key)
+        if found is None:
+            found = self._claims[key] = ClaimState(None, (), ())
+        return found
+
+    def basis(self, needs: DeviceNeeds) -> Hashable:
+        """What verdicts about all nodes rest on."""
+        versions = tuple([self.state_of(each.key).version for each in needs.claims if each.key is not None])
+        return self.reaches.version, versions
+
+    def fit(self, needs: DeviceNeeds, row: int) -> Fit:
+        """Whether pods with these needs can have their devices on the node."""
+        node = self._session.snapshot.nodes.nodes[row]
+        for each in needs.claims:
+            allocation = self.state_of(each.key).allocation if each.key is not None else None
+            nodes = allocation.nodeSelector if allocation is not None else None
+            if nodes is not None and not node_test(nodes)(node):
+                return Fit(f"node(s) can't reach the devices of resource claim {each.key}", waits=False)
+        demands = self.open_demands(needs, row)
+        if not demands:
+            return Fit("", waits=False)
+        found, waits = self._allocate(demands, row)
+        return Fit(found.text, waits=False) if isinstance(found, Refusal) else Fit("", waits)
+
+    def open_demands(self, needs: DeviceNeeds, row: int) -> list[Demand]:
+        """What is not allocated yet. Raises UnusableClaim, which whoever places pods has asked about before."""
+        demands = [
+            self.demand(needs, place)
+            for place, each in enumerate(needs.claims)
+            if each.key is None or self.state_of(each.key).allocation is None
+        ]
+        lacking = self.lacking(needs, row)
+        if lacking:
+            demands.append(self.extended_demand(lacking))
+        return demands
+
+    def demand(self, needs: DeviceNeeds, place: int) -> Demand:
+        found = self._demands.get((needs.number, place))
+        if found is None:
+            need = needs.claims[place]
+            name = f"ResourceClaim {need.key}" if need.key is not None else f"resource claim {need.name}"
+            found = demand_of(need.spec, self._inventory.classes, name)
+            self._demands[needs.number, place] = found
+        return found
+
+    def extended_demand(self, lacking: tuple[ExtendedNeed, ...]) -> Demand:
+        """Raises UnusableClaim."""
+        requests = tuple(sorted((each for need in lacking for each in need.requests), key=lambda each: each.name))
+        key = tuple((each.name, each.exactly.count, each.exactly.deviceClassName) for each in requests if each.exactly)
+        found = self._demands.get(key)
+        if found is None:
+            spec = ResourceClaimSpec(devices=DeviceClaim(requests=requests))
+            found = self._demands[key] = demand_of(spec, self._inventory.classes, "extended resources")
+        return found
+
+    def lacking(self, needs: DeviceNeeds, row: int) -> tuple[ExtendedNeed, ...]:
+        """The extended resources that devices must stand in for, because the node has none of them."""
+        if not needs.extended:
+            return ()
+        allocatable = self._session.snapshot.nodes.nodes[row].status.allocatable
+        return tuple(each for each in needs.extended if not parse(allocatable.get(each.resource, 0)))
+
+    def allocation(self, key: ClaimKey) -> AllocationResult | None:
+        return self.state_of(key).allocation
+
+    # What happens
+
+    def arrived(self, task: Task, row: int) -> None:
+        if task.pod_class.device_needs is None:
+            return
+        before = self._evicted.get(task)
+        if before is not None and before.row == row and self._restore(task, before):
+            del self._evicted[task]
+        else:
+            self._place(task, task.pod_class.device_needs, row)
+        self.gpus.arrived(task, row, self._gpu_devices(task, row), allocated=self._status(task) == TaskStatus.ALLOCATED)
+
+    def left(self, task: Task, row: int) -> None:
+        if task.pod_class.device_needs is None:
+            return
+        # What it was given since it was evicted it never really had.
+        is_evicted = self._is_evicted(task, row) and task not in self._evicted
+        self.gpus.left(task, row, self._gpu_devices(task, row), evicted=self._is_evicted(task, row))
+        kept = []
+        for key in self._keys(task):
+            state = self.state_of(key)
+            allocation, stayed = state.allocation, state.stays
+            if not state.has(task.uid):
+                continue
+            state.leave(task.uid)
+            if allocation is None:
+                continue
+            kept.append((key, allocation))
+            if stayed and not state.stays:
+                self._later.remove(allocation)
+            if not state.is_used:
+                state.allocate(None)
+                if not is_evicted:
+                    self._now.remove(allocation)
+            self.reaches.changed(allocation)
+        if is_evicted:
+            self._evicted[task] = Evicted(row, tuple(kept))
+
+    def _place(self, task: Task, needs: DeviceNeeds, row: int) -> None:
+        assert task.devices is not None
+        demands = self.open_demands(needs, row)
+        found, _ = self._allocate(demands, row)
+        assert not isinstance(found, Refusal), "the node has been found to have enough devices"
+        given = iter(zip(demands, found, strict=True))
+        node = self._session.snapshot.nodes.nodes[row].metadata.name
+        for key in self._wanted(task, needs, row):
+            state = self.state_of(key)
+            allocation = state.allocation
+            if allocation is None:
+                demand, devices = next(given)
+                owner = f"{key}/{task.uid}"
+                allocation = allocation_of(demand, devices, self._inventory.classes, node=node, owner=owner)
+                state.allocate(allocation)
+                self._now.add(allocation)
+                self._later.add(allocation)
+            elif not state.stays:
+                self._later.add(allocation)
+            state.join(task.uid, again=False)
+            self.reaches.changed(allocation)
+
+    def _restore(self, task: Task, before: Evicted) -> bool:
+        """Gives the task back what it had, if nobody has it now."""
+        for key, allocation in before.allocations:
+            current = self.state_of(key).allocation
+            if current is not allocation and (current is not None or not self._is_free(allocation)):
+                return False
+        for key, allocation in before.allocations:
+            state = self.state_of(key)
+            if state.allocation is None:
+                state.allocate(allocation)
+                self._later.add(allocation)
+            elif not state.stays:
+                self._later.add(allocation)
+            state.join(task.uid, again=True)
+            self.reaches.changed(allocation)
+        return True
+
+    def _is_free(self, allocation: AllocationResult) -> bool:
+        """Whether the devices are nobody's, those that go apart. Of a device that several may have, the part is."""
+        for each in allocation.devices.results:
+            if each.adminAccess:
+                continue
+            device = DeviceId(each.driver, each.pool, each.device)
+            offer = self.reaches.offer(device)
+            pool = self._inventory.pools.get(PoolId(each.driver, each.pool))
+            if offer is None or pool is None:
+                if self._later.is_held(device):
+                    return False
+                continue
+            if offer.is_shared:
+                parts = self._later.parts_of(device)
+                for name, amount in each.consumedCapacity.items():
+                    whole = offer.device.capacity.get(name)
+                    if whole is not None and parts.get(name, 0) + parse(amount) > parse(whole.value):
+                        return False
+            elif self._later.is_held(device):
+                return False
+            drawn = self._later.drawn(pool)
+            if any(drawn.get(counter, 0) + amount > pool.counters[counter] for counter, amount in offer.draws):
+                return False
+        return True
+
+    def _allocate(self, demands: list[Demand], row: int) -> tuple[Allotment | Refusal, bool]:
+        """Devices on the node, and whether some of them are still in use."""
+        reach = self.reaches.of(row)
+        found = allocate(demands, reach, self._now)
+        if isinstance(found, Refusal) and self._now.differs(self._later):
+            later = allocate(demands, reach, self._later)
+            if not isinstance(later, Refusal):
+                return later, True
+        return found, False
+
+    def _wanted(self, task: Task, needs: DeviceNeeds, row: int) -> Iterator[ClaimKey]:
+        """The claims that the task is to have there, in the order of `open_demands`."""
+        assert task.devices is not None
+        keys = {ref.name: ref.key for ref in task.devices.refs if ref.name}
+        yield from (keys[each.name] for each in needs.claims)
+        if self.lacking(needs, row):
+            yield task.uid
+
+    def _keys(self, task: Task) -> Iterator[ClaimKey]:
+        """The claims that the task may have."""
+        assert task.devices is not None
+        yield from (ref.key for ref in task.devices.refs)
+        if task.uid in self._claims:
+            yield task.uid
+
+    def _gpu_devices(self, task: Task, row: int) -> tuple[DeviceId, ...]:
+        """Those of its devices that are among the node's GPUs, as far as its claims count as such."""
+        assert task.devices is not None
+        keys = [ref.key for ref in task.devices.refs if ref.name]
+        allocations = [self._claims[key].allocation for key in keys if key in self._claims]
+        return self.gpus.counted(task.devices.gpus, allocations, row)
+
+    def _status(self, task: Task) -> TaskStatus:
+        assert task.group is not None
+        return self._session.state(self._session.snapshot.jobs[task.group]).status(task)
+
+    def _is_evicted(self, task: Task, row: int) -> bool:
+        """Whether it leaves by eviction; otherwise a placement of this cycle is undone."""
+        assert task.group is not None
+        job = self._session.state(self._session.snapshot.jobs[task.group])
+        return job.standing(task)[:2] == (TaskStatus.RELEASING, row)
