@@ -12,6 +12,7 @@ from bosket.embedded.controllers.job import JobController
 from bosket.embedded.controllers.job_strays import StrayJobPods
 from bosket.embedded.controllers.pod_collector import PodCollector
 from bosket.embedded.controllers.replica_set import ReplicaSetController
+from bosket.embedded.controllers.resource_claim import ResourceClaimController
 from bosket.embedded.controllers.service_account import ServiceAccountController
 from bosket.embedded.controllers.stateful_set import StatefulSetController
 from bosket.runtime.service import Environment, Service
@@ -21,6 +22,7 @@ __all__ = [
     "JobController",
     "PodCollector",
     "ReplicaSetController",
+    "ResourceClaimController",
     "ServiceAccountController",
     "StatefulSetController",
     "StrayJobPods",
@@ -38,4 +40,5 @@ def controllers(environment: Environment) -> list[Service]:
         DeploymentController(environment),
         StatefulSetController(environment),
         ServiceAccountController(environment),
+        ResourceClaimController(environment),
     ]

@@ -14,6 +14,7 @@ import msgspec
 
 from bosket.api.core import Pod, PodSpec
 from bosket.api.kai import BindRequest
+from bosket.api.keys import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 from bosket.api.object import ObjectKey
 from bosket.api.resource_k8s import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
 from bosket.scheduler.model.device import (
@@ -31,8 +32,6 @@ from bosket.scheduler.model.task import Task
 from bosket.scheduler.snapshot.extended_resource import extended_needs, requests_any
 from bosket.scheduler.snapshot.inventory import NO_INVENTORY, Inventory, Pools
 from bosket.scheduler.snapshot.shared import Shared
-
-EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 
 
 class DeviceClaims:
@@ -244,7 +243,7 @@ class DeviceClaims:
 
 def gpus_of(claim: ResourceClaim) -> int:
     """How many GPUs a claim counts as. Alternatives count none: which of them it gets is not known beforehand."""
-    if claim.metadata.annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true":
+    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true":
         return 0  # the pod's own request counts
     total = 0
     for request in claim.spec.devices.requests:
