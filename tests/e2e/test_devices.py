@@ -53,11 +53,7 @@ class Devices:
         name = f"{self.cluster.namespace}-{node}"
         capacity = {"memory": {"value": "80Gi"}}
         devices = [
-            {
-                "name": f"gpu-{number}",
-                "attributes": {"model": {"string": model}},
-                "capacity": {"memory": {"value": "80Gi"}},
-            }
+            {"name": f"gpu-{number}", "attributes": {"model": {"string": model}}, "capacity": capacity}
             for number, model in enumerate(models)
         ]
         pool = {"name": node, "generation": 1, "resourceSliceCount": 1}

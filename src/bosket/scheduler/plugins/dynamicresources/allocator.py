@@ -75,7 +75,7 @@ class _Search:
         self._demands, self._reach, self._use = demands, reach, use
         self._steps = 0
         self._candidates: dict[Want, list[_Candidate] | None] = {}
-        self._chosen: dict[DeviceId, list[int]] = {}  # claims that have the device
+        self._chosen: dict[DeviceId, list[tuple[int, bool]]] = {}  # claims that have it, and whether to administer it
         self._parts: dict[DeviceId, dict[str, Fraction]] = {}
         self._left: dict[PoolId, dict[CounterId, Fraction]] = {}
         self.given: list[list[Given]] = [[] for _ in demands]
@@ -197,10 +197,9 @@ class _Search:
         if not self._is_usable(want, offer):
             return False
         chosen = self._chosen.get(offer.id, [])
-        if want.admin:
-            if claim in chosen:
-                return False
-        elif chosen and not offer.is_shared:
+        if any(by == claim for by, _ in chosen) and (want.admin or not offer.is_shared):
+            return False
+        if not want.admin and not offer.is_shared and not all(admin for _, admin in chosen):
             return False
         taken = taken_by(want.capacity, offer.device)
         if taken is None or not self._agrees(claim, want, offer):
@@ -209,7 +208,7 @@ class _Search:
             return False
         if not want.admin and offer.draws and not self._is_drawn(offer) and not self._draw(offer, pool):
             return False
-        self._chosen.setdefault(offer.id, []).append(claim)
+        self._chosen.setdefault(offer.id, []).append((claim, want.admin))
         shared = offer.is_shared and not want.admin
         if shared:
             parts = self._parts.setdefault(offer.id, {})

@@ -69,9 +69,7 @@ def demand_of(spec: ResourceClaimSpec, classes: Mapping[str, DeviceClass], claim
         wants = _wants(request, where, classes)
         least += min(max(want.count, 0) for want in wants)
         if least > MOST_DEVICES:
-            raise UnusableClaim(
-                f"{where} ({request.name}): {least} devices are more than the {MOST_DEVICES} of a claim"
-            )
+            raise UnusableClaim(f"{where} ({request.name}): {least} devices, a claim has {MOST_DEVICES} at most")
         requests.append(wants)
     for place, constraint in enumerate(spec.devices.constraints):
         if constraint.matchAttribute is None and constraint.distinctAttribute is None:

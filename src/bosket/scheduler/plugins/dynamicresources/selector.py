@@ -18,6 +18,9 @@ from bosket.scheduler.model.device import Offer, Pool
 #: Texts in an expression: some of them name domains of attributes, and a domain that a device lacks is an empty one.
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'')
 
+#: How the language says that a name, or a function, is none.
+_UNDEFINED = "Undefined variable or function"
+
 Selectors = tuple[str, ...]  #: expressions, all of which must hold
 
 
@@ -62,8 +65,14 @@ def _problem(source: str) -> str:
         compiled = _compiled(source)
     except CelError as error:
         return str(error)
-    unknown = sorted(compiled.variables - {"device"})
-    return f"unknown variable {unknown[0]}" if unknown else ""
+    nothing: dict[str, Any] = {domain: {} for domain in _texts(source)}
+    device = {"driver": "", "allowMultipleAllocations": False, "attributes": nothing, "capacity": nothing}
+    try:
+        compiled.evaluate({"device": device})
+    except CelError as error:
+        # Attributes may be missing on one device and there on another; names and functions can't.
+        return str(error) if str(error).startswith(_UNDEFINED) else ""
+    return ""
 
 
 @lru_cache(maxsize=1024)
