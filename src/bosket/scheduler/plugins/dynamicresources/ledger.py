@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
+from bosket.api.keys import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 from bosket.api.object import ObjectKey
 from bosket.api.quantity import parse
-from bosket.api.resource_k8s import AllocationResult, DeviceClaim, ResourceClaimSpec
+from bosket.api.resource_k8s import AllocationResult, DeviceClaim, ResourceClaim, ResourceClaimSpec
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.device import DeviceId, DeviceNeeds, ExtendedNeed, PoolId
 from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
@@ -63,11 +64,13 @@ class DeviceLedger:
         users: dict[ClaimKey, set[str]] = {}
         promised: dict[ClaimKey, AllocationResult] = {}
         going: set[str] = set()
+        unplaced: set[str] = set()
         for _, task in sorted(self._inventory.claimants.items()):
             assert task.devices is not None
             if task.status in GOING:
                 going.add(task.uid)
             if not task.node or task.status not in ACTIVE_USED:
+                unplaced.add(task.uid)
                 continue
             self.gpus.found(task)
             for ref in task.devices.refs:
@@ -78,6 +81,8 @@ class DeviceLedger:
                 users[task.uid] = {task.uid}
                 promised[task.uid] = task.devices.promised_extended
         for key, claim in self._inventory.claims.items():
+            if _is_left_over(claim, unplaced):
+                continue
             reserved = {each.uid for each in claim.status.reservedFor} | users.pop(key, set())
             self._claims[key] = ClaimState(claim.status.allocation or promised.get(key), reserved, going & reserved)
         for pod, uids in users.items():
@@ -300,3 +305,11 @@ class DeviceLedger:
         assert task.group is not None
         job = self._session.state(self._session.snapshot.jobs[task.group])
         return job.standing(task)[:2] == (TaskStatus.RELEASING, row)
+
+
+def _is_left_over(claim: ResourceClaim, unplaced: set[str]) -> bool:
+    """Whether the claim stood for the extended resources of a pod that was not bound after all: the binder, which made
+    it for that bind alone, takes it away before it makes another."""
+    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) != "true":
+        return False
+    return any(owner.controller and owner.uid in unplaced for owner in claim.metadata.ownerReferences)
