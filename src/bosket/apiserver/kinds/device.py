@@ -78,11 +78,11 @@ def _validate_claim_status(new: Doc, old: Doc | None) -> list[FieldError]:
     status, before = new.get("status") or {}, (old or {}).get("status") or {}
     allocation, users = status.get("allocation"), status.get("reservedFor", ())
     errors: list[FieldError] = []
-    if users and not allocation:
+    if users and allocation is None:
         errors.append(invalid_value("status.reservedFor", users, "may not be specified when `allocated` is not set"))
     if len(users) > _MOST_USERS:
         errors.append(invalid_value("status.reservedFor", len(users), f"must have at most {_MOST_USERS} items"))
-    if allocation and before.get("allocation") and allocation != before["allocation"]:
+    if allocation is not None and before.get("allocation", allocation) != allocation:
         errors.append(invalid_value("status.allocation", allocation, _IMMUTABLE))
     results = (allocation or {}).get("devices", {}).get("results", ())
     if len(results) > _MOST_DEVICES:
