@@ -333,3 +333,33 @@ def test_claims_survive_a_recording():
     again = read(file, "file").snapshot(NOW)
     assert given(decide(again, Configuration())) == {"g-0": ["a/d0"]}
     assert ObjectKey("default", "c") in again.inventory.claims
+
+
+def test_gpus_that_are_claimed_as_devices_are_for_claims_only():
+    shares = pod("g-0").of_group("g").cpu("1")
+    shares = with_uid(replace_annotations(shares, {"gpu-fraction": "0.5"}))
+    offered = [node("a"), device_slice("a", *TWO)]
+    assert not decided(cluster(*offered, shares)).binds
+    whole = with_uid(pod("g-0").of_group("g").gpu(1).build())
+    made = decided(cluster(*offered, whole))
+    assert not made.binds
+    assert "node(s) have GPUs for resource claims only" in reasons(made)["g"]
+    backed = device_class("backed", extended="nvidia.com/gpu")
+    made = decided(cluster(*offered, backed, whole))
+    assert [each.device for each in made.binds[0].extended_claim.allocation.devices.results] == ["d0"]
+    assert decided(cluster(*offered, node_with_gpus("b", gpus=1), whole)).binds[0].node == "b"
+
+
+def replace_annotations(builder, annotations):
+    built = builder.build()
+    return replace(built, metadata=replace(built.metadata, annotations={**built.metadata.annotations, **annotations}))
+
+
+def test_devices_of_pods_of_other_schedulers_are_theirs():
+    theirs = member("theirs-0", "held", group="theirs", on="a")
+    theirs = replace(theirs, spec=replace(theirs.spec, schedulerName="default-scheduler"))
+    held = claim("held", devices=("d0",), pool="a", users=("theirs-0",))
+    objects = cluster(node("a"), device_slice("a", *TWO), theirs, held, claim("c"), member("g-0", "c"))
+    snapshot = snapshot_of(objects)
+    assert (snapshot.nodes.idle[GPU, 0], snapshot.nodes.foreign[GPU, 0]) == (1.0, 1.0)
+    assert given(decided(objects)) == {"g-0": ["a/d1"]}

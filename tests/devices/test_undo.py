@@ -150,9 +150,7 @@ def test_a_verdict_that_was_kept_equals_one_made_anew(objects):
         for task in job.next_tasks():
             row = session.view(task.pod_class).best()
             session._views.clear()
-            for each in session.node_filters:
-                if hasattr(each, "_fits"):
-                    each._fits.clear()
+            ledger_of(session)._fits.clear()
             assert session.view(task.pod_class).best() == row
             if row is not None:
                 free = session.is_free_now(task.pod_class, row)

@@ -30,6 +30,10 @@ class Inventory:
     claims: Mapping[ObjectKey, ResourceClaim] = field(default_factory=dict)
     claimants: Mapping[ObjectKey, Task] = field(default_factory=dict)  #: pods that claim devices, or can be served so
 
+    def has_gpus(self, node: str) -> bool:
+        """Whether GPUs can be claimed as devices on the node; they count among its own."""
+        return any(is_gpu(pool.driver) for pool in self.local.get(node, ()))
+
 
 NO_INVENTORY = Inventory()
 

@@ -130,6 +130,8 @@ class NodeAccounts:
                     releasing[GPU, row] += effect.releasing
                 if any(task.devices is not None for task in tasks):
                     claimed, leaving = claimed_gpus(tasks, self._device_gpus.get(name, NO_GPUS))
+                    ours = [task for task in tasks if task.pod.spec.schedulerName == self._scheduler_name]
+                    foreign[GPU, row] += claimed - claimed_gpus(ours, self._device_gpus.get(name, NO_GPUS))[0]
                     idle[GPU, row] -= claimed
                     releasing[GPU, row] += leaving
         self._dirty.clear()

@@ -149,7 +149,7 @@ class _Search:
             for place, offer in offers:
                 if not matches[place] or offer.device.bindingConditions:  # these would have to be waited for
                     continue
-                if taken_by(want.capacity, offer.device) is None:
+                if _taken(want, offer) is None:
                     continue
                 if every or self._is_usable(want, offer):
                     found.append(_Candidate(offer, pool, place))
@@ -201,7 +201,7 @@ class _Search:
             return False
         if not want.admin and not offer.is_shared and not all(admin for _, admin in chosen):
             return False
-        taken = taken_by(want.capacity, offer.device)
+        taken = _taken(want, offer)
         if taken is None or not self._agrees(claim, want, offer):
             return False
         if not want.admin and offer.is_shared and not self._has_part(offer, taken):
@@ -272,3 +272,8 @@ class _Search:
         for counter, amount in offer.draws:
             left[counter] -= amount
         return True
+
+
+def _taken(want: Want, offer: Offer) -> Taken | None:
+    """What the request takes of the device's capacities; None when it can't be served. Of most, nothing is asked."""
+    return taken_by(want.capacity, offer.device) if want.capacity is not None or offer.is_shared else NOTHING

@@ -1,4 +1,4 @@
-"""Which nodes can serve the claims of a class. Verdicts are kept until a device or claim that they rest on changes."""
+"""Which nodes can serve the claims of a class."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from bosket.scheduler.kernel.class_view import short_of
 from bosket.scheduler.model.device import DeviceNeeds
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass
-from bosket.scheduler.plugins.dynamicresources.demand import UnusableClaim
-from bosket.scheduler.plugins.dynamicresources.ledger import DeviceLedger, Fit
+from bosket.scheduler.plugins.dynamicresources.ledger import DeviceLedger
 from bosket.scheduler.plugins.dynamicresources.listener import LazyLedger
 
 
@@ -22,7 +21,6 @@ class DeviceFilter(NodeFilter):
 
     def __init__(self, session: Session, ledger: LazyLedger) -> None:
         self._session, self._ledger = session, ledger
-        self._fits: dict[tuple[int, int], tuple[Hashable, Fit]] = {}
 
     def concerns(self, pod_class: PodClass) -> bool:
         return pod_class.device_needs is not None
@@ -39,7 +37,7 @@ class DeviceFilter(NodeFilter):
             return codes
         ledger, book = self._ledger.get(), self._session.reason_book
         for place, row in enumerate(every.tolist()):
-            objection = self._fit(ledger, needs, row).refusal or self._shortage(ledger, pod_class, needs, row)
+            objection = ledger.fit(needs, row).refusal or self._shortage(ledger, pod_class, needs, row)
             if objection:
                 codes[place] = book.number(objection)
         return codes
@@ -50,25 +48,13 @@ class DeviceFilter(NodeFilter):
         if needs is None:
             return True
         ledger = self._ledger.get()
-        if self._fit(ledger, needs, row).waits:
+        if ledger.fit(needs, row).waits:
             return False
         idle = self._session.nodes.idle
         if any(float(idle[place, row]) < amount for place, amount in _own_amounts(ledger, needs, row)):
             return False
         more = _more_gpus(ledger, needs, row)
         return not more or float(idle[GPU, row]) - float(pod_class.request[GPU]) >= more
-
-    def _fit(self, ledger: DeviceLedger, needs: DeviceNeeds, row: int) -> Fit:
-        stamp = (ledger.basis(needs), int(ledger.reaches.versions[row]))
-        known = self._fits.get((needs.number, row))
-        if known is not None and known[0] == stamp:
-            return known[1]
-        try:
-            fit = ledger.fit(needs, row)
-        except UnusableClaim as error:
-            fit = Fit(str(error), waits=False)
-        self._fits[needs.number, row] = (stamp, fit)
-        return fit
 
     def _shortage(self, ledger: DeviceLedger, pod_class: PodClass, needs: DeviceNeeds, row: int) -> str:
         """What there is too little of, counted as nodes count."""

@@ -44,8 +44,7 @@ class GpuCount:
 
     def has_gpus(self, row: int) -> bool:
         """Whether devices are among the node's GPUs."""
-        local = self._inventory.local.get(self._table.nodes[row].metadata.name, ())
-        return any(is_gpu(pool.driver) for pool in local)
+        return self._inventory.has_gpus(self._table.nodes[row].metadata.name)
 
     def counted(self, gpus: int, allocations: Iterable[AllocationResult | None], row: int) -> tuple[DeviceId, ...]:
         """Those of allocated devices that are among the node's GPUs; `gpus` of them at most."""

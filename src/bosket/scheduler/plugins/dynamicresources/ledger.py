@@ -17,9 +17,9 @@ from bosket.api.resource_k8s import AllocationResult, DeviceClaim, ResourceClaim
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.device import DeviceId, DeviceNeeds, ExtendedNeed, PoolId
 from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
-from bosket.scheduler.plugins.dynamicresources.allocator import Allotment, Refusal, allocate
+from bosket.scheduler.plugins.dynamicresources.allocator import Allotment, Given, Refusal, allocate
 from bosket.scheduler.plugins.dynamicresources.claim import ClaimState
-from bosket.scheduler.plugins.dynamicresources.demand import Demand, demand_of
+from bosket.scheduler.plugins.dynamicresources.demand import Demand, UnusableClaim, demand_of
 from bosket.scheduler.plugins.dynamicresources.gpu_count import GpuCount
 from bosket.scheduler.plugins.dynamicresources.reach import Reaches
 from bosket.scheduler.plugins.dynamicresources.result import allocation_of
@@ -35,8 +35,9 @@ ClaimKey = ObjectKey | str  #: of a claim; the pod's uid for the one that stands
 class Fit(NamedTuple):
     """What can be said of a class and a node."""
 
-    refusal: str  #: "" where the claims can be allocated
-    waits: bool  #: whether devices must be released first
+    refusal: str = ""  #: empty where the claims can be allocated
+    waits: bool = False  #: whether devices must be released first
+    given: tuple[tuple[Demand, tuple[Given, ...]], ...] = ()  #: devices for what is not allocated yet
 
 
 class Evicted(NamedTuple):
@@ -57,6 +58,7 @@ class DeviceLedger:
         self._claims: dict[ClaimKey, ClaimState] = {}
         self._evicted: dict[Task, Evicted] = {}
         self._demands: dict[Hashable, Demand] = {}
+        self._fits: dict[tuple[int, int], tuple[Hashable, Fit]] = {}  # by needs and row, with what each rests on
         self.gpus = GpuCount(session, self.reaches)
         self._read_claims()
 
@@ -108,21 +110,35 @@ class DeviceLedger:
         return self.reaches.version, versions
 
     def fit(self, needs: DeviceNeeds, row: int) -> Fit:
-        """Whether pods with these needs can have their devices on the node."""
+        """Whether pods with these needs can have their devices on the node. Kept until one of these changes."""
+        stamp = (self.basis(needs), int(self.reaches.versions[row]))
+        known = self._fits.get((needs.number, row))
+        if known is not None and known[0] == stamp:
+            return known[1]
+        try:
+            fit = self._look(needs, row)
+        except UnusableClaim as error:
+            fit = Fit(str(error))
+        self._fits[needs.number, row] = (stamp, fit)
+        return fit
+
+    def _look(self, needs: DeviceNeeds, row: int) -> Fit:
         node = self._session.snapshot.nodes.nodes[row]
         for each in needs.claims:
             allocation = self.state_of(each.key).allocation if each.key is not None else None
             nodes = allocation.nodeSelector if allocation is not None else None
             if nodes is not None and not node_test(nodes)(node):
-                return Fit(f"node(s) can't reach the devices of resource claim {each.key}", waits=False)
-        demands = self.open_demands(needs, row)
+                return Fit(f"node(s) can't reach the devices of resource claim {each.key}")
+        demands = self._open_demands(needs, row)
         if not demands:
-            return Fit("", waits=False)
+            return Fit()
         found, waits = self._allocate(demands, row)
-        return Fit(found.text, waits=False) if isinstance(found, Refusal) else Fit("", waits)
+        if isinstance(found, Refusal):
+            return Fit(found.text)
+        return Fit(waits=waits, given=tuple(zip(demands, found, strict=True)))
 
-    def open_demands(self, needs: DeviceNeeds, row: int) -> list[Demand]:
-        """What is not allocated yet. Raises UnusableClaim, which whoever places pods has asked about before."""
+    def _open_demands(self, needs: DeviceNeeds, row: int) -> list[Demand]:
+        """What is not allocated yet. Raises UnusableClaim."""
         demands = [
             self.demand(needs, place)
             for place, each in enumerate(needs.claims)
@@ -202,10 +218,9 @@ class DeviceLedger:
 
     def _place(self, task: Task, needs: DeviceNeeds, row: int) -> None:
         assert task.devices is not None
-        demands = self.open_demands(needs, row)
-        found, _ = self._allocate(demands, row)
-        assert not isinstance(found, Refusal), "the node has been found to have enough devices"
-        given = iter(zip(demands, found, strict=True))
+        fit = self.fit(needs, row)
+        assert not fit.refusal, "the node has been found to have enough devices"
+        given = iter(fit.given)
         node = self._session.snapshot.nodes.nodes[row].metadata.name
         for key in self._wanted(task, needs, row):
             state = self.state_of(key)
@@ -268,14 +283,14 @@ class DeviceLedger:
         """Devices on the node, and whether some of them are still in use."""
         reach = self.reaches.of(row)
         found = allocate(demands, reach, self._now)
-        if isinstance(found, Refusal) and self._now.differs(self._later):
+        if isinstance(found, Refusal) and self._now.size > self._later.size:
             later = allocate(demands, reach, self._later)
             if not isinstance(later, Refusal):
                 return later, True
         return found, False
 
     def _wanted(self, task: Task, needs: DeviceNeeds, row: int) -> Iterator[ClaimKey]:
-        """The claims that the task is to have there, in the order of `open_demands`."""
+        """The claims that the task is to have there, in the order of `_open_demands`."""
         assert task.devices is not None
         keys = {ref.name: ref.key for ref in task.devices.refs if ref.name}
         yield from (keys[each.name] for each in needs.claims)

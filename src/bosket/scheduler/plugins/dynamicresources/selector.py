@@ -21,6 +21,13 @@ _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'')
 #: How the language says that a name, or a function, is none.
 _UNDEFINED = "Undefined variable or function"
 
+#: Expressions that may look at attributes without naming them.
+_ITERATES = re.compile(r"\b(?:all|exists|exists_one|map|filter|size|in)\b|attributes\s*[=!]=|capacity\s*[=!]=")
+_WORD = re.compile(r"\w+")
+#: As many answers are remembered.
+MOST_ANSWERS = 20_000
+_answers: dict[tuple[str, str, bool, str, str], bool] = {}
+
 Selectors = tuple[str, ...]  #: expressions, all of which must hold
 
 
@@ -50,13 +57,29 @@ def matching(pool: Pool, selectors: Selectors) -> tuple[bool, ...]:
 
 
 def _matches(offer: Offer, selectors: Selectors) -> bool:
-    for source in selectors:
-        try:
-            if _compiled(source).evaluate({"device": _as_cel_sees(offer, _texts(source))}) is not True:
-                return False
-        except CelError:
-            return False
-    return True
+    return all(_holds(offer, source) for source in selectors)
+
+
+def _holds(offer: Offer, source: str) -> bool:
+    """Devices that look alike to the expression get one answer: most clusters have thousands of them."""
+    words, key = _words(source), None
+    if words is not None:
+        device = offer.device
+        seen = [(name, value_of(each)) for name, each in device.attributes.items() if name.rpartition("/")[2] in words]
+        sizes = [(name, each.value) for name, each in device.capacity.items() if name.rpartition("/")[2] in words]
+        key = (source, offer.id.driver, offer.is_shared, repr(sorted(seen)), repr(sorted(sizes)))
+        known = _answers.get(key)
+        if known is not None:
+            return known
+    try:
+        answer = _compiled(source).evaluate({"device": _as_cel_sees(offer, _texts(source))}) is True
+    except CelError:
+        answer = False
+    if key is not None:
+        if len(_answers) >= MOST_ANSWERS:
+            _answers.clear()
+        _answers[key] = answer
+    return answer
 
 
 @lru_cache(maxsize=1024)
@@ -78,6 +101,14 @@ def _problem(source: str) -> str:
 @lru_cache(maxsize=1024)
 def _compiled(source: str) -> Expression:
     return Expression(source)
+
+
+@lru_cache(maxsize=1024)
+def _words(source: str) -> frozenset[str] | None:
+    """All words of an expression, among them the names of attributes that it looks at; None where these aren't all."""
+    if _ITERATES.search(source) or "cel.bind" in source:
+        return None
+    return frozenset(_WORD.findall(source))
 
 
 @lru_cache(maxsize=1024)

@@ -20,6 +20,7 @@ class DeviceUse:
 
     def __init__(self) -> None:
         self._held: Counter[DeviceId] = Counter()
+        self._size = 0
         self._parts: dict[DeviceId, dict[str, Fraction]] = {}
         self._in_pool: dict[PoolId, Counter[str]] = {}
 
@@ -29,8 +30,10 @@ class DeviceUse:
     def remove(self, allocation: AllocationResult) -> None:
         self._change(allocation, -1)
 
-    def differs(self, other: DeviceUse) -> bool:
-        return self._held != other._held
+    @property
+    def size(self) -> int:
+        """How many devices are held, each as often as it is."""
+        return self._size
 
     def is_held(self, device: DeviceId) -> bool:
         return self._held[device] > 0
@@ -56,6 +59,7 @@ class DeviceUse:
                 continue
             device = DeviceId(each.driver, each.pool, each.device)
             _count(self._held, device, change)
+            self._size += change
             in_pool = self._in_pool.setdefault(PoolId(each.driver, each.pool), Counter())
             _count(in_pool, each.device, change)
             if each.consumedCapacity:
