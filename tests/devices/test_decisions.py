@@ -188,6 +188,40 @@ def test_what_a_bind_request_promises_is_taken():
     assert given(made) == {"h-0": ["a/d1"]}
 
 
+def test_what_was_promised_is_taken_until_the_claim_itself_says_so():
+    """The bind request is gone and the pod has its node before the claim is seen to be allocated."""
+    state = state_of(cluster(node("a"), device_slice("a", *TWO), claim("first"), member("g-0", "first")))
+    (bind,) = decide(state.snapshot(NOW), Configuration()).binds
+    request = BindRequest(
+        metadata=ObjectMeta(name="g-0", namespace="default"),
+        spec=BindRequestSpec(podName="g-0", selectedNode="a", resourceClaimAllocations=bind.claims),
+    )
+    put(state, request)
+    put(state, member("g-0", "first", on="a"))
+    drop(state, request)
+    for each in (pod_group("h"), claim("second"), member("h-0", "second", group="h")):
+        put(state, each)
+    assert given(decide(state.snapshot(NOW), Configuration())) == {"h-0": ["a/d1"]}
+    put(state, claim("first", devices=("d0",), pool="a", users=("g-0",)))
+    assert given(decide(state.snapshot(NOW), Configuration())) == {"h-0": ["a/d1"]}
+    drop(state, member("g-0", "first"))
+    put(state, claim("first"))
+    assert given(decide(state.snapshot(NOW), Configuration())) == {"h-0": ["a/d0"]}
+
+
+def test_what_was_promised_is_free_when_the_bind_fails():
+    state = state_of(cluster(node("a"), device_slice("a", device("d0")), claim("first"), member("g-0", "first")))
+    (bind,) = decide(state.snapshot(NOW), Configuration()).binds
+    request = BindRequest(
+        metadata=ObjectMeta(name="g-0", namespace="default"),
+        spec=BindRequestSpec(podName="g-0", selectedNode="a", resourceClaimAllocations=bind.claims),
+    )
+    put(state, request)
+    assert not decide(state.snapshot(NOW), Configuration()).binds
+    drop(state, request)
+    assert given(decide(state.snapshot(NOW), Configuration())) == {"g-0": ["a/d0"]}
+
+
 def test_preemption_frees_devices():
     low = [pod_group("low", priority="low"), member("low-0", "held", group="low", on="a")]
     held = claim("held", devices=("d0",), pool="a", users=("low-0",))

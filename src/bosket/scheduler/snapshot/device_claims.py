@@ -33,6 +33,10 @@ from bosket.scheduler.snapshot.extended_resource import extended_needs, requests
 from bosket.scheduler.snapshot.inventory import NO_INVENTORY, Inventory, Pools
 from bosket.scheduler.snapshot.shared import Shared
 
+#: What was given to a pod, by claim, and for its extended resources.
+Promises = tuple[dict[ObjectKey, AllocationResult], AllocationResult | None]
+NO_PROMISES: Promises = ({}, None)
+
 
 class DeviceClaims:
     """All that is known of devices, and which pods use which claims."""
@@ -46,6 +50,7 @@ class DeviceClaims:
         self._by_resource: dict[str, str] = {}  # extended resource → device class
         self._users: dict[ObjectKey, dict[ObjectKey, None]] = {}  # claim → pods
         self._keys_of: dict[ObjectKey, tuple[ObjectKey, ...]] = {}  # pod → claims
+        self._promised: dict[ObjectKey, Promises] = {}  # by pod
         self._needs: WeakValueDictionary[Hashable, DeviceNeeds] = WeakValueDictionary()
         self._numbers = count()
         self._frozen: Inventory | None = NO_INVENTORY
@@ -96,6 +101,7 @@ class DeviceClaims:
             self._frozen = None
         elif key in self._claimants:
             self._claimants.drop(key)
+            self._promised.pop(key, None)
             self._forget_pod(key)
             self._frozen = None
 
@@ -131,7 +137,7 @@ class DeviceClaims:
         """
         refs, problem = self._refs(pod)
         self._follow_claims(key, refs)
-        promised = dict(_promised(request, refs)) if request is not None else {}
+        promised, extended_allocation = self._promises(key, pod, request, refs)
         known = [(ref, self._claims.get(ref.key, None)) for ref in refs]
         placed = bool(pod.spec.nodeName) or request is not None
         needs = []
@@ -150,7 +156,6 @@ class DeviceClaims:
         extended: tuple[ExtendedNeed, ...] = ()
         if self._by_resource:
             extended = extended_needs(pod.spec, self._by_resource, self._axis)
-        spec_of = request.spec.extendedResourceClaimAllocation if request is not None else None
         own = _extended_claim_of(pod)
         if own is not None:
             refs += (ClaimRef("", own, own=True),)
@@ -159,11 +164,36 @@ class DeviceClaims:
             refs,
             problem,
             tuple(sorted(promised.items(), key=lambda each: each[0])),
-            spec_of.allocation if spec_of is not None and own is None else None,
+            extended_allocation,
             gpus,
             tuple(sorted(devices)[:gpus]),
         )
         return held, self._intern(tuple(needs), extended, gpus)
+
+    def _promises(self, key: ObjectKey, pod: Pod, request: BindRequest | None, refs: Iterable[ClaimRef]) -> Promises:
+        """What was given to the pod and isn't in the status of its claims: by claim, and for extended resources.
+
+        A bind request may be seen to go before the claims that were written for it are seen to change: what it
+        promised to a pod that has its node is kept until then.
+        """
+        promised, extended = self._promised.pop(key, NO_PROMISES)
+        if request is not None:
+            promised = dict(_promised(request, refs))
+            given = request.spec.extendedResourceClaimAllocation
+            extended = given.allocation if given is not None else None
+        elif not pod.spec.nodeName:
+            promised, extended = NO_PROMISES
+        promised = {claim: allocation for claim, allocation in promised.items() if not self._is_allocated(claim)}
+        own = _extended_claim_of(pod)
+        if own is not None and self._is_allocated(own):
+            extended = None
+        if promised or extended is not None:
+            self._promised[key] = promised, extended
+        return promised, extended
+
+    def _is_allocated(self, key: ObjectKey) -> bool:
+        claim = self._claims.get(key, None)
+        return claim is not None and claim.status.allocation is not None
 
     def _refs(self, pod: Pod) -> tuple[tuple[ClaimRef, ...], str]:
         made = {each.name: each.resourceClaimName for each in pod.status.resourceClaimStatuses}
