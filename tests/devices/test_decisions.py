@@ -9,7 +9,13 @@ from bosket.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorT
 from bosket.api.kai import BindRequest, BindRequestSpec, ResourceClaimAllocation
 from bosket.api.keys import QUEUE_LABEL
 from bosket.api.object import ObjectKey, ObjectMeta
-from bosket.api.resource_k8s import ResourceClaimConsumerReference
+from bosket.api.resource_k8s import (
+    DeviceTaint,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    DeviceTaintSelector,
+    ResourceClaimConsumerReference,
+)
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.resource import GPU
@@ -264,6 +270,25 @@ def test_slices_that_come_and_go_change_what_a_node_has():
     snapshot = state.snapshot(NOW)
     assert snapshot.nodes.allocatable[GPU].tolist() == [0.0]
     assert not decide(snapshot, Configuration()).binds
+
+
+def test_a_rule_taints_devices_while_it_is_there():
+    def rule(**selector):
+        spec = DeviceTaintRuleSpec(
+            deviceSelector=DeviceTaintSelector(**selector), taint=DeviceTaint(key="sick", effect="NoSchedule")
+        )
+        return DeviceTaintRule(metadata=ObjectMeta(name="rule"), spec=spec)
+
+    state = state_of(cluster(node("a"), device_slice("a", *TWO), claim("c"), member("g-0", "c")))
+    for selector, got in (
+        ({"pool": "a", "device": "d0"}, {"g-0": ["a/d1"]}),
+        ({"driver": "other.example.com"}, {"g-0": ["a/d0"]}),
+        ({}, {}),
+    ):
+        put(state, rule(**selector))
+        assert given(decide(state.snapshot(NOW), Configuration())) == got
+    drop(state, rule())
+    assert given(decide(state.snapshot(NOW), Configuration())) == {"g-0": ["a/d0"]}
 
 
 def test_a_claim_that_comes_later_lets_its_pod_go():

@@ -75,6 +75,7 @@ async def test_a_snapshot_holds_what_the_scheduler_knows_and_is_decided_on_as_it
         "persistentVolumes": 0,
         "persistentVolumeClaims": 0,
         "deviceClasses": 0,
+        "deviceTaintRules": 0,
         "resourceSlices": 0,
         "resourceClaims": 0,
         "bindRequests": 2,

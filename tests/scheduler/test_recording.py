@@ -210,6 +210,7 @@ def test_the_file_is_kais_one_with_every_list_and_all_that_was_configured():
         "persistentVolumes": 0,
         "persistentVolumeClaims": 0,
         "deviceClasses": 0,
+        "deviceTaintRules": 0,
         "resourceSlices": 0,
         "resourceClaims": 0,
         "bindRequests": 0,

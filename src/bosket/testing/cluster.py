@@ -11,7 +11,7 @@ from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
-from bosket.api.resource_k8s import DeviceClass, ResourceClaim, ResourceSlice
+from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
 from bosket.scheduler.decide import decide
@@ -63,6 +63,8 @@ def put(state: ClusterState, obj: KubeObject) -> None:
             state.put_resource_slice(obj)
         case DeviceClass():
             state.put_device_class(obj)
+        case DeviceTaintRule():
+            state.put_taint_rule(obj)
         case PodDisruptionBudget():
             state.put_budget(obj)
         case NodeResourceTopology():
@@ -96,6 +98,8 @@ def drop(state: ClusterState, obj: KubeObject) -> None:
             state.drop_resource_slice(obj.metadata.name)
         case DeviceClass():
             state.drop_device_class(obj.metadata.name)
+        case DeviceTaintRule():
+            state.drop_taint_rule(obj.metadata.name)
         case _:
             raise TypeError(f"the scheduler doesn't look at objects like {type(obj).__name__}")
 

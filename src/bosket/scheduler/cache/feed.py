@@ -11,7 +11,7 @@ from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
-from bosket.api.resource_k8s import DeviceClass, ResourceClaim, ResourceSlice
+from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
 from bosket.api.table import resource_of
@@ -71,7 +71,10 @@ class Feed:
 
     async def follow_devices(self, client: Client) -> None:
         """From now on, where the API server has dynamic resource allocation; a cluster without it has no devices."""
-        if self._follows_devices or not await _serves(client, ResourceClaim):
+        if self._follows_devices:
+            return
+        served = await _served(client, ResourceClaim, DeviceTaintRule)
+        if ResourceClaim not in served:
             return
         self._follows_devices = True
         informers, state = self._informers, self._state
@@ -84,6 +87,10 @@ class Feed:
         self._follow(
             informers, DeviceClass, state.put_device_class, lambda each: state.drop_device_class(each.metadata.name)
         )
+        if DeviceTaintRule in served:
+            self._follow(
+                informers, DeviceTaintRule, state.put_taint_rule, lambda each: state.drop_taint_rule(each.metadata.name)
+            )
         self._follow(
             informers, ResourceClaim, state.put_resource_claim, lambda claim: state.drop_resource_claim(claim.key)
         )
@@ -115,11 +122,11 @@ class Feed:
         self._syncs.append(informer.wait_synced)
 
 
-async def _serves(client: Client, kind: type[KubeObject]) -> bool:
-    """Whether the API server has the kind; when it doesn't say, the watch will find out."""
-    resource = resource_of(kind)
-    wanted = (resource.group, resource.version, resource.plural)
+async def _served(client: Client, *kinds: type[KubeObject]) -> set[type[KubeObject]]:
+    """Those of the kinds that the API server has; when it doesn't say, all: their watches will find out."""
     try:
-        return any((each.group, each.version, each.plural) == wanted for each in await client.discover())
+        found = {(each.group, each.version, each.plural) for each in await client.discover()}
     except KubeError:
-        return True
+        return set(kinds)
+    resources = {kind: resource_of(kind) for kind in kinds}
+    return {kind for kind, each in resources.items() if (each.group, each.version, each.plural) in found}

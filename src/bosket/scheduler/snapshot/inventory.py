@@ -7,14 +7,24 @@ pool; what selectors said about the others is kept.
 from __future__ import annotations
 
 from collections import Counter as Counts
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+
+import msgspec
 
 from bosket.api.core import NodeSelector
 from bosket.api.object import ObjectKey
 from bosket.api.quantity import InvalidQuantity, parse
-from bosket.api.resource_k8s import Counter, DeviceClass, ResourceClaim, ResourceSlice, ResourceSliceSpec
+from bosket.api.resource_k8s import (
+    Counter,
+    Device,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
 from bosket.scheduler.model.device import CounterId, DeviceGpus, DeviceId, Offer, Pool, PoolId, is_gpu
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.snapshot.shared import Shared
@@ -44,6 +54,7 @@ class Pools:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self.slices: dict[str, ResourceSlice] = {}
+        self.rules: dict[str, DeviceTaintRule] = {}
         self._of_pool: dict[PoolId, set[str]] = {}
         self._pools: Shared[PoolId, Pool] = Shared()
         self._local: Shared[str, frozenset[PoolId]] = Shared()
@@ -76,6 +87,23 @@ class Pools:
                 del self._of_pool[pool]
             self._dirty.add(pool)
 
+    def put_rule(self, rule: DeviceTaintRule) -> None:
+        before = self.rules.get(rule.metadata.name)
+        if before is None or before.spec != rule.spec:
+            self.drop_rule(rule.metadata.name)
+            self.rules[rule.metadata.name] = rule
+            self._rule_changed(rule)
+
+    def drop_rule(self, name: str) -> None:
+        rule = self.rules.pop(name, None)
+        if rule is not None:
+            self._rule_changed(rule)
+
+    def _rule_changed(self, rule: DeviceTaintRule) -> None:
+        chosen = rule.spec.deviceSelector
+        if chosen is not None:
+            self._dirty.update(pool for pool in self._of_pool if chosen.driver in (None, pool.driver))
+
     def renew(self) -> set[str]:
         """Makes the pools of which a slice changed; the nodes whose own devices may be others now."""
         nodes: set[str] = set()
@@ -85,7 +113,9 @@ class Pools:
                 nodes.update(self._move(before, present=False))
                 self._pools.drop(key)
             if key in self._of_pool:
-                pool = build_pool(key, [self.slices[name] for name in sorted(self._of_pool[key])])
+                pool = build_pool(
+                    key, [self.slices[name] for name in sorted(self._of_pool[key])], self._rules_in_order()
+                )
                 if pool.problem:
                     self._report(f"devices of pool {key.driver}/{key.pool} are not used: {pool.problem}")
                 self._pools.put(key, pool)
@@ -101,6 +131,9 @@ class Pools:
         pools = (self._pools.get(key, None) for key in keys)
         return DeviceGpus(sum(len(pool.offers) for pool in pools if pool is not None), keys)
 
+    def _rules_in_order(self) -> list[DeviceTaintRule]:
+        return [rule for _, rule in sorted(self.rules.items())]
+
     def _move(self, pool: Pool, *, present: bool) -> Iterator[str]:
         node = pool.node
         if not node:
@@ -114,8 +147,8 @@ class Pools:
         yield node
 
 
-def build_pool(key: PoolId, slices: Iterable[ResourceSlice]) -> Pool:
-    """The pool that slices make, given in order of their names."""
+def build_pool(key: PoolId, slices: Iterable[ResourceSlice], rules: Sequence[DeviceTaintRule] = ()) -> Pool:
+    """The pool that slices make, given in order of their names; its devices with the taints of rules as well."""
     every = [(each, each.spec, each.spec.pool) for each in slices]
     newest = max(pool.generation for _, _, pool in every if pool is not None)
     current = [(each, spec, pool) for each, spec, pool in every if pool is not None and pool.generation == newest]
@@ -125,7 +158,7 @@ def build_pool(key: PoolId, slices: Iterable[ResourceSlice]) -> Pool:
     counters: dict[CounterId, Fraction] = {}
     for each, spec, _ in current:
         try:
-            offers += _offers(key, spec)
+            offers += _offers(key, spec, rules)
             for shared in spec.sharedCounters:
                 counters.update(_amounts(shared.name, shared.counters))
         except InvalidQuantity as error:
@@ -144,8 +177,10 @@ def _pool_of(spec: ResourceSliceSpec) -> PoolId | None:
     return PoolId(spec.driver, spec.pool.name) if spec.pool is not None else None
 
 
-def _offers(key: PoolId, spec: ResourceSliceSpec) -> Iterator[Offer]:
-    for device in spec.devices:
+def _offers(key: PoolId, spec: ResourceSliceSpec, rules: Sequence[DeviceTaintRule]) -> Iterator[Offer]:
+    for plain in spec.devices:
+        taints = tuple(rule.spec.taint for rule in rules if rule.spec.taint is not None and _means(rule, key, plain))
+        device = msgspec.structs.replace(plain, taints=plain.taints + taints) if taints else plain
         place: tuple[str, NodeSelector | None, bool]
         if spec.perDeviceNodeSelection:
             place = device.nodeName or "", device.nodeSelector, bool(device.allNodes)
@@ -158,6 +193,15 @@ def _offers(key: PoolId, spec: ResourceSliceSpec) -> Iterator[Offer]:
             for counter, amount in _amounts(used.counterSet, used.counters):
                 draws[counter] = draws.get(counter, Fraction(0)) + amount
         yield Offer(DeviceId(key.driver, key.pool, device.name), device, *place, draws=tuple(draws.items()))
+
+
+def _means(rule: DeviceTaintRule, pool: PoolId, device: Device) -> bool:
+    """Whether the rule taints the device. An empty selector means all devices, none at all none of them."""
+    chosen = rule.spec.deviceSelector
+    if chosen is None:
+        return False
+    wanted = (chosen.driver, chosen.pool, chosen.device)
+    return all(want in (None, has) for want, has in zip(wanted, (pool.driver, pool.pool, device.name), strict=True))
 
 
 def _amounts(counters: str, values: Mapping[str, Counter]) -> Iterator[tuple[CounterId, Fraction]]:

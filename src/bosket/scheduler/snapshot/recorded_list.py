@@ -14,7 +14,7 @@ from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
-from bosket.api.resource_k8s import DeviceClass, ResourceClaim, ResourceSlice
+from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
 from bosket.scheduler.snapshot.redaction import (
@@ -52,6 +52,7 @@ LISTS: Final[Mapping[str, RecordedList]] = {
     "persistentVolumes": RecordedList(PersistentVolume, ClusterState.put_volume, redact=bare_volume),
     "persistentVolumeClaims": RecordedList(PersistentVolumeClaim, ClusterState.put_claim),
     "deviceClasses": RecordedList(DeviceClass, ClusterState.put_device_class, redact=bare_device_class),
+    "deviceTaintRules": RecordedList(DeviceTaintRule, ClusterState.put_taint_rule),  # Bosket's own
     "resourceSlices": RecordedList(ResourceSlice, ClusterState.put_resource_slice),
     "resourceClaims": RecordedList(ResourceClaim, ClusterState.put_resource_claim, redact=bare_claim),
     "bindRequests": RecordedList(BindRequest, ClusterState.put_bind_request, redact=bare_bind_request),

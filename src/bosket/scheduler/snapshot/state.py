@@ -30,7 +30,7 @@ from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.quantity import InvalidQuantity
-from bosket.api.resource_k8s import DeviceClass, ResourceClaim, ResourceSlice
+from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import StorageClass
 from bosket.api.time import time_or_zero
@@ -358,6 +358,12 @@ class ClusterState:
         if self._devices.drop_class(name):
             self._dirty_pods.update(self._pods)
 
+    def put_taint_rule(self, rule: DeviceTaintRule) -> None:
+        self._devices.pools.put_rule(rule)
+
+    def drop_taint_rule(self, name: str) -> None:
+        self._devices.pools.drop_rule(name)
+
     def put_resource_slice(self, each: ResourceSlice) -> None:
         self._devices.put_slice(each)
 
@@ -400,6 +406,7 @@ class ClusterState:
             ResourceClaim: self._devices.claims,
             ResourceSlice: self._devices.slices,
             DeviceClass: self._devices.classes,
+            DeviceTaintRule: self._devices.pools.rules,
             ConfigMap: {key: ConfigMap(metadata=_named(key)) for key in self._config_maps.freeze()},
             PodDisruptionBudget: self._evictions.budgets,
             NodeResourceTopology: self._node_topologies.objects,
