@@ -53,11 +53,11 @@ class _Details:
             if ref.name
         )
         extended = None
-        lacking = ledger.lacking(needs, row)
+        lacking = ledger.demands.lacking(needs, row)
         if lacking:
             extended = ExtendedResourceClaimAllocation(
                 allocation=ledger.allocation(bind.task.uid),
-                deviceRequests=ledger.extended_demand(lacking).spec.devices.requests,
+                deviceRequests=ledger.demands.extended(lacking).spec.devices.requests,
                 containerMappings=tuple(mapping for each in lacking for mapping in each.mappings),
             )
         return msgspec.structs.replace(bind, claims=claims, extended_claim=extended)

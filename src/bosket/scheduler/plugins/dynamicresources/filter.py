@@ -71,7 +71,7 @@ def _own_amounts(ledger: DeviceLedger, needs: DeviceNeeds, row: int) -> list[tup
     """Of extended resources that the node has itself: what is asked for, by place."""
     if not needs.extended:
         return []
-    lacking = ledger.lacking(needs, row)
+    lacking = ledger.demands.lacking(needs, row)
     return [(each.place, each.amount) for each in needs.extended if each not in lacking and each.place != GPU]
 
 

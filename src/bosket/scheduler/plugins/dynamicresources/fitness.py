@@ -58,7 +58,7 @@ class ClaimFitness:
         try:
             for place, each in enumerate(needs.claims):
                 if each.key is None or ledger.allocation(each.key) is None:
-                    ledger.demand(needs, place)
+                    ledger.demands.of(needs, place)
         except UnusableClaim as error:
             return str(error)
         return ""

@@ -13,14 +13,15 @@ from typing import NamedTuple
 from bosket.api.keys import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 from bosket.api.object import ObjectKey
 from bosket.api.quantity import parse
-from bosket.api.resource_k8s import AllocationResult, DeviceClaim, ResourceClaim, ResourceClaimSpec
+from bosket.api.resource_k8s import AllocationResult, ResourceClaim
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.device import DeviceId, DeviceNeeds, ExtendedNeed, PoolId
+from bosket.scheduler.model.device import DeviceId, DeviceNeeds, PoolId
 from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
 from bosket.scheduler.plugins.dynamicresources.allocator import Allotment, Given, Refusal, allocate
 from bosket.scheduler.plugins.dynamicresources.claim import ClaimState
-from bosket.scheduler.plugins.dynamicresources.demand import Demand, UnusableClaim, demand_of
+from bosket.scheduler.plugins.dynamicresources.demand import Demand, UnusableClaim
 from bosket.scheduler.plugins.dynamicresources.gpu_count import GpuCount
+from bosket.scheduler.plugins.dynamicresources.needed import Demands
 from bosket.scheduler.plugins.dynamicresources.reach import Reaches
 from bosket.scheduler.plugins.dynamicresources.result import allocation_of
 from bosket.scheduler.plugins.dynamicresources.use import DeviceUse
@@ -57,7 +58,8 @@ class DeviceLedger:
         self._now, self._later = DeviceUse(), DeviceUse()  # in use now, and after those that go have gone
         self._claims: dict[ClaimKey, ClaimState] = {}
         self._evicted: dict[Task, Evicted] = {}
-        self._demands: dict[Hashable, Demand] = {}
+        self._disputed: set[Task] = set()  # evicted from devices that others had too, as late events may pretend
+        self.demands = Demands(session.snapshot)
         self._fits: dict[tuple[int, int], tuple[Hashable, Fit]] = {}  # by needs and row, with what each rests on
         self.gpus = GpuCount(session, self.reaches)
         self._read_claims()
@@ -140,40 +142,14 @@ class DeviceLedger:
     def _open_demands(self, needs: DeviceNeeds, row: int) -> list[Demand]:
         """What is not allocated yet. Raises UnusableClaim."""
         demands = [
-            self.demand(needs, place)
+            self.demands.of(needs, place)
             for place, each in enumerate(needs.claims)
             if each.key is None or self.state_of(each.key).allocation is None
         ]
-        lacking = self.lacking(needs, row)
+        lacking = self.demands.lacking(needs, row)
         if lacking:
-            demands.append(self.extended_demand(lacking))
+            demands.append(self.demands.extended(lacking))
         return demands
-
-    def demand(self, needs: DeviceNeeds, place: int) -> Demand:
-        found = self._demands.get((needs.number, place))
-        if found is None:
-            need = needs.claims[place]
-            name = f"ResourceClaim {need.key}" if need.key is not None else f"resource claim {need.name}"
-            found = demand_of(need.spec, self._inventory.classes, name)
-            self._demands[needs.number, place] = found
-        return found
-
-    def extended_demand(self, lacking: tuple[ExtendedNeed, ...]) -> Demand:
-        """Raises UnusableClaim."""
-        requests = tuple(sorted((each for need in lacking for each in need.requests), key=lambda each: each.name))
-        key = tuple((each.name, each.exactly.count, each.exactly.deviceClassName) for each in requests if each.exactly)
-        found = self._demands.get(key)
-        if found is None:
-            spec = ResourceClaimSpec(devices=DeviceClaim(requests=requests))
-            found = self._demands[key] = demand_of(spec, self._inventory.classes, "extended resources")
-        return found
-
-    def lacking(self, needs: DeviceNeeds, row: int) -> tuple[ExtendedNeed, ...]:
-        """The extended resources that devices must stand in for, because the node has none of them."""
-        if not needs.extended:
-            return ()
-        allocatable = self._session.snapshot.nodes.nodes[row].status.allocatable
-        return tuple(each for each in needs.extended if not parse(allocatable.get(each.resource, 0)))
 
     def allocation(self, key: ClaimKey) -> AllocationResult | None:
         return self.state_of(key).allocation
@@ -214,19 +190,23 @@ class DeviceLedger:
                     self._now.remove(allocation)
             self.reaches.changed(allocation)
         if is_evicted:
+            given_back = [allocation for key, allocation in kept if self.state_of(key).allocation is None]
+            if not all(map(self._is_free, given_back)):
+                self._disputed.add(task)
             self._evicted[task] = Evicted(row, tuple(kept))
 
     def _place(self, task: Task, needs: DeviceNeeds, row: int) -> None:
         assert task.devices is not None
-        fit = self.fit(needs, row)
-        assert not fit.refusal, "the node has been found to have enough devices"
-        given = iter(fit.given)
+        given = iter(self.fit(needs, row).given)
         node = self._session.snapshot.nodes.nodes[row].metadata.name
         for key in self._wanted(task, needs, row):
             state = self.state_of(key)
             allocation = state.allocation
             if allocation is None:
-                demand, devices = next(given)
+                found = next(given, None)
+                if found is None:
+                    continue  # never, by the verdict before; the binder would refuse a claim without devices
+                demand, devices = found
                 owner = f"{key}/{task.uid}"
                 allocation = allocation_of(demand, devices, self._inventory.classes, node=node, owner=owner)
                 state.allocate(allocation)
@@ -238,10 +218,12 @@ class DeviceLedger:
             self.reaches.changed(allocation)
 
     def _restore(self, task: Task, before: Evicted) -> bool:
-        """Gives the task back what it had, if nobody has it now."""
+        """Gives the task back what it had, if nobody has taken it since."""
         for key, allocation in before.allocations:
             current = self.state_of(key).allocation
-            if current is not allocation and (current is not None or not self._is_free(allocation)):
+            if current is not allocation and (
+                current is not None or not (task in self._disputed or self._is_free(allocation))
+            ):
                 return False
         for key, allocation in before.allocations:
             state = self.state_of(key)
@@ -294,7 +276,7 @@ class DeviceLedger:
         assert task.devices is not None
         keys = {ref.name: ref.key for ref in task.devices.refs if ref.name}
         yield from (keys[each.name] for each in needs.claims)
-        if self.lacking(needs, row):
+        if self.demands.lacking(needs, row):
             yield task.uid
 
     def _keys(self, task: Task) -> Iterator[ClaimKey]:
