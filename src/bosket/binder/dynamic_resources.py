@@ -7,7 +7,7 @@ pod's part alone: a claim that others use, or that had its devices before, keeps
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import ClassVar, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from bosket.api.keys import DEVICE_CLAIM_FINALIZER
 from bosket.api.object import ObjectKey
 from bosket.api.resource_k8s import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from bosket.binder.extended_claim import ExtendedClaims
-from bosket.binder.plugin import Attempt, BindPlugin
+from bosket.binder.plugin import Attempt, BindPlugin, Refused
 from bosket.kube.client import Client
 from bosket.kube.errors import Conflict, NotFound
 
@@ -29,15 +29,11 @@ TRIES: Final = 10
 Change = Callable[[ResourceClaim], ResourceClaim]
 
 
-class ClaimRefused(Exception):
-    """A claim that can't be what the request says; names the claim and says why."""
-
-
 class DynamicResources(BindPlugin):
     """Reserves the pod's claims and writes their allocations down."""
 
     name = "dynamicresources"
-    priority: ClassVar[int] = 200
+    priority = 200
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -51,7 +47,7 @@ class DynamicResources(BindPlugin):
         for given in spec.resourceClaimAllocations:
             await self._reserve(attempt, given)
         if spec.extendedResourceClaimAllocation is not None:
-            await self._extended.bind(attempt.pod, spec.extendedResourceClaimAllocation)
+            await self._extended.bind(attempt, spec.extendedResourceClaimAllocation)
 
     async def post_bind(self, attempt: Attempt) -> None:
         self._found.pop(attempt.request.key, None)
@@ -69,21 +65,21 @@ class DynamicResources(BindPlugin):
     async def _reserve(self, attempt: Attempt, given: ResourceClaimAllocation) -> None:
         pod, allocation = attempt.pod, given.allocation
         if allocation is None:
-            raise ClaimRefused(f'BindRequest {attempt.request.key}: claim "{given.name}" has no allocation')
+            raise Refused(f'BindRequest {attempt.request.key}: claim "{given.name}" has no allocation')
         name = await self._claim_name(pod, given.name)
         if name is None:
-            raise ClaimRefused(f'pod {pod.key}: spec.resourceClaims has no "{given.name}" with a ResourceClaim')
+            raise Refused(f'pod {pod.key}: spec.resourceClaims has no "{given.name}" with a ResourceClaim')
 
         def reserved(claim: ResourceClaim) -> ResourceClaim:
             status = claim.status
             if claim.metadata.deletionTimestamp is not None:
-                raise ClaimRefused(f"ResourceClaim {claim.key} is being deleted")
+                raise Refused(f"ResourceClaim {claim.key} is being deleted")
             if status.allocation is not None and not same_devices(status.allocation, allocation):
-                raise ClaimRefused(f"ResourceClaim {claim.key} has got other devices than were decided on")
+                raise Refused(f"ResourceClaim {claim.key} has got other devices than were decided on")
             if is_user(claim, pod):
                 return claim
             if len(status.reservedFor) >= MOST_USERS:
-                raise ClaimRefused(f"ResourceClaim {claim.key} has {MOST_USERS} users already")
+                raise Refused(f"ResourceClaim {claim.key} has {MOST_USERS} users already")
             if status.allocation is not None:
                 self._found.setdefault(attempt.request.key, set()).add(name)
             return with_user(claim, pod, status.allocation or allocation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from bosket.api.resource_k8s import (
     ResourceClaimSpec,
     ResourceClaimStatus,
 )
+from bosket.binder.plugin import Attempt, Refused
 from bosket.kube.client import Client
 from bosket.kube.errors import Conflict, NotFound
 
@@ -36,16 +37,24 @@ class ChangeOne(Protocol):
     def __call__(self, claim: ResourceClaim, /) -> ResourceClaim: ...
 
 
+class _Told(NamedTuple):
+    """A pod that was written, and the version that it had before."""
+
+    before: str
+    pod: Pod
+
+
 class ExtendedClaims:
     """Found by their owner, so that an attempt that was cut short leaves nothing to be made twice."""
 
     def __init__(self, client: Client, change: ChangeClaim) -> None:
         self._client, self._change = client, change
 
-    async def bind(self, pod: Pod, given: ExtendedResourceClaimAllocation) -> None:
+    async def bind(self, attempt: Attempt, given: ExtendedResourceClaimAllocation) -> None:
         """Makes the claim with its devices, and tells the pod its name."""
+        pod = attempt.pod
         if given.allocation is None:
-            raise ValueError(f"the bind request of pod {pod.key} has no allocation for its extended resources")
+            raise Refused(f"BindRequest {attempt.request.key}: spec.extendedResourceClaimAllocation has no allocation")
         claim: ResourceClaim | None = None
         for each in await self._claims_of(pod):
             if claim is None and _serves(each, given):
@@ -60,7 +69,12 @@ class ExtendedClaims:
         named = PodExtendedResourceClaimStatus(
             resourceClaimName=claim.metadata.name, requestMappings=given.containerMappings
         )
-        await self._tell(pod, named)
+        told = await self._tell(pod, named)
+        if told is not None:
+            # Whoever prepared the pod before means this version of it, which differs in this one field.
+            if attempt.pod_version and attempt.pod_version == told.before:
+                attempt.pod_version = told.pod.metadata.resourceVersion
+            attempt.pod = told.pod
 
     async def discard(self, pod: Pod) -> None:
         """Takes back all that `bind` did."""
@@ -82,21 +96,23 @@ class ExtendedClaims:
         except NotFound:
             return
 
-    async def _tell(self, pod: Pod, status: PodExtendedResourceClaimStatus | None) -> None:
+    async def _tell(self, pod: Pod, status: PodExtendedResourceClaimStatus | None) -> _Told | None:
+        """The pod as it is then; None when it is gone."""
         for number in range(TRIES):
             try:
                 current = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
                 if current.metadata.uid != pod.metadata.uid:
-                    return
+                    return None
                 told = replace(current, status=replace(current.status, extendedResourceClaimStatus=status))
-                await self._client.modify(current, told, subresource="status")
+                written = await self._client.modify(current, told, subresource="status")
             except NotFound:
-                return
+                return None
             except Conflict:
                 if number == TRIES - 1:
                     raise
             else:
-                return
+                return _Told(current.metadata.resourceVersion, written)
+        return None
 
 
 def _is_for(claim: ResourceClaim, pod: Pod) -> bool:
