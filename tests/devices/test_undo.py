@@ -13,7 +13,7 @@ from bosket.scheduler.decide import open_session
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.task import TaskStatus
-from bosket.scheduler.plugins.dynamicresources.listener import LazyLedger
+from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
 from bosket.testing.device import (
@@ -77,7 +77,7 @@ def clusters(draw):
 
 
 def ledger_of(session):
-    return next(each for each in session.placement_listeners if isinstance(each, LazyLedger)).get()
+    return next(each for each in session.place_keepers if isinstance(each, DeviceKeeper)).get()
 
 
 def accounts(session):
@@ -89,8 +89,8 @@ def accounts(session):
         if state.allocation is not None or state.users
     }
     uses = [(dict(use._held), dict(use._parts)) for use in (ledger._now, ledger._later)]
-    gpus = (dict(ledger.gpus._users), +ledger.gpus._stayers, dict(ledger.gpus._allocated))
-    counted = ({key: count for key, count in gpus[0].items() if count}, dict(gpus[1]), gpus[2])
+    gpus = (dict(ledger.gpus._users), +ledger.gpus._stayers)
+    counted = ({key: count for key, count in gpus[0].items() if count}, dict(gpus[1]))
     nodes = (session.nodes.idle.tobytes(), session.nodes.releasing.tobytes())
     return claims, uses, counted, nodes, session.queues.allocated[:]
 

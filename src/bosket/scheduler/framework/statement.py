@@ -209,8 +209,8 @@ class Statement:
             if devices is not None:
                 nodes.restore_devices(row, devices)
             at = nodes.idle_at if kind is Kind.ALLOCATE else nodes.releasing_at
-            for listener in session.placement_listeners:  # before the account, which some of them write too
+            for listener in session.placement_listeners:
                 (listener.arrived if kind is Kind.EVICT else listener.left)(task, row)
-            for keeper in session.place_keepers:
+            for keeper in session.place_keepers:  # before the account, which some of them write too
                 keeper.undone(kind, task, row)
             nodes.restore(at, task.pod_class, row, column)

@@ -15,7 +15,7 @@ from bosket.scheduler.decisions import Bind
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.plugins.dynamicresources.filter import DeviceFilter
 from bosket.scheduler.plugins.dynamicresources.fitness import ClaimFitness
-from bosket.scheduler.plugins.dynamicresources.listener import LazyLedger
+from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper
 
 
 class DynamicResources:
@@ -27,9 +27,9 @@ class DynamicResources:
     def open(self, session: Session) -> None:
         if not session.snapshot.inventory.claimants:
             return
-        ledger = LazyLedger(session)
+        ledger = DeviceKeeper(session)
         devices = DeviceFilter(session, ledger)
-        session.placement_listeners.add(ledger)
+        session.place_keepers.add(ledger)
         session.task_checks.add(ClaimFitness(session, ledger))
         session.node_filters.add(devices)
         session.free_now.add(devices.is_free_now)
@@ -39,7 +39,7 @@ class DynamicResources:
 class _Details:
     """Adds to a bind which devices its claims are allocated."""
 
-    def __init__(self, ledger: LazyLedger) -> None:
+    def __init__(self, ledger: DeviceKeeper) -> None:
         self._ledger = ledger
 
     def __call__(self, bind: Bind, row: int) -> Bind:

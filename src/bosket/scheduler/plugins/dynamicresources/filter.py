@@ -12,14 +12,14 @@ from bosket.scheduler.kernel.class_view import short_of
 from bosket.scheduler.model.device import DeviceNeeds
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper
 from bosket.scheduler.plugins.dynamicresources.ledger import DeviceLedger
-from bosket.scheduler.plugins.dynamicresources.listener import LazyLedger
 
 
 class DeviceFilter(NodeFilter):
     """Objects to nodes whose devices don't serve all claims."""
 
-    def __init__(self, session: Session, ledger: LazyLedger) -> None:
+    def __init__(self, session: Session, ledger: DeviceKeeper) -> None:
         self._session, self._ledger = session, ledger
 
     def concerns(self, pod_class: PodClass) -> bool:

@@ -8,7 +8,7 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.device import ClaimRef, is_gpu
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.plugins.dynamicresources.demand import UnusableClaim
-from bosket.scheduler.plugins.dynamicresources.listener import LazyLedger
+from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper
 
 #: How many pods a claim can be reserved for.
 MOST_USERS = 256
@@ -17,7 +17,7 @@ MOST_USERS = 256
 class ClaimFitness:
     """A task check."""
 
-    def __init__(self, session: Session, ledger: LazyLedger) -> None:
+    def __init__(self, session: Session, ledger: DeviceKeeper) -> None:
         self._session, self._ledger = session, ledger
         self._claims = session.snapshot.inventory.claims
 

@@ -28,7 +28,6 @@ class GpuCount:
         self._reaches = reaches
         self._users: Counter[Place] = Counter()  # that have it now, those that go included
         self._stayers: Counter[Place] = Counter()
-        self._allocated: dict[Task, int] = {}  # placed on free resources in this cycle, and where
 
     def found(self, task: Task) -> None:
         """The task was there when the cycle began."""
@@ -59,6 +58,7 @@ class GpuCount:
         return gpus - sum((row, device) in self._users for device in devices) if self.has_gpus(row) else 0
 
     def arrived(self, task: Task, row: int, devices: tuple[DeviceId, ...], *, allocated: bool) -> None:
+        """`allocated`: on free resources; otherwise on such as are being released, or back where it was."""
         idle = releasing = 0
         for device in devices:
             if allocated:
@@ -71,12 +71,10 @@ class GpuCount:
                 releasing += 1
             self._stayers[row, device] += 1
         unknown = self._unknown(task, devices, row)
-        if allocated:
-            self._allocated[task] = row
         self._take(row, idle + unknown * allocated, releasing + unknown * (not allocated))
 
-    def left(self, task: Task, row: int, devices: tuple[DeviceId, ...], *, evicted: bool) -> None:
-        allocated = not evicted and self._allocated.get(task) == row
+    def left(self, task: Task, row: int, devices: tuple[DeviceId, ...], *, allocated: bool) -> None:
+        """`allocated`: its placement on free resources is undone."""
         idle = releasing = 0
         for device in devices:
             _drop(self._stayers, (row, device))
@@ -89,8 +87,6 @@ class GpuCount:
             elif not self._stayers[row, device]:
                 releasing += 1
         unknown = self._unknown(task, devices, row)
-        if allocated:
-            del self._allocated[task]
         self._take(row, -idle - unknown * allocated, -releasing - unknown * (not allocated))
 
     def _unknown(self, task: Task, devices: tuple[DeviceId, ...], row: int) -> int:

@@ -1,8 +1,8 @@
 """Devices and claims in the middle of a cycle: as the snapshot has them, and as placements and evictions change them.
 
-Listens to placements, so that trials and their undoing are seen alike. Built when the first pod with claims is looked
-at; a cycle without any pays nothing. Devices of pods that are on their way out can be waited for, and are given only
-where others won't do.
+Follows every operation of a statement, and its undoing. Built when the first pod with claims is looked at; a cycle
+without any pays nothing. Devices of pods that are on their way out can be waited for, and are given only where others
+won't do.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from bosket.api.object import ObjectKey
 from bosket.api.quantity import parse
 from bosket.api.resource_k8s import AllocationResult, ResourceClaim
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.statement import Kind
 from bosket.scheduler.model.device import DeviceId, DeviceNeeds, PoolId
 from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
 from bosket.scheduler.plugins.dynamicresources.allocator import Allotment, Given, Refusal, allocate
@@ -46,6 +47,7 @@ class Evicted(NamedTuple):
 
     row: int
     allocations: tuple[tuple[ClaimKey, AllocationResult], ...]
+    disputed: bool  #: whether others had the same devices, as late events may pretend
 
 
 class DeviceLedger:
@@ -57,8 +59,7 @@ class DeviceLedger:
         self.reaches = Reaches(session.snapshot)
         self._now, self._later = DeviceUse(), DeviceUse()  # in use now, and after those that go have gone
         self._claims: dict[ClaimKey, ClaimState] = {}
-        self._evicted: dict[Task, Evicted] = {}
-        self._disputed: set[Task] = set()  # evicted from devices that others had too, as late events may pretend
+        self._evicted: dict[Task, list[Evicted]] = {}  # the last eviction comes last
         self.demands = Demands(session.snapshot)
         self._fits: dict[tuple[int, int], tuple[Hashable, Fit]] = {}  # by needs and row, with what each rests on
         self.gpus = GpuCount(session, self.reaches)
@@ -156,22 +157,46 @@ class DeviceLedger:
 
     # What happens
 
-    def arrived(self, task: Task, row: int) -> None:
-        if task.pod_class.device_needs is None:
-            return
-        before = self._evicted.get(task)
-        if before is not None and before.row == row and self._restore(task, before):
-            del self._evicted[task]
-        else:
-            self._place(task, task.pod_class.device_needs, row)
-        self.gpus.arrived(task, row, self._gpu_devices(task, row), allocated=self._status(task) == TaskStatus.ALLOCATED)
+    def stays(self, task: Task, row: int) -> bool:
+        """Of a task that was evicted: whether nobody has taken since what it had."""
+        before = self._evicted[task][-1]
+        if before.row != row:
+            return False
+        for key, allocation in before.allocations:
+            current = self.state_of(key).allocation
+            if current is allocation or (current is None and (before.disputed or self._is_free(allocation))):
+                continue
+            return False
+        return True
 
-    def left(self, task: Task, row: int) -> None:
-        if task.pod_class.device_needs is None:
-            return
-        # What it was given since it was evicted it never really had.
-        is_evicted = self._is_evicted(task, row) and task not in self._evicted
-        self.gpus.left(task, row, self._gpu_devices(task, row), evicted=self._is_evicted(task, row))
+    def done(self, kind: Kind, task: Task, row: int) -> None:
+        if kind is Kind.EVICT:
+            self._evict(task, row)
+        elif kind is Kind.SPARE:
+            self._restore(task, row)
+        else:
+            assert task.pod_class.device_needs is not None
+            self._place(task, task.pod_class.device_needs, row)
+            self.gpus.arrived(task, row, self._gpu_devices(task, row), allocated=kind is Kind.ALLOCATE)
+
+    def undone(self, kind: Kind, task: Task, row: int) -> None:
+        if kind is Kind.EVICT:
+            self._restore(task, row)
+        elif kind is Kind.SPARE:
+            self._evict(task, row)
+        else:
+            self.gpus.left(task, row, self._gpu_devices(task, row), allocated=kind is Kind.ALLOCATE)
+            self._leave(task, was_real=False)
+
+    def _evict(self, task: Task, row: int) -> None:
+        self.gpus.left(task, row, self._gpu_devices(task, row), allocated=False)
+        kept = self._leave(task, was_real=True)
+        given_back = [allocation for key, allocation in kept if self.state_of(key).allocation is None]
+        disputed = not all(map(self._is_free, given_back))
+        self._evicted.setdefault(task, []).append(Evicted(row, tuple(kept), disputed))
+
+    def _leave(self, task: Task, *, was_real: bool) -> list[tuple[ClaimKey, AllocationResult]]:
+        """What the task had. `was_real`: its devices are in use until it has gone."""
         kept = []
         for key in self._keys(task):
             state = self.state_of(key)
@@ -186,14 +211,10 @@ class DeviceLedger:
                 self._later.remove(allocation)
             if not state.is_used:
                 state.allocate(None)
-                if not is_evicted:
+                if not was_real:
                     self._now.remove(allocation)
             self.reaches.changed(allocation)
-        if is_evicted:
-            given_back = [allocation for key, allocation in kept if self.state_of(key).allocation is None]
-            if not all(map(self._is_free, given_back)):
-                self._disputed.add(task)
-            self._evicted[task] = Evicted(row, tuple(kept))
+        return kept
 
     def _place(self, task: Task, needs: DeviceNeeds, row: int) -> None:
         assert task.devices is not None
@@ -217,15 +238,9 @@ class DeviceLedger:
             state.join(task.uid, again=False)
             self.reaches.changed(allocation)
 
-    def _restore(self, task: Task, before: Evicted) -> bool:
-        """Gives the task back what it had, if nobody has taken it since."""
-        for key, allocation in before.allocations:
-            current = self.state_of(key).allocation
-            if current is not allocation and (
-                current is not None or not (task in self._disputed or self._is_free(allocation))
-            ):
-                return False
-        for key, allocation in before.allocations:
+    def _restore(self, task: Task, row: int) -> None:
+        """The task has again what it had when it was last evicted."""
+        for key, allocation in self._evicted[task].pop().allocations:
             state = self.state_of(key)
             if state.allocation is None:
                 state.allocate(allocation)
@@ -234,7 +249,7 @@ class DeviceLedger:
                 self._later.add(allocation)
             state.join(task.uid, again=True)
             self.reaches.changed(allocation)
-        return True
+        self.gpus.arrived(task, row, self._gpu_devices(task, row), allocated=False)
 
     def _is_free(self, allocation: AllocationResult) -> bool:
         """Whether the devices are nobody's, those that go apart. Of a device that several may have, the part is."""
@@ -292,16 +307,6 @@ class DeviceLedger:
         keys = [ref.key for ref in task.devices.refs if ref.name]
         allocations = [self._claims[key].allocation for key in keys if key in self._claims]
         return self.gpus.counted(task.devices.gpus, allocations, row)
-
-    def _status(self, task: Task) -> TaskStatus:
-        assert task.group is not None
-        return self._session.state(self._session.snapshot.jobs[task.group]).status(task)
-
-    def _is_evicted(self, task: Task, row: int) -> bool:
-        """Whether it leaves by eviction; otherwise a placement of this cycle is undone."""
-        assert task.group is not None
-        job = self._session.state(self._session.snapshot.jobs[task.group])
-        return job.standing(task)[:2] == (TaskStatus.RELEASING, row)
 
 
 def _is_left_over(claim: ResourceClaim, unplaced: set[str]) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.statement import Kind
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.plugins.dynamicresources.ledger import DeviceLedger
 
 
-class LazyLedger:
-    """Hears of placements; those of pods without claims are none of its business."""
+class DeviceKeeper:
+    """Follows operations; those of pods without claims are none of its business."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -19,10 +20,13 @@ class LazyLedger:
             self._ledger = DeviceLedger(self._session)
         return self._ledger
 
-    def arrived(self, task: Task, row: int) -> None:
-        if task.devices is not None:
-            self.get().arrived(task, row)
+    def stays(self, task: Task, row: int) -> bool:
+        return task.devices is None or self.get().stays(task, row)
 
-    def left(self, task: Task, row: int) -> None:
+    def done(self, kind: Kind, task: Task, row: int) -> None:
         if task.devices is not None:
-            self.get().left(task, row)
+            self.get().done(kind, task, row)
+
+    def undone(self, kind: Kind, task: Task, row: int) -> None:
+        if task.devices is not None:
+            self.get().undone(kind, task, row)
