@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bosket.apiserver.custom.cel import CelError, Expression
+from bosket.api.cel import CelError, Expression
 from tests.apiserver.world import DEFINITIONS, MERGE, WIDGETS, Doc, World, definition, widget
 
 NUMBERS = {name: {"type": "number"} for name in ("low", "high")}

@@ -22,11 +22,13 @@ from bosket.scheduler.model.task import WAITING, Task, TaskStatus
 from bosket.scheduler.outcome import states, status_name
 from bosket.scheduler.snapshot.recorded import Recorded
 from bosket.scheduler.snapshot.snapshot import Snapshot
+from tests.conformance.kai_claims import Claims, claims_after
 from tests.conformance.kai_cluster import (
     ALLOCATED,
     NOW,
     PLACED,
     PodNow,
+    claims_at_first,
     has_started,
     pod_keys,
     pods_at_first,
@@ -56,27 +58,27 @@ class Session:
 def differences(case: Json) -> list[str]:
     """What doesn't match; none when the case passes."""
     rounds = case["rounds"]
-    pods = pods_at_first(case)
+    pods, claims = pods_at_first(case), claims_at_first(case)
     if rounds["mode"] == "single":
-        session = _run(case, pods)
+        session = _run(case, pods, claims)
         return [*_calls(case, session), *_mismatches(case, session)]
     found: list[str] = []
     last: Session | None = None
     for number in range(rounds["untilMatch"]):
-        last = _run(case, pods)
+        last = _run(case, pods, claims)
         found += [f"round {number + 1}: {text}" for text in _calls(case, last)]
-        pods = _carry_over(case, last)
-    found += [f"then: {text}" for text in _mismatches(case, _look(case, pods, last))]
+        pods, claims = _carry_over(case, last), claims_after(last.decisions, claims)
+    found += [f"then: {text}" for text in _mismatches(case, _look(case, pods, claims, last))]
     for number in range(rounds["afterMatch"]):
-        session = _run(case, pods)
+        session = _run(case, pods, claims)
         found += [f"round {rounds['untilMatch'] + number + 1}: {text}" for text in _calls(case, session)]
         found += [f"round {rounds['untilMatch'] + number + 1}: {text}" for text in _mismatches(case, session)]
-        pods = _carry_over(case, session)
+        pods, claims = _carry_over(case, session), claims_after(session.decisions, claims)
     return found
 
 
-def _run(case: Json, pods: Mapping[str, PodNow]) -> Session:
-    recorded = record(case, pods)
+def _run(case: Json, pods: Mapping[str, PodNow], claims: Claims) -> Session:
+    recorded = record(case, pods, claims)
     snapshot = _snapshot(case, recorded, pods)
     configuration, _ = known_part(recorded.configuration)
     decisions = decide(snapshot, configuration)
@@ -96,9 +98,9 @@ def _snapshot(case: Json, recorded: Recorded, pods: Mapping[str, PodNow]) -> Sna
     return state.snapshot(NOW)
 
 
-def _look(case: Json, pods: Mapping[str, PodNow], last: Session | None) -> Session:
+def _look(case: Json, pods: Mapping[str, PodNow], claims: Claims, last: Session | None) -> Session:
     """A session in which nothing is done."""
-    snapshot = _snapshot(case, record(case, pods), pods)
+    snapshot = _snapshot(case, record(case, pods, claims), pods)
     nothing = Decisions()
     after = _pods_after(case, snapshot, nothing, pods)
     return Session(snapshot, nothing, pods, after, last.waiting if last else {})

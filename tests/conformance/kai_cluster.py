@@ -80,16 +80,23 @@ def pod_keys(case: Json) -> dict[str, ObjectKey]:
     }
 
 
-def record(case: Json, pods: Mapping[str, PodNow]) -> Recorded:
-    """The case's cluster with its pods as they are now."""
-    return read(msgspec.json.encode(_document(case, pods)), case["id"])
+def claims_at_first(case: Json) -> dict[ObjectKey, Json]:
+    """The status of each resource claim."""
+    claims = case["cluster"]["resourceClaims"]
+    return {ObjectKey(each["namespace"], each["name"]): each["status"] or {} for each in claims}
+
+
+def record(case: Json, pods: Mapping[str, PodNow], claims: Mapping[ObjectKey, Json] | None = None) -> Recorded:
+    """The case's cluster with its pods and claims as they are now; claims as they were at first, if none are given."""
+    document = _document(case, pods, claims if claims is not None else claims_at_first(case))
+    return read(msgspec.json.encode(document), case["id"])
 
 
 def has_started(group: Json, pods: Mapping[str, PodNow]) -> bool:
     return any(pods[pod["name"]].status in ALLOCATED for pod in group["pods"])
 
 
-def _document(case: Json, pods: Mapping[str, PodNow]) -> Json:
+def _document(case: Json, pods: Mapping[str, PodNow], claims: Mapping[ObjectKey, Json]) -> Json:
     config, cluster = case["config"], case["cluster"]
     groups = cluster["podGroups"]
     return {
@@ -129,7 +136,10 @@ def _document(case: Json, pods: Mapping[str, PodNow]) -> Json:
             ],
             "deviceClasses": [{"metadata": {"name": each["name"]}, "spec": {}} for each in cluster["deviceClasses"]],
             "resourceSlices": [_resource_slice(each) for each in cluster["resourceSlices"]],
-            "resourceClaims": [_resource_claim(each) for each in cluster["resourceClaims"]],
+            "resourceClaims": [
+                _resource_claim(each, claims[ObjectKey(each["namespace"], each["name"])])
+                for each in cluster["resourceClaims"]
+            ],
         },
     }
 
@@ -373,7 +383,7 @@ def _resource_slice(each: Json) -> Json:
     }
 
 
-def _resource_claim(claim: Json) -> Json:
+def _resource_claim(claim: Json, status: Json) -> Json:
     requests = [
         {
             "name": request["name"],
@@ -393,7 +403,7 @@ def _resource_claim(claim: Json) -> Json:
             "labels": claim["labels"],
         },
         "spec": {"devices": {"requests": requests}},
-        "status": claim["status"] or {},
+        "status": status,
     }
 
 

@@ -158,3 +158,12 @@ RUN_DURATION_ANNOTATION: Final = "bosket.dev/run-duration"
 EXIT_CODE_ANNOTATION: Final = "bosket.dev/exit-code"
 #: A Go duration between binding and running.
 START_DELAY_ANNOTATION: Final = "bosket.dev/start-delay"
+
+# Dynamic resource allocation, Kubernetes' own keys -----------------------------------------------------------------
+
+#: On claims that have devices.
+DEVICE_CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+#: "true" on the claim that stands for a pod's extended resources.
+EXTENDED_RESOURCE_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
+#: On claims made from a template: what the pod's spec calls it.
+POD_CLAIM_NAME_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"

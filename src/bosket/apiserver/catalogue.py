@@ -9,7 +9,7 @@ from bosket.api.resource import AnyResource
 from bosket.api.table import TABLE
 from bosket.apiserver.builtin import Behaviour, BuiltinStrategy
 from bosket.apiserver.kind import Kind, Registry, Scale, Strategy, Version
-from bosket.apiserver.kinds import cluster, configuration, event, job, namespace, network, pod, workload
+from bosket.apiserver.kinds import cluster, configuration, device, event, job, namespace, network, pod, workload
 from bosket.apiserver.printers import COLUMNS
 from bosket.apiserver.store import Store
 
@@ -42,6 +42,7 @@ def register_builtin_kinds(
         **configuration.BEHAVIOURS,
         **event.BEHAVIOURS,
         **network.behaviours(),
+        **device.BEHAVIOURS,
         **pod.behaviours(scheduler_name),
         **workload.behaviours(scheduler_name),
         **job.behaviours(scheduler_name),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bosket.api.kai import PluginConfig
+from bosket.binder.dynamic_resources import DynamicResources
 from bosket.binder.gpu_sharing import GpuSharing
 from bosket.binder.hami_core import HamiCore
 from bosket.binder.options import Options
@@ -45,6 +46,7 @@ def _volume_binding(env: Environment, options: Options, arguments: Arguments) ->
 
 PLUGINS: Final = {
     "volumebinding": PluginEntry(_volume_binding, frozenset({_BIND_TIMEOUT})),
+    "dynamicresources": PluginEntry(lambda env, _options, _arguments: DynamicResources(env.client)),
     "gpusharing": PluginEntry(_gpu_sharing, frozenset({_CDI_ENABLED})),
     "hamicore": PluginEntry(lambda env, _options, _arguments: HamiCore(env.client), enabled=False),
     "receivedresource": PluginEntry(lambda _env, _options, _arguments: ReceivedResource()),

@@ -40,9 +40,11 @@ class NodeLedger:
             return None
         requests = pod_requests(pod)
         used = self._used[node.metadata.name]
+        claimed = pod.status.extendedResourceClaimStatus
+        by_devices = {each.resourceName for each in claimed.requestMappings} if claimed is not None else set()
         for resource, requested in sorted(requests.items()):
             capacity = to_milli(node.status.allocatable.get(resource, 0))
-            if requested and used.get(resource, 0) + requested > capacity:
+            if requested and resource not in by_devices and used.get(resource, 0) + requested > capacity:
                 return Refusal(
                     reason=f"OutOf{resource}",
                     message=(

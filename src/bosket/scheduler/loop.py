@@ -55,6 +55,7 @@ class Scheduler:
         self._decided = None
         async with asyncio.TaskGroup() as group:
             group.create_task(self._applier.run())
+            await self._feed.follow_devices(self._env.client)
             await self._feed.wait_synced()
             if self._usage is not None:
                 group.create_task(self._usage.run())

@@ -11,6 +11,7 @@ from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
+from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from bosket.scheduler.decide import decide
@@ -62,6 +63,14 @@ def put(state: ClusterState, obj: KubeObject) -> None:
             state.put_storage_capacity(obj)
         case ConfigMap():
             state.put_config_map(obj)
+        case ResourceClaim():
+            state.put_resource_claim(obj)
+        case ResourceSlice():
+            state.put_resource_slice(obj)
+        case DeviceClass():
+            state.put_device_class(obj)
+        case DeviceTaintRule():
+            state.put_taint_rule(obj)
         case PodDisruptionBudget():
             state.put_budget(obj)
         case NodeResourceTopology():
@@ -89,6 +98,14 @@ def drop(state: ClusterState, obj: KubeObject) -> None:
             state.drop_budget(obj.key)
         case NodeResourceTopology():
             state.drop_node_topology(obj.metadata.name)
+        case ResourceClaim():
+            state.drop_resource_claim(obj.key)
+        case ResourceSlice():
+            state.drop_resource_slice(obj.metadata.name)
+        case DeviceClass():
+            state.drop_device_class(obj.metadata.name)
+        case DeviceTaintRule():
+            state.drop_taint_rule(obj.metadata.name)
         case _:
             raise TypeError(f"the scheduler doesn't look at objects like {type(obj).__name__}")
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from bosket.api.cel import CelError, Expression, optional
 from bosket.api.time import parse_duration, parse_time
-from bosket.apiserver.custom.cel import CelError, Expression, optional
 from bosket.apiserver.custom.schema import Node
 from bosket.apiserver.status import FieldError, quote
 

@@ -13,6 +13,7 @@ from bosket.embedded.controllers.job import JobController
 from bosket.embedded.controllers.job_strays import StrayJobPods
 from bosket.embedded.controllers.pod_collector import PodCollector
 from bosket.embedded.controllers.replica_set import ReplicaSetController
+from bosket.embedded.controllers.resource_claim import ResourceClaimController
 from bosket.embedded.controllers.service_account import ServiceAccountController
 from bosket.embedded.controllers.simulated_storage import SimulatedStorage
 from bosket.embedded.controllers.stateful_set import StatefulSetController
@@ -26,6 +27,7 @@ __all__ = [
     "JobController",
     "PodCollector",
     "ReplicaSetController",
+    "ResourceClaimController",
     "ServiceAccountController",
     "SimulatedStorage",
     "StatefulSetController",
@@ -50,4 +52,5 @@ def controllers(environment: Environment) -> list[Service]:
         VolumeProtection(environment),
         EphemeralVolumeController(environment),
         SimulatedStorage(environment),
+        ResourceClaimController(environment),
     ]

@@ -11,9 +11,13 @@ from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
+from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
+from bosket.api.table import resource_of
+from bosket.kube.client import Client
 from bosket.kube.codec import Kind, metadata_of
+from bosket.kube.errors import KubeError
 from bosket.kube.informer import Change, Informers
 from bosket.scheduler.snapshot.state import ClusterState
 
@@ -25,7 +29,8 @@ class Feed:
 
     def __init__(self, informers: Informers, state: ClusterState, *, budgets: bool = True) -> None:
         """`budgets`: whether disruption budgets matter."""
-        self._state = state
+        self._informers, self._state = informers, state
+        self._follows_devices = False
         self._syncs: list[Callable[[], Awaitable[None]]] = []
         self.changed = asyncio.Event()
         self._follow(informers, Node, state.put_node, lambda node: state.drop_node(node.metadata.name))
@@ -72,6 +77,32 @@ class Feed:
             informers, metadata_of(ConfigMap), state.put_config_map, lambda each: state.drop_config_map(each.key)
         )
 
+    async def follow_devices(self, client: Client) -> None:
+        """From now on, where the API server has dynamic resource allocation; a cluster without it has no devices."""
+        if self._follows_devices:
+            return
+        served = await _served(client, ResourceClaim, DeviceTaintRule)
+        if ResourceClaim not in served:
+            return
+        self._follows_devices = True
+        informers, state = self._informers, self._state
+        self._follow(
+            informers,
+            ResourceSlice,
+            state.put_resource_slice,
+            lambda each: state.drop_resource_slice(each.metadata.name),
+        )
+        self._follow(
+            informers, DeviceClass, state.put_device_class, lambda each: state.drop_device_class(each.metadata.name)
+        )
+        if DeviceTaintRule in served:
+            self._follow(
+                informers, DeviceTaintRule, state.put_taint_rule, lambda each: state.drop_taint_rule(each.metadata.name)
+            )
+        self._follow(
+            informers, ResourceClaim, state.put_resource_claim, lambda claim: state.drop_resource_claim(claim.key)
+        )
+
     async def wait_synced(self) -> None:
         for wait in self._syncs:
             await wait()
@@ -97,3 +128,13 @@ class Feed:
         informer = informers.of(kind, optional=optional)
         informer.subscribe(handle)
         self._syncs.append(informer.wait_synced)
+
+
+async def _served(client: Client, *kinds: type[KubeObject]) -> set[type[KubeObject]]:
+    """Those of the kinds that the API server has; when it doesn't say, all: their watches will find out."""
+    try:
+        found = {(each.group, each.version, each.plural) for each in await client.discover()}
+    except KubeError:
+        return set(kinds)
+    resources = {kind: resource_of(kind) for kind in kinds}
+    return {kind for kind, each in resources.items() if (each.group, each.version, each.plural) in found}

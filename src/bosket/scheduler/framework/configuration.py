@@ -43,6 +43,7 @@ DEFAULT_PLUGINS: Final = (
     PluginChoice("subgrouporder"),
     PluginChoice("taskorder"),
     PluginChoice("nominatednode"),
+    PluginChoice("dynamicresources"),
     PluginChoice("nodeplacement", {"cpu": "binpack", "gpu": "binpack"}),
     PluginChoice("minruntime"),
     PluginChoice("snapshot"),

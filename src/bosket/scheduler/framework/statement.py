@@ -319,11 +319,11 @@ class Statement:
             if devices is not None:
                 nodes.restore_devices(row, devices)
             at = nodes.idle_at if kind is Kind.ALLOCATE else nodes.releasing_at
+            for listener in session.placement_listeners:
+                (listener.arrived if kind is Kind.EVICT else listener.left)(task, row)
+            for keeper in session.place_keepers:  # before the account, which some of them write too
+                keeper.undone(kind, task, row)
             held = len(task.pod_class.holds)
             nodes.restore(at, task.pod_class, row, column[:held])
             if len(column) > held:
                 nodes.restore(nodes.idle_at, task.pod_class, row, column[held:])
-            for listener in session.placement_listeners:
-                (listener.arrived if kind is Kind.EVICT else listener.left)(task, row)
-            for keeper in session.place_keepers:
-                keeper.undone(kind, task, row)

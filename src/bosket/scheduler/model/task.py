@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bosket.api.core import NodeSelector, Pod, Toleration
 from bosket.api.object import ObjectKey
+from bosket.scheduler.model.device import NO_DEVICES, DeviceNeeds, PodDevices
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.numa import NumaNeeds, Record
 from bosket.scheduler.model.peer import NO_MARKS, HostPort, Marks, PeerWishes, PodSelector
@@ -97,6 +98,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     mig: Mig = Mig.NONE
     extra_gpus: float = 0.0  #: what queues account for beside the GPUs in `request`
     numa: NumaNeeds | None = None  #: what of the pods is aligned to NUMA zones, where nodes tell about theirs
+    device_needs: DeviceNeeds | None = None  #: what their resource claims ask for
     nominated_node: str = ""  #: where somebody else would like them to be
     #: whether the pods may refer to ConfigMaps; to which ones, each pod says for itself
     refers: bool = False
@@ -114,7 +116,8 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     def __post_init__(self) -> None:
         amounts = self.request.tolist()
         holds = tuple([(place, amount) for place, amount in enumerate(amounts) if amount])
-        needs = tuple([each for each in holds if each[0] != PODS])
+        served = self.device_needs.instead if self.device_needs is not None else ()
+        needs = tuple([each for each in holds if each[0] != PODS and each[0] not in served])
         force_setattr(self, "needs", needs)
         force_setattr(self, "holds", holds)
         gpus = amounts[GPU] + self.extra_gpus + (self.share.gpus_by(None) if self.share is not None else 0.0)
@@ -155,12 +158,13 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     @property
     def kind(self) -> tuple[object, ...]:
         """What nodes and plugins treat its pods by, what they ask for apart. Kinds can be put in order."""
+        devices = NO_DEVICES if self.device_needs is None else self.device_needs.number
         if self.marks is NO_MARKS and self.wishes is None and self.contest is None:
-            return (self.fixed_index, (), NO_WISHES, (), self.numa or (), ())
+            return (self.fixed_index, devices, (), NO_WISHES, (), self.numa or (), ())
         matched = tuple(mark.number for mark in self.marks.lasting if isinstance(mark, PodSelector))
         wishes = NO_WISHES if self.wishes is None else self.wishes.number
         extent = self.contest.extent if self.contest is not None else ()
-        return (self.fixed_index, self.host_ports, wishes, matched, self.numa or (), extent)
+        return (self.fixed_index, devices, self.host_ports, wishes, matched, self.numa or (), extent)
 
 
 class Task(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -178,6 +182,7 @@ class Task(msgspec.Struct, frozen=True, eq=False, gc=False):
     gpu_groups: tuple[str, ...] = ()  #: the shared GPUs that it is on or will be
     storage: PodStorage = NO_STORAGE  #: its volume claims as they stand
     numa_record: Record = ()  #: in which NUMA zones of its node it is, if that is known
+    devices: PodDevices | None = None  #: its resource claims
 
     @property
     def uid(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bosket.scheduler.framework.plugin import PluginFactory
+from bosket.scheduler.plugins.dynamicresources import DynamicResources
 from bosket.scheduler.plugins.elastic import Elastic
 from bosket.scheduler.plugins.gpupack import GpuPack
 from bosket.scheduler.plugins.gpusharingorder import GpuSharingOrder
@@ -29,6 +30,7 @@ from bosket.scheduler.plugins.subgrouporder import SubGroupOrder
 from bosket.scheduler.plugins.taskorder import TaskOrder
 
 BUILT_IN: Mapping[str, PluginFactory] = {
+    "dynamicresources": DynamicResources,
     "elastic": Elastic,
     "gpupack": GpuPack,
     "gpusharingorder": GpuSharingOrder,

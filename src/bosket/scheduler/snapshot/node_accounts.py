@@ -16,6 +16,7 @@ import numpy as np
 from bosket.api.core import Node, Pod
 from bosket.api.keys import APP_LABEL, RESERVATION_APP, SCALING_POD_APP
 from bosket.api.object import ObjectKey
+from bosket.scheduler.model.device import NO_GPUS, DeviceGpus, DeviceId, PoolId
 from bosket.scheduler.model.gpu_group import NO_GROUPS, groups_of
 from bosket.scheduler.model.gpu_share import UNKNOWN_DEVICE_MIB, device_memory
 from bosket.scheduler.model.node import Amounts2D, Devices, Mask, NodeTable
@@ -35,6 +36,7 @@ class NodeAccounts:
         self.nodes: dict[str, Node] = {}
         self.residents: Mapping[str, tuple[Task, ...]] = {}  #: as of the last table, in order of the tasks' keys
         self._amounts: dict[str, Amounts] = {}
+        self._device_gpus: dict[str, DeviceGpus] = {}
         self._on_node: dict[str, dict[ObjectKey, Task]] = defaultdict(dict)
         self._dirty: set[str] = set()
         self._table: NodeTable | None = None
@@ -59,6 +61,12 @@ class NodeAccounts:
         del self._amounts[name]
         self._table = None
         return True
+
+    def put_device_gpus(self, name: str, gpus: DeviceGpus) -> None:
+        """So many GPUs can be claimed as devices on the node."""
+        if self._device_gpus.get(name, NO_GPUS) != gpus:
+            self._device_gpus[name] = gpus
+            self._table = None
 
     def add(self, key: ObjectKey, task: Task) -> None:
         """The task is there now, if it holds something of a node."""
@@ -88,6 +96,8 @@ class NodeAccounts:
             self._static_version += 1
             self._dirty.update(names)
             allocatable = _columns(len(self._axis), [self._axis.vector(self._amounts[name]) for name in names])
+            if self._device_gpus:
+                allocatable[GPU] += [self._device_gpus.get(name, NO_GPUS).devices for name in names]
             idle, releasing, foreign = allocatable.copy(), np.zeros_like(allocatable), np.zeros_like(allocatable)
             nodes = tuple(self.nodes[name] for name in names)
             devices = _devices(nodes, allocatable[GPU] > 0)
@@ -124,6 +134,15 @@ class NodeAccounts:
                     groups[row] = shared
                     idle[GPU, row] += effect.idle
                     releasing[GPU, row] += effect.releasing
+            name = nodes[row].metadata.name
+            gpus = self._device_gpus.get(name)
+            tasks = [task for task in residents.get(name, ()) if task.devices is not None] if gpus is not None else []
+            if gpus is not None and tasks:
+                claimed, leaving = claimed_gpus(tasks, gpus)
+                ours = [task for task in tasks if task.pod.spec.schedulerName == self._scheduler_name]
+                foreign[GPU, row] += claimed - claimed_gpus(ours, gpus)[0]
+                idle[GPU, row] -= claimed
+                releasing[GPU, row] += leaving
         self._dirty.clear()
         for array in (allocatable, idle, releasing, foreign):
             array.flags.writeable = False
@@ -187,6 +206,24 @@ def _devices(nodes: Sequence[Node], has_gpus: Mask) -> Devices:
         known = [UNKNOWN_DEVICE_MIB]
     is_known = np.array([size is not None for size in found], dtype=bool)
     return Devices(sizes, is_known, {}, frozenset(), min(known, default=None), max(known, default=None))
+
+
+def claimed_gpus(tasks: Iterable[Task], gpus: DeviceGpus) -> tuple[int, int]:
+    """GPUs that tasks of one node hold as devices, and how many of these are being released. A device that several
+    of them have counts once."""
+    total = leaving = 0
+    users: dict[DeviceId, bool] = {}  # whether one of them stays
+    for task in tasks:
+        if task.devices is None or not gpus.devices:
+            continue
+        goes = task.status == TaskStatus.RELEASING
+        devices = [each for each in task.devices.gpu_devices if PoolId(each.driver, each.pool) in gpus.pools]
+        unknown = task.devices.gpus - len(devices)
+        total += unknown
+        leaving += unknown * goes
+        for device in devices:
+            users[device] = users.get(device, False) or not goes
+    return total + len(users), leaving + sum(not stays for stays in users.values())
 
 
 def _fixed_part(node: Node) -> tuple[object, ...]:

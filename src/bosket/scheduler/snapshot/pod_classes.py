@@ -21,6 +21,7 @@ from bosket.api.keys import (
     RESERVATION_APP,
 )
 from bosket.api.object import ObjectKey
+from bosket.scheduler.model.device import DeviceNeeds
 from bosket.scheduler.model.gpu_share import GpuShare, UnusableShare, share_of
 from bosket.scheduler.model.numa import NumaNeeds
 from bosket.scheduler.model.peer import ANY_ADDRESS, NO_MARKS, HostPort, Mark, Marks, PeerWishes, PodSelector
@@ -58,6 +59,7 @@ class PodClasses:
         storage: PodStorage = NO_STORAGE,
         *,
         numa: NumaNeeds | None = None,
+        device_needs: DeviceNeeds | None = None,
     ) -> PodClass:
         """The pod's class; that of the task it had `before`, if what makes a class didn't change.
 
@@ -85,7 +87,7 @@ class PodClasses:
                 marks = _marks(ports, wishes, matched, exclusive)
             # Whoever has volumes refers.
             special = (ports, wishes, marks, nominated, refers, storage.needs, devices, storage.contest)
-        if known is not None and known.special == special and known.numa == numa:
+        if known is not None and known.special == special and known.numa == numa and known.device_needs is device_needs:
             return known
         request = sorted_request(spec)
         if devices is not NO_DEVICES:
@@ -98,7 +100,7 @@ class PodClasses:
             required = _required_nodes(spec.affinity) if spec.affinity is not None else None
             selector = tuple(sorted(spec.nodeSelector.items()))
             fixed = (selector, required, msgspec.json.encode(tolerations) if tolerations else b"", volumes)
-        signature = (request, fixed, special, numa)
+        signature = (request, fixed, special, numa, device_needs)
         found = self._classes.get(signature)
         if found is None:
             amounts = dict(request)
@@ -106,11 +108,13 @@ class PodClasses:
             instances = [each for each in request if each[0].startswith(MIG_RESOURCE_PREFIX) and each[1]]
             migs = sum(mig_gpus(name) * amount for name, amount in instances) if instances else 0
             mig = Mig.LEGACY if devices.instances else Mig.PROFILE if instances else Mig.NONE
+            extra_gpus = float(migs + (device_needs.gpus if device_needs is not None else 0))
             found = PodClass(
                 next(self._numbers), self._axis.vector(amounts), dict(spec.nodeSelector), required, tolerations, ports,
                 fixed_index=self._fixed_numbers.setdefault(fixed, len(self._fixed_numbers)),
-                wishes=wishes, marks=marks, volumes=volumes, share=devices.share, mig=mig, extra_gpus=float(migs),
-                contest=storage.contest, nominated_node=nominated, refers=refers, special=special,
+                wishes=wishes, marks=marks, volumes=volumes, share=devices.share, mig=mig, extra_gpus=extra_gpus,
+                device_needs=device_needs, contest=storage.contest, nominated_node=nominated, refers=refers,
+                special=special,
                 numa=numa,
             )  # fmt: skip
             self._classes[signature] = found

@@ -14,9 +14,18 @@ from bosket.api.kai import BindRequest, PodGroup, Queue
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
+from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
-from bosket.scheduler.snapshot.redaction import bare, bare_pod, bare_storage_class, bare_volume
+from bosket.scheduler.snapshot.redaction import (
+    bare,
+    bare_bind_request,
+    bare_claim,
+    bare_device_class,
+    bare_pod,
+    bare_storage_class,
+    bare_volume,
+)
 from bosket.scheduler.snapshot.state import ClusterState
 
 
@@ -45,7 +54,11 @@ LISTS: Final[Mapping[str, RecordedList]] = {
     "csiStorageCapacities": RecordedList(CSIStorageCapacity, ClusterState.put_storage_capacity),
     "csiDrivers": RecordedList(CSIDriver, ClusterState.put_csi_driver),
     "csiNodes": RecordedList(CSINode, ClusterState.put_csi_node),  # Bosket's own
-    "bindRequests": RecordedList(BindRequest, ClusterState.put_bind_request),
+    "deviceClasses": RecordedList(DeviceClass, ClusterState.put_device_class, redact=bare_device_class),
+    "deviceTaintRules": RecordedList(DeviceTaintRule, ClusterState.put_taint_rule),  # Bosket's own
+    "resourceSlices": RecordedList(ResourceSlice, ClusterState.put_resource_slice),
+    "resourceClaims": RecordedList(ResourceClaim, ClusterState.put_resource_claim, redact=bare_claim),
+    "bindRequests": RecordedList(BindRequest, ClusterState.put_bind_request, redact=bare_bind_request),
     "podDisruptionBudgets": RecordedList(PodDisruptionBudget, ClusterState.put_budget),
     "pods": RecordedList(Pod, ClusterState.put_pod, redact=bare_pod),
 }

@@ -26,7 +26,9 @@ from bosket.api.core import (
     Volume,
     VolumeProjection,
 )
+from bosket.api.kai import BindRequest
 from bosket.api.object import KubeObject
+from bosket.api.resource_k8s import AllocationResult, DeviceClass, ResourceClaim
 from bosket.api.storage import StorageClass
 from bosket.kube.informer import without_managed_fields
 from bosket.scheduler.snapshot.storage_driver import attachment_of
@@ -123,6 +125,32 @@ def bare_volume(volume: PersistentVolume) -> PersistentVolume:
 def bare_storage_class(storage_class: StorageClass) -> StorageClass:
     """The class without what it tells its provisioner."""
     return replace(bare(storage_class), parameters={}, mountOptions=())
+
+
+def bare_claim(claim: ResourceClaim) -> ResourceClaim:
+    """The claim without what it tells the driver of its devices."""
+    slim = bare(claim)
+    devices = replace(slim.spec.devices, config=())
+    status = replace(slim.status, allocation=_allocation(slim.status.allocation), devices=())
+    return replace(slim, spec=replace(slim.spec, devices=devices), status=status)
+
+
+def bare_device_class(device_class: DeviceClass) -> DeviceClass:
+    """The class without what it tells the driver of its devices."""
+    slim = bare(device_class)
+    return replace(slim, spec=replace(slim.spec, config=()))
+
+
+def bare_bind_request(request: BindRequest) -> BindRequest:
+    """The request without what it tells drivers."""
+    slim = bare(request)
+    given = slim.spec.resourceClaimAllocations
+    claims = tuple(replace(each, allocation=_allocation(each.allocation)) for each in given)
+    return replace(slim, spec=replace(slim.spec, resourceClaimAllocations=claims)) if claims else slim
+
+
+def _allocation(allocation: AllocationResult | None) -> AllocationResult | None:
+    return replace(allocation, devices=replace(allocation.devices, config=())) if allocation is not None else None
 
 
 def _part(whole: Any, fields: tuple[str, ...]) -> dict[str, Any]:

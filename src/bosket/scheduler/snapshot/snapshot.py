@@ -20,6 +20,7 @@ from bosket.scheduler.model.volume import NO_VOLUME_ACCOUNTS, VolumeAccounts
 from bosket.scheduler.snapshot.budgets import Disruptions
 from bosket.scheduler.snapshot.claims import Claim
 from bosket.scheduler.snapshot.displacement import Takers
+from bosket.scheduler.snapshot.inventory import NO_INVENTORY, Inventory
 from bosket.scheduler.snapshot.verdict import VerdictMemory
 
 
@@ -70,6 +71,7 @@ class Snapshot:
     volumes: VolumeAccounts = NO_VOLUME_ACCOUNTS
     numa: Mapping[str, NumaZones] = field(default_factory=dict)  #: by node, where nodes tell about their zones
     config_maps: Container[ObjectKey] = ()  #: those that exist
+    inventory: Inventory = NO_INVENTORY  #: devices, and claims on them
     node_pool: str = DEFAULT_NODE_POOL  #: what messages call the nodes of this scheduler
     worker_labels: WorkerLabels | None = None  #: set where nodes are kept apart by what they are for
     usage: Usage = NO_USAGE  #: what queues used in the past

@@ -31,11 +31,13 @@ from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.quantity import InvalidQuantity
+from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from bosket.api.time import time_or_zero
 from bosket.kube.volume import chosen_volumes
 from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.model.device import DeviceNeeds, PodDevices
 from bosket.scheduler.model.gpu_share import UnusableShare
 from bosket.scheduler.model.job import Job, build_job
 from bosket.scheduler.model.numa import Record, needs_of
@@ -53,6 +55,7 @@ from bosket.scheduler.snapshot.attachments import Attachments
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
 from bosket.scheduler.snapshot.claims import Claims
 from bosket.scheduler.snapshot.commitments import Commitments
+from bosket.scheduler.snapshot.device_claims import DeviceClaims
 from bosket.scheduler.snapshot.displacement import Displacements
 from bosket.scheduler.snapshot.evictions import Evictions
 from bosket.scheduler.snapshot.hold import Holds
@@ -126,6 +129,7 @@ class ClusterState:
         self._volumes = Volumes(self._report)
         self._attachments = Attachments()
         self._node_topologies = NumaTopologies(self._report)
+        self._devices = DeviceClaims(self._axis, self._report)
         self._config_maps: Shared[ObjectKey, None] = Shared()
 
         self._tasks: dict[ObjectKey, Task] = {}
@@ -377,6 +381,32 @@ class ClusterState:
             self._dirty_pods.update(self._pods)
         self._last = None
 
+    def put_resource_claim(self, claim: ResourceClaim) -> None:
+        self._dirty_pods.update(self._devices.put_claim(claim))
+
+    def drop_resource_claim(self, key: ObjectKey) -> None:
+        self._dirty_pods.update(self._devices.drop_claim(key))
+
+    def put_device_class(self, device_class: DeviceClass) -> None:
+        if self._devices.put_class(device_class):
+            self._dirty_pods.update(self._pods)
+
+    def drop_device_class(self, name: str) -> None:
+        if self._devices.drop_class(name):
+            self._dirty_pods.update(self._pods)
+
+    def put_taint_rule(self, rule: DeviceTaintRule) -> None:
+        self._devices.pools.put_rule(rule)
+
+    def drop_taint_rule(self, name: str) -> None:
+        self._devices.pools.drop_rule(name)
+
+    def put_resource_slice(self, each: ResourceSlice) -> None:
+        self._devices.put_slice(each)
+
+    def drop_resource_slice(self, name: str) -> None:
+        self._devices.drop_slice(name)
+
     def put_config_map(self, config_map: KubeObject) -> None:
         """Only that it exists is kept; any object with the metadata of a ConfigMap will do."""
         if config_map.key not in self._config_maps:
@@ -413,6 +443,10 @@ class ClusterState:
             CSINode: self._volumes.drivers.nodes,
             CSIDriver: self._volumes.drivers.drivers,
             CSIStorageCapacity: self._volumes.drivers.capacities,
+            ResourceClaim: self._devices.claims,
+            ResourceSlice: self._devices.slices,
+            DeviceClass: self._devices.classes,
+            DeviceTaintRule: self._devices.pools.rules,
             ConfigMap: {key: ConfigMap(metadata=_named(key)) for key in self._config_maps.freeze()},
             PodDisruptionBudget: self._evictions.budgets,
             NodeResourceTopology: self._node_topologies.objects,
@@ -453,12 +487,14 @@ class ClusterState:
         """The state at `now`. The very same snapshot is returned while nothing changed but the time."""
         self._let_time_pass(now)
         self._look_again()
+        for node in self._devices.renew():
+            self._nodes.put_device_gpus(node, self._devices.pools.gpus_on(node))
         self._renew_jobs()
         held, disruptions = self._held_jobs(now), self._evictions.disruptions(now)
         claims, takers = self._claims.standing(now, self._jobs, self._tasks.get), self._displacements.takers(now)
         last = self._last
         unchanged = self._tree is not None and self._nodes.is_unchanged() and self._uses.is_unchanged()
-        unchanged = unchanged and self._usage_is_no_news()
+        unchanged = unchanged and self._usage_is_no_news() and self._devices.is_unchanged()
         unchanged = unchanged and last is not None and last.volumes.limits is self._volumes.drivers.limits()
         if last is not None and unchanged and last.jobs is self._jobs and last.held == held:
             own = (last.disruptions, last.claims, last.takers)
@@ -490,6 +526,7 @@ class ClusterState:
             volumes=self._volume_accounts(),
             numa=self._node_topologies.freeze(),
             config_maps=self._config_maps.freeze(),
+            inventory=self._devices.freeze(),
             node_pool=self._options.node_pool or DEFAULT_NODE_POOL,
             worker_labels=self._options.worker_labels,
             usage=self._usage,
@@ -545,6 +582,8 @@ class ClusterState:
             before is not None and before.storage is not NO_STORAGE
         ):
             self._attachments.replace(before, task)
+        if (task is not None and task.devices is not None) or (before is not None and before.devices is not None):
+            self._devices.follow(key, task)
         if (
             self._peers.selectors
             or (task is not None and task.pod_class.marks is not NO_MARKS)
@@ -569,13 +608,14 @@ class ClusterState:
         labels = metadata.labels
         storage = self._storage_of(key, pod) if spec.volumes else NO_STORAGE
         has_zones = bool(self._node_topologies)
+        devices, device_needs = self._devices_of(key, pod) if self._devices.concern(spec) else (None, None)
         wishes: PeerWishes | None = None
         matched: Sequence[PodSelector] = ()
         if spec.affinity is not None or spec.topologySpreadConstraints or self._peers.selectors:
             wishes, matched = self._peers.look_at(pod)
         try:
             numa = needs_of(pod) if has_zones else None
-            pod_class = self._classes.of(pod, before, wishes, matched, storage, numa=numa)
+            pod_class = self._classes.of(pod, before, wishes, matched, storage, numa=numa, device_needs=device_needs)
         except (InvalidQuantity, UncountableAmount) as error:
             self._leave_out(key, pod, f"resources: {error}")
             return None
@@ -604,6 +644,7 @@ class ClusterState:
             gpu_groups=self._gpu_groups(key, pod) if pod_class.share is not None and (node or requested) else (),
             storage=storage,
             numa_record=self._numa_record(pod, request) if has_zones else (),
+            devices=devices,
         )
 
     def _group_key(self, namespace: str, name: str) -> ObjectKey:
@@ -631,6 +672,9 @@ class ClusterState:
         if request is None:
             return self._volumes.storage_of(key, pod)
         return self._volumes.storage_of(key, pod, request.spec.selectedNode, chosen_volumes(request))
+
+    def _devices_of(self, key: ObjectKey, pod: Pod) -> tuple[PodDevices | None, DeviceNeeds | None]:
+        return self._devices.of(key, pod, self._requests.live_for(key))
 
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
         """The pod can't be counted; its job is told."""
@@ -704,7 +748,7 @@ def _stand_alike(before: Task | None, after: Task | None) -> bool:
         return before is after
     if before.pod_class is not after.pod_class or before.numa_record != after.numa_record:
         return False
-    return before.storage == after.storage
+    return before.storage == after.storage and before.devices == after.devices
 
 
 def _status_of(pod: Pod, requested: str | None, evicted: bool) -> TaskStatus:

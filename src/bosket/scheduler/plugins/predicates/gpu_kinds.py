@@ -11,7 +11,7 @@ from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.kernel.class_view import POD_NUMBER
 from bosket.scheduler.model.mig_node import MigStrategy, mig_strategy
-from bosket.scheduler.model.resource import PODS
+from bosket.scheduler.model.resource import FIXED_NAMES, GPU, PODS, amounts_of
 from bosket.scheduler.model.task import Mig, PodClass
 
 LEGACY = "node(s) don't take legacy MIG pods"
@@ -19,6 +19,8 @@ NOT_PARTITIONED = "MIG job cannot be scheduled on non-MIG node"
 BESIDE_LEGACY = "MIG job cannot be scheduled on node with legacy MIG jobs"
 WHOLE_ONLY = "only whole gpu jobs can run on a node with MigStrategy='single'"
 INSTANCES_ONLY = "non MIG jobs cant run on a node with MigStrategy='mixed'"
+CLAIMED_AS_A_WHOLE = "fractional/shared GPU pods are not yet supported on DRA-only nodes"
+CLAIMED_ONLY = "node(s) have GPUs for resource claims only"
 MEMORY_UNKNOWN = "node(s) didn't say how much memory their GPUs have"
 
 
@@ -35,7 +37,8 @@ class GpuKinds(NodeFilter):
 
     def known_by(self, pod_class: PodClass) -> Hashable:
         share = pod_class.share
-        return pod_class.mig, share is not None, share is not None and share.memory_mib > 0
+        asks = pod_class.request[GPU] > 0 and pod_class.device_needs is None
+        return pod_class.mig, share is not None, share is not None and share.memory_mib > 0, asks
 
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
         snapshot, book = self._session.snapshot, self._session.reason_book
@@ -56,7 +59,24 @@ class GpuKinds(NodeFilter):
                 if pod_class.share.memory_mib:
                     codes[~table.devices.known & (codes == 0)] = book.number(MEMORY_UNKNOWN)
                 codes[strategies == MigStrategy.SINGLE] = book.number(WHOLE_ONLY)
+        if snapshot.inventory.local:
+            self._look_at_devices(pod_class, codes)
         return codes[rows]
+
+    def _look_at_devices(self, pod_class: PodClass, codes: ReasonCodes) -> None:
+        """GPUs that drivers offer are for claims. KAI, which counts them like others, gives them to any whole-GPU pod;
+        kubelets then refuse it."""
+        snapshot, book = self._session.snapshot, self._session.reason_book
+        for node in snapshot.inventory.local:
+            row = snapshot.nodes.rows.get(node)
+            if row is None or not snapshot.inventory.has_gpus(node):
+                continue
+            if pod_class.share is not None:
+                codes[row] = book.number(CLAIMED_AS_A_WHOLE)
+            elif pod_class.request[GPU] > 0 and pod_class.device_needs is None:
+                own = amounts_of(snapshot.nodes.nodes[row].status.allocatable).get(FIXED_NAMES[GPU], 0)
+                if not own:
+                    codes[row] = book.number(CLAIMED_ONLY)
 
 
 class RoomForReservation(NodeFilter):

@@ -36,8 +36,9 @@ class NodeSizes:
         most, request = self._most, pod_class.demand_by(None).tolist()
         if all(map(le, request, most)):
             return ""
+        served = pod_class.device_needs.instead if pod_class.device_needs is not None else ()
         for place in (GPU, CPU, MEMORY, *range(PODS, len(request))):
-            if request[place] > most[place]:
+            if request[place] > most[place] and place not in served:
                 return f"{self._request(pod_class)}. {self._topped(place, most[place])}"
         return ""
 

@@ -1,7 +1,8 @@
 """CEL expressions: the one module that knows the `cel` package, which is loaded when the first rule is met.
 
 The package has the language; what Kubernetes adds to it is given here: optional field selection (`self.?a`),
-quantities, and the string and list functions of its extension libraries.
+`cel.bind`, quantities, semantic versions, and the string and list functions of its extension libraries. The embedded
+API server evaluates the rules of custom resources with it, the scheduler the selectors of devices.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ _SELECT = "__optionalSelect"
 _OPTIONAL_FIELD = re.compile(r"\.\?([A-Za-z_][A-Za-z0-9_]*)")
 _OPTIONAL_INDEX = re.compile(r"\[\?([^\]]+)\]")
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'')
+
+
+_BIND = "cel.bind("
+_VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 
 
 class CelError(ValueError):
@@ -65,8 +70,8 @@ def _one_line(error: Exception) -> str:
 
 
 def _rewrite(source: str) -> str:
-    """Optional selection in terms that the grammar has; text in quotes stays as it is."""
-    if "?" not in source:
+    """Optional selection and bindings in terms that the grammar has; text in quotes stays as it is."""
+    if "?" not in source and _BIND not in source:
         return source
     kept: list[str] = []
 
@@ -76,8 +81,35 @@ def _rewrite(source: str) -> str:
 
     masked = _STRINGS.sub(keep, source)
     masked = _OPTIONAL_FIELD.sub(rf'.{_SELECT}("\1")', masked)
-    masked = _OPTIONAL_INDEX.sub(rf".{_SELECT}(\1)", masked)
+    masked = _without_bindings(_OPTIONAL_INDEX.sub(rf".{_SELECT}(\1)", masked))
     return re.sub(r"\x00(\d+)\x00", lambda found: kept[int(found[1])], masked)
+
+
+def _without_bindings(source: str) -> str:
+    """`cel.bind(name, value, body)` as a list of one value that is mapped."""
+    start = source.rfind(_BIND)  # the innermost ones come last
+    while start >= 0:
+        parts, end = _arguments(source, start + len(_BIND))
+        if len(parts) != 3:
+            raise CelError("cel.bind takes a name, a value and an expression")
+        name, value, body = parts
+        source = f"{source[:start]}[{value}].map({name.strip()}, {body})[0]{source[end:]}"
+        start = source.rfind(_BIND, 0, start)
+    return source
+
+
+def _arguments(source: str, start: int) -> tuple[list[str], int]:
+    """The arguments of a call whose bracket was opened before `start`, and where the call ends."""
+    parts, depth, begun = [], 0, start
+    for place in range(start, len(source)):
+        sign = source[place]
+        if depth == 0 and sign in ",)":
+            parts.append(source[begun:place])
+            begun = place + 1
+            if sign == ")":
+                return parts, begun
+        depth += (sign in "([{") - (sign in ")]}")
+    raise CelError("cel.bind( is never closed")
 
 
 _functions: dict[str, Callable[..., Any]] = {}
@@ -101,9 +133,20 @@ def _library() -> dict[str, Callable[..., Any]]:
                 "format": _format,
                 "isQuantity": _is_quantity,
                 "quantity": quantity.canonical,
-                "isGreaterThan": lambda a, b: quantity.compare(a, b) > 0,
-                "isLessThan": lambda a, b: quantity.compare(a, b) < 0,
-                "compareTo": quantity.compare,
+                "isGreaterThan": lambda a, b: _compare(a, b) > 0,
+                "isLessThan": lambda a, b: _compare(a, b) < 0,
+                "compareTo": _compare,
+                "add": quantity.add,
+                "sub": quantity.subtract,
+                "isInteger": lambda a: quantity.parse(a).denominator == 1,
+                "sign": lambda a: quantity.compare(a, 0),
+                "isSemver": lambda text, normalize=False: _VERSION.fullmatch(_version(text, normalize)) is not None,
+                "semver": _semver,
+                "major": lambda text: int(_version_parts(text)[0]),
+                "minor": lambda text: int(_version_parts(text)[1]),
+                "patch": lambda text: int(_version_parts(text)[2]),
+                "lowerAscii": lambda text: text.lower(),
+                "upperAscii": lambda text: text.upper(),
                 "asInteger": quantity.to_int,
                 "asApproximateFloat": lambda a: float(quantity.parse(a)),
             }
@@ -134,3 +177,41 @@ def _is_quantity(text: Any) -> bool:
     except quantity.InvalidQuantity:
         return False
     return True
+
+
+def _compare(a: Any, b: Any) -> int:
+    """Of two versions, or of two quantities: no text is both."""
+    if isinstance(a, str) and isinstance(b, str) and _VERSION.fullmatch(a) and _VERSION.fullmatch(b):
+        left, right = _precedence(a), _precedence(b)
+        return (left > right) - (left < right)
+    return quantity.compare(a, b)
+
+
+def _version(text: str, normalize: bool) -> str:
+    """As it is, or with what is commonly left out of versions: `v1.2` is 1.2.0."""
+    if not normalize:
+        return text
+    numbers, sign, rest = text.removeprefix("v").partition("-")
+    parts = [part.lstrip("0") or "0" for part in numbers.split(".")]
+    return ".".join(parts + ["0"] * (3 - len(parts))) + sign + rest
+
+
+def _semver(text: str, normalize: bool = False) -> str:
+    version = _version(text, normalize)
+    _version_parts(version)
+    return version
+
+
+def _version_parts(text: str) -> tuple[str, ...]:
+    found = _VERSION.fullmatch(text)
+    if found is None:
+        raise ValueError(f'"{text}" is no semantic version')
+    return found.groups()
+
+
+def _precedence(text: str) -> tuple[object, ...]:
+    """Orders versions: a pre-release goes before its release; its parts compare as numbers where they are numbers."""
+    *numbers, pre_release = _version_parts(text)
+    parts = (pre_release or "").split(".")
+    named = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
+    return (*map(int, numbers), not pre_release, named)

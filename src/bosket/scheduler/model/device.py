@@ -1,0 +1,156 @@
+"""Devices that drivers offer on nodes (dynamic resource allocation), and what pods claim of them.
+
+`snapshot.inventory` makes pools of ResourceSlices, `snapshot.device_claims` needs of pods' claims; the plugin
+`dynamicresources` brings the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NamedTuple
+
+from bosket.api.core import ContainerExtendedResourceRequest, NodeSelector
+from bosket.api.object import ObjectKey
+from bosket.api.resource_k8s import AllocationResult, Device, DeviceRequest, ResourceClaimSpec
+from bosket.scheduler.model.resource import GPU
+
+#: The number of the needs of pods that claim no devices.
+NO_DEVICES = -1
+
+
+class DeviceId(NamedTuple):
+    """A device, by the names that an allocation has for it."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+class PoolId(NamedTuple):
+    """A pool of devices."""
+
+    driver: str
+    pool: str
+
+
+class DeviceGpus(NamedTuple):
+    """GPUs that drivers offer on one node alone, free or not; they count as the node's."""
+
+    devices: int
+    pools: frozenset[PoolId]
+
+
+NO_GPUS = DeviceGpus(0, frozenset())
+
+
+class CounterId(NamedTuple):
+    """A counter that devices of a pool share."""
+
+    counters: str
+    counter: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """One device of a pool, and the nodes that reach it: one, some, or all of them."""
+
+    id: DeviceId
+    device: Device
+    node: str
+    selector: NodeSelector | None
+    everywhere: bool
+    draws: tuple[tuple[CounterId, Fraction], ...] = ()  #: what it takes of the pool's counters
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several requests may have a part of it each."""
+        return bool(self.device.allowMultipleAllocations)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """The devices of a pool as its newest slices have them. Replaced as a whole when one of them changes."""
+
+    id: PoolId
+    offers: tuple[Offer, ...]
+    counters: Mapping[CounterId, Fraction] = field(default_factory=dict)
+    problem: str = ""  #: why nothing is allocated from it for now
+    #: which offers a set of selectors matches; kept as long as the pool is what it is
+    matches: dict[Hashable, tuple[bool, ...]] = field(default_factory=dict)
+
+    @property
+    def node(self) -> str:
+        """The node that alone reaches all of its devices; "" when there is none."""
+        nodes = {offer.node for offer in self.offers}
+        return nodes.pop() if len(nodes) == 1 else ""
+
+
+class ClaimRef(NamedTuple):
+    """One of a pod's claims."""
+
+    name: str  #: in the pod's spec
+    key: ObjectKey  #: of the ResourceClaim
+    own: bool  #: made for this pod alone
+
+
+class ClaimNeed(NamedTuple):
+    """A claim as pods of a class have it."""
+
+    name: str  #: in the pods' spec
+    key: ObjectKey | None  #: the very claim; None: each pod has one of its own, which is not allocated
+    spec: ResourceClaimSpec
+
+
+class ExtendedNeed(NamedTuple):
+    """An extended resource for which a device class can stand in where a node has none of it."""
+
+    resource: str
+    place: int  #: on the resource axis
+    amount: int
+    requests: tuple[DeviceRequest, ...]
+    mappings: tuple[ContainerExtendedResourceRequest, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class DeviceNeeds:
+    """What pods of a class claim. Equal needs are one object."""
+
+    number: int
+    claims: tuple[ClaimNeed, ...]
+    extended: tuple[ExtendedNeed, ...]
+    gpus: int  #: what queues and nodes count the claims as
+
+    @property
+    def instead(self) -> frozenset[int]:
+        """Places of resources that devices may stand in for: what a node has of them isn't all that counts.
+
+        Of GPUs it is, because devices that drivers offer are among them.
+        """
+        return frozenset(each.place for each in self.extended if each.place != GPU)
+
+
+@dataclass(frozen=True, slots=True)
+class PodDevices:
+    """A pod's claims as they stand."""
+
+    refs: tuple[ClaimRef, ...] = ()
+    problem: str = ""  #: why they let it run nowhere
+    #: what a bind request under way gives them, by claim
+    promised: tuple[tuple[ObjectKey, AllocationResult], ...] = ()
+    promised_extended: AllocationResult | None = None
+    gpus: int = 0
+    #: those of its devices that are among these GPUs; a device that several pods have counts once on a node
+    gpu_devices: tuple[DeviceId, ...] = ()
+
+
+def is_gpu(name: str) -> bool:
+    """Whether a device class, or a driver, is for GPUs: its name says so."""
+    return "gpu" in name.lower()
+
+
+def devices_of(allocation: AllocationResult | None) -> tuple[DeviceId, ...]:
+    """The devices that an allocation holds; those for administration are held by others."""
+    results = allocation.devices.results if allocation is not None else ()
+    return tuple(DeviceId(each.driver, each.pool, each.device) for each in results if not each.adminAccess)

@@ -1,0 +1,58 @@
+"""One ResourceClaim in the middle of a cycle: what it is allocated, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from bosket.api.resource_k8s import AllocationResult
+
+#: Whom a claim is kept for that is allocated though nobody uses it.
+NOBODY = ""
+
+
+class ClaimState:
+    """Users come and go; the first allocates, the last gives back. Each step and its opposite cancel out."""
+
+    __slots__ = ("_going", "_joined", "_left", "_reserved", "allocation", "version")
+
+    def __init__(self, allocation: AllocationResult | None, reserved: Collection[str], going: Collection[str]) -> None:
+        """`reserved`: uids of those that had it when the cycle began; `going`: of those that leave anyway."""
+        self.allocation = allocation
+        self._reserved = frozenset(reserved) or frozenset({NOBODY} if allocation is not None else ())
+        self._going = frozenset(going)
+        self._joined: set[str] = set()
+        self._left: set[str] = set()
+        self.version = 0  #: changes with the allocation
+
+    @property
+    def users(self) -> int:
+        return len(((self._reserved - self._left) | self._joined) - {NOBODY})
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self._joined) or not self._left.issuperset(self._reserved)
+
+    @property
+    def stays(self) -> bool:
+        """Whether somebody has it who isn't on the way out: its devices are nobody else's for now."""
+        return bool(self._joined) or not (self._left | self._going).issuperset(self._reserved)
+
+    def has(self, uid: str) -> bool:
+        return uid in self._joined or (uid in self._reserved and uid not in self._left)
+
+    def join(self, uid: str, *, again: bool) -> None:
+        """`again`: it had left in this cycle, and is back where it was."""
+        if again and uid in self._left:
+            self._left.discard(uid)
+        else:
+            self._joined.add(uid)
+
+    def leave(self, uid: str) -> None:
+        if uid in self._joined:
+            self._joined.discard(uid)
+        else:
+            self._left.add(uid)
+
+    def allocate(self, allocation: AllocationResult | None) -> None:
+        self.allocation = allocation
+        self.version += 1

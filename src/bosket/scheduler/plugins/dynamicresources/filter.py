@@ -1,0 +1,82 @@
+"""Which nodes can serve the claims of a class."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.kernel.class_view import short_of
+from bosket.scheduler.model.device import DeviceNeeds
+from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper
+from bosket.scheduler.plugins.dynamicresources.ledger import DeviceLedger
+
+
+class DeviceFilter(NodeFilter):
+    """Objects to nodes whose devices don't serve all claims."""
+
+    def __init__(self, session: Session, ledger: DeviceKeeper) -> None:
+        self._session, self._ledger = session, ledger
+
+    def concerns(self, pod_class: PodClass) -> bool:
+        return pod_class.device_needs is not None
+
+    def basis(self, pod_class: PodClass) -> Hashable:
+        needs = pod_class.device_needs
+        return self._ledger.get().basis(needs) if needs is not None else None
+
+    def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
+        needs = pod_class.device_needs
+        every = np.arange(len(self._session.snapshot.nodes))[rows]
+        codes: ReasonCodes = np.zeros(len(every), dtype=np.int32)
+        if needs is None:
+            return codes
+        ledger, book = self._ledger.get(), self._session.reason_book
+        for place, row in enumerate(every.tolist()):
+            objection = ledger.fit(needs, row).refusal or self._shortage(ledger, pod_class, needs, row)
+            if objection:
+                codes[place] = book.number(objection)
+        return codes
+
+    def is_free_now(self, pod_class: PodClass, row: int) -> bool:
+        """Whether pods of the class needn't wait there for anything to be released."""
+        needs = pod_class.device_needs
+        if needs is None:
+            return True
+        ledger = self._ledger.get()
+        if ledger.fit(needs, row).waits:
+            return False
+        idle = self._session.nodes.idle
+        if any(float(idle[place, row]) < amount for place, amount in _own_amounts(ledger, needs, row)):
+            return False
+        more = _more_gpus(ledger, needs, row)
+        return not more or float(idle[GPU, row]) - float(pod_class.request[GPU]) >= more
+
+    def _shortage(self, ledger: DeviceLedger, pod_class: PodClass, needs: DeviceNeeds, row: int) -> str:
+        """What there is too little of, counted as nodes count."""
+        nodes, names = self._session.nodes, self._session.snapshot.resource_names
+        for place, amount in _own_amounts(ledger, needs, row):
+            if float(nodes.idle[place, row] + nodes.releasing[place, row]) < amount:
+                return short_of(names[place])
+        more = _more_gpus(ledger, needs, row)
+        free = float(nodes.idle[GPU, row] + nodes.releasing[GPU, row]) - float(pod_class.request[GPU])
+        return short_of(names[GPU]) if more and free < more else ""
+
+
+def _own_amounts(ledger: DeviceLedger, needs: DeviceNeeds, row: int) -> list[tuple[int, int]]:
+    """Of extended resources that the node has itself: what is asked for, by place."""
+    if not needs.extended:
+        return []
+    lacking = ledger.demands.lacking(needs, row)
+    return [(each.place, each.amount) for each in needs.extended if each not in lacking and each.place != GPU]
+
+
+def _more_gpus(ledger: DeviceLedger, needs: DeviceNeeds, row: int) -> int:
+    if not needs.gpus:
+        return 0
+    allocations = [ledger.allocation(each.key) for each in needs.claims if each.key is not None]
+    return ledger.gpus.more(needs.gpus, ledger.gpus.counted(needs.gpus, allocations, row), row)

@@ -1,0 +1,69 @@
+"""What makes it useless to look for a node: claims and classes that aren't there or can't be used, and full ones."""
+
+from __future__ import annotations
+
+from bosket.api.keys import QUEUE_LABEL
+from bosket.api.resource_k8s import ResourceClaim
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.device import ClaimRef, is_gpu
+from bosket.scheduler.model.task import Task
+from bosket.scheduler.plugins.dynamicresources.demand import UnusableClaim
+from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper
+
+#: How many pods a claim can be reserved for.
+MOST_USERS = 256
+
+
+class ClaimFitness:
+    """A task check."""
+
+    def __init__(self, session: Session, ledger: DeviceKeeper) -> None:
+        self._session, self._ledger = session, ledger
+        self._claims = session.snapshot.inventory.claims
+
+    def __call__(self, task: Task) -> str | None:
+        needs, devices = task.pod_class.device_needs, task.devices
+        if needs is None or devices is None:
+            return None
+        objection = devices.problem
+        if not objection:
+            objections = (self._objection(task, ref) for ref in devices.refs if ref.name)
+            objection = next((text for text in objections if text), "")
+        if not objection:
+            objection = self._unusable(task)
+        return f"Pod {task.key} cannot be scheduled: {objection}" if objection else None
+
+    def _objection(self, task: Task, ref: ClaimRef) -> str:
+        state = self._ledger.get().state_of(ref.key)
+        if state.users >= MOST_USERS and not state.has(task.uid):
+            return f"ResourceClaim {ref.key} has reached its maximum number of consumers ({MOST_USERS})"
+        claim = self._claims[ref.key]
+        if ref.own or not _asks_for_gpus(claim):
+            return ""
+        assert task.group is not None
+        queue = self._session.snapshot.jobs[task.group].queue
+        label = claim.metadata.labels.get(QUEUE_LABEL, "")
+        if not label:
+            return f"ResourceClaim {ref.key} is a shared GPU claim but does not have a queue label ({QUEUE_LABEL})"
+        if label != queue:
+            return (
+                f"ResourceClaim {ref.key} is a shared GPU claim with wrong queue label {QUEUE_LABEL} "
+                f"(expected queue: {queue}, claim queue label: {label})"
+            )
+        return ""
+
+    def _unusable(self, task: Task) -> str:
+        needs, ledger = task.pod_class.device_needs, self._ledger.get()
+        assert needs is not None
+        try:
+            for place, each in enumerate(needs.claims):
+                if each.key is None or ledger.allocation(each.key) is None:
+                    ledger.demands.of(needs, place)
+        except UnusableClaim as error:
+            return str(error)
+        return ""
+
+
+def _asks_for_gpus(claim: ResourceClaim) -> bool:
+    requests = claim.spec.devices.requests
+    return any(each.exactly is not None and is_gpu(each.exactly.deviceClassName) for each in requests)

@@ -1,0 +1,106 @@
+"""GPUs that are claimed as devices, in the count of GPUs that nodes have: each device once, however many pods share it.
+
+Only devices that a node alone reaches are among its GPUs. A task whose claims count as more GPUs than the devices that
+are known of it holds so many more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from bosket.api.resource_k8s import AllocationResult
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.device import DeviceId, PoolId, devices_of, is_gpu
+from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.task import Task, TaskStatus
+from bosket.scheduler.plugins.dynamicresources.reach import Reaches
+
+Place = tuple[int, DeviceId]  #: a device on a node
+
+
+class GpuCount:
+    """Keeps the session's account of GPUs true where devices are shared."""
+
+    def __init__(self, session: Session, reaches: Reaches) -> None:
+        self._nodes, self._rows = session.nodes, session.snapshot.nodes.rows
+        self._inventory, self._table = session.snapshot.inventory, session.snapshot.nodes
+        self._reaches = reaches
+        self._users: Counter[Place] = Counter()  # that have it now, those that go included
+        self._stayers: Counter[Place] = Counter()
+
+    def found(self, task: Task) -> None:
+        """The task was there when the cycle began."""
+        row = self._rows.get(task.node)
+        assert task.devices is not None
+        if row is None:
+            return
+        for device in task.devices.gpu_devices:
+            if self._reaches.is_own(PoolId(device.driver, device.pool), row):
+                self._users[row, device] += 1
+                if task.status != TaskStatus.RELEASING:
+                    self._stayers[row, device] += 1
+
+    def has_gpus(self, row: int) -> bool:
+        """Whether devices are among the node's GPUs."""
+        return self._inventory.has_gpus(self._table.nodes[row].metadata.name)
+
+    def counted(self, gpus: int, allocations: Iterable[AllocationResult | None], row: int) -> tuple[DeviceId, ...]:
+        """Those of allocated devices that are among the node's GPUs; `gpus` of them at most."""
+        if not gpus:
+            return ()
+        devices = {device for allocation in allocations for device in devices_of(allocation)}
+        own = (each for each in devices if is_gpu(each.driver) and self._reaches.is_own(PoolId(*each[:2]), row))
+        return tuple(sorted(own)[:gpus])
+
+    def more(self, gpus: int, devices: Iterable[DeviceId], row: int) -> int:
+        """How many GPUs of the node somebody takes who claims so many, among them these devices."""
+        return gpus - sum((row, device) in self._users for device in devices) if self.has_gpus(row) else 0
+
+    def arrived(self, task: Task, row: int, devices: tuple[DeviceId, ...], *, allocated: bool) -> None:
+        """`allocated`: on free resources; otherwise on such as are being released, or back where it was."""
+        idle = releasing = 0
+        for device in devices:
+            if allocated:
+                if not self._users[row, device]:
+                    idle += 1
+                elif not self._stayers[row, device]:
+                    releasing += 1
+                self._users[row, device] += 1
+            elif not self._stayers[row, device]:
+                releasing += 1
+            self._stayers[row, device] += 1
+        unknown = self._unknown(task, devices, row)
+        self._take(row, idle + unknown * allocated, releasing + unknown * (not allocated))
+
+    def left(self, task: Task, row: int, devices: tuple[DeviceId, ...], *, allocated: bool) -> None:
+        """`allocated`: its placement on free resources is undone."""
+        idle = releasing = 0
+        for device in devices:
+            _drop(self._stayers, (row, device))
+            if allocated:
+                _drop(self._users, (row, device))
+                if not self._users[row, device]:
+                    idle += 1
+                elif not self._stayers[row, device]:
+                    releasing += 1
+            elif not self._stayers[row, device]:
+                releasing += 1
+        unknown = self._unknown(task, devices, row)
+        self._take(row, -idle - unknown * allocated, -releasing - unknown * (not allocated))
+
+    def _unknown(self, task: Task, devices: tuple[DeviceId, ...], row: int) -> int:
+        assert task.devices is not None
+        return task.devices.gpus - len(devices) if self.has_gpus(row) else 0
+
+    def _take(self, row: int, idle: int, releasing: int) -> None:
+        if idle:
+            self._nodes.idle_at[GPU, row] -= idle
+        if releasing:
+            self._nodes.releasing_at[GPU, row] -= releasing
+
+
+def _drop(counts: Counter[Place], place: Place) -> None:
+    counts[place] -= 1
+    if not counts[place]:
+        del counts[place]

@@ -1,0 +1,32 @@
+"""The ledger, made when it is first needed."""
+
+from __future__ import annotations
+
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.statement import Kind
+from bosket.scheduler.model.task import Task
+from bosket.scheduler.plugins.dynamicresources.ledger import DeviceLedger
+
+
+class DeviceKeeper:
+    """Follows operations; those of pods without claims are none of its business."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._ledger: DeviceLedger | None = None
+
+    def get(self) -> DeviceLedger:
+        if self._ledger is None:
+            self._ledger = DeviceLedger(self._session)
+        return self._ledger
+
+    def stays(self, task: Task, row: int) -> bool:
+        return task.devices is None or self.get().stays(task, row)
+
+    def done(self, kind: Kind, task: Task, row: int) -> None:
+        if task.devices is not None:
+            self.get().done(kind, task, row)
+
+    def undone(self, kind: Kind, task: Task, row: int) -> None:
+        if task.devices is not None:
+            self.get().undone(kind, task, row)

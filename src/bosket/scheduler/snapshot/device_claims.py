@@ -1,0 +1,298 @@
+"""ResourceClaims and DeviceClasses: what a pod's claims mean for where it can go.
+
+The live state shows it the objects and asks for the devices of each pod that has claims, or that asks for an extended
+resource for which a device class stands in. Changes give back the pods that must be looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from itertools import count
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from bosket.api.core import Pod, PodSpec
+from bosket.api.kai import BindRequest
+from bosket.api.keys import EXTENDED_RESOURCE_CLAIM_ANNOTATION
+from bosket.api.object import ObjectKey
+from bosket.api.resource_k8s import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+from bosket.scheduler.model.device import (
+    ClaimNeed,
+    ClaimRef,
+    DeviceId,
+    DeviceNeeds,
+    ExtendedNeed,
+    PodDevices,
+    devices_of,
+    is_gpu,
+)
+from bosket.scheduler.model.resource import ResourceAxis
+from bosket.scheduler.model.task import Task
+from bosket.scheduler.snapshot.extended_resource import extended_needs, requests_any
+from bosket.scheduler.snapshot.inventory import NO_INVENTORY, Inventory, Pools
+from bosket.scheduler.snapshot.shared import Shared
+
+#: What was given to a pod, by claim, and for its extended resources.
+Promises = tuple[dict[ObjectKey, AllocationResult], AllocationResult | None]
+NO_PROMISES: Promises = ({}, None)
+
+
+class DeviceClaims:
+    """All that is known of devices, and which pods use which claims."""
+
+    def __init__(self, axis: ResourceAxis, report: Callable[[str], None]) -> None:
+        self._axis = axis
+        self.pools = Pools(report)
+        self._claims: Shared[ObjectKey, ResourceClaim] = Shared()
+        self._classes: Shared[str, DeviceClass] = Shared()
+        self._claimants: Shared[ObjectKey, Task] = Shared()
+        self._by_resource: dict[str, str] = {}  # extended resource → device class
+        self._users: dict[ObjectKey, dict[ObjectKey, None]] = {}  # claim → pods
+        self._keys_of: dict[ObjectKey, tuple[ObjectKey, ...]] = {}  # pod → claims
+        self._promised: dict[ObjectKey, Promises] = {}  # by pod
+        self._needs: WeakValueDictionary[Hashable, DeviceNeeds] = WeakValueDictionary()
+        self._numbers = count()
+        self._frozen: Inventory | None = NO_INVENTORY
+
+    @property
+    def claims(self) -> Mapping[ObjectKey, ResourceClaim]:
+        return self._claims.freeze()
+
+    @property
+    def classes(self) -> Mapping[str, DeviceClass]:
+        return self._classes.freeze()
+
+    @property
+    def slices(self) -> Mapping[str, ResourceSlice]:
+        return self.pools.slices
+
+    # Objects in; each returns the pods that it may matter to
+
+    def put_claim(self, claim: ResourceClaim) -> Collection[ObjectKey]:
+        self._claims.put(claim.key, claim)
+        self._frozen = None
+        return self._users.get(claim.key, ())
+
+    def drop_claim(self, key: ObjectKey) -> Collection[ObjectKey]:
+        self._claims.drop(key)
+        self._frozen = None
+        return self._users.get(key, ())
+
+    def put_class(self, device_class: DeviceClass) -> bool:
+        """True when another class may stand in for an extended resource now: any pod may ask for it."""
+        self._classes.put(device_class.metadata.name, device_class)
+        return self._classes_changed()
+
+    def drop_class(self, name: str) -> bool:
+        self._classes.drop(name)
+        return self._classes_changed()
+
+    def put_slice(self, each: ResourceSlice) -> None:
+        self.pools.put(each)
+
+    def drop_slice(self, name: str) -> None:
+        self.pools.drop(name)
+
+    def follow(self, key: ObjectKey, task: Task | None) -> None:
+        """A task came, changed or went."""
+        if task is not None and task.devices is not None:
+            self._claimants.put(key, task)
+            self._frozen = None
+        elif key in self._claimants:
+            self._claimants.drop(key)
+            self._promised.pop(key, None)
+            self._forget_pod(key)
+            self._frozen = None
+
+    # What goes out
+
+    def is_unchanged(self) -> bool:
+        return self._frozen is not None and self.pools.is_unchanged
+
+    def renew(self) -> set[str]:
+        """Takes changes of slices in; the nodes whose own devices may be others now."""
+        if self.pools.is_unchanged:
+            return set()
+        self._frozen = None
+        return self.pools.renew()
+
+    def freeze(self) -> Inventory:
+        if self._frozen is None:
+            pools, local = self.pools.freeze()
+            claims, classes, claimants = self._claims.freeze(), self._classes.freeze(), self._claimants.freeze()
+            self._frozen = Inventory(pools, local, classes, claims, claimants)
+        return self._frozen
+
+    # What pods ask
+
+    def concern(self, spec: PodSpec) -> bool:
+        """Whether the pod has anything to do with devices."""
+        return bool(spec.resourceClaims) or (bool(self._by_resource) and requests_any(spec, self._by_resource))
+
+    def of(self, key: ObjectKey, pod: Pod, request: BindRequest | None) -> tuple[PodDevices, DeviceNeeds]:
+        """The pod's claims as they stand, and what pods like it need; from now on changes of these name the pod.
+
+        `request`: the bind request that is under way for it.
+        """
+        refs, problem = self._refs(pod)
+        self._follow_claims(key, refs)
+        promised, extended_allocation = self._promises(key, pod, request, refs)
+        known = [(ref, self._claims.get(ref.key, None)) for ref in refs]
+        placed = bool(pod.spec.nodeName) or request is not None
+        needs = []
+        gpus = 0
+        devices: set[DeviceId] = set()
+        for ref, claim in known:
+            if claim is None:
+                continue
+            allocation = claim.status.allocation or promised.get(ref.key)
+            is_its_own = ref.own and (placed or allocation is None)
+            needs.append(ClaimNeed(ref.name, None if is_its_own else ref.key, claim.spec))
+            claimed = gpus_of(claim)
+            if claimed:
+                gpus += claimed
+                devices.update(each for each in devices_of(allocation) if is_gpu(each.driver))
+        extended: tuple[ExtendedNeed, ...] = ()
+        if self._by_resource:
+            extended = extended_needs(pod.spec, self._by_resource, self._axis)
+        own = _extended_claim_of(pod)
+        if own is not None:
+            refs += (ClaimRef("", own, own=True),)
+            self._follow_claims(key, refs)
+        held = PodDevices(
+            refs,
+            problem,
+            tuple(sorted(promised.items(), key=lambda each: each[0])),
+            extended_allocation,
+            gpus,
+            tuple(sorted(devices)[:gpus]),
+        )
+        return held, self._intern(tuple(needs), extended, gpus)
+
+    def _promises(self, key: ObjectKey, pod: Pod, request: BindRequest | None, refs: Iterable[ClaimRef]) -> Promises:
+        """What was given to the pod and isn't in the status of its claims: by claim, and for extended resources.
+
+        A bind request may be seen to go before the claims that were written for it are seen to change: what it
+        promised to a pod that has its node is kept until then.
+        """
+        promised, extended = self._promised.pop(key, NO_PROMISES)
+        if request is not None:
+            promised = dict(_promised(request, refs))
+            given = request.spec.extendedResourceClaimAllocation
+            extended = given.allocation if given is not None else None
+        elif not pod.spec.nodeName:
+            promised, extended = NO_PROMISES
+        promised = {claim: allocation for claim, allocation in promised.items() if not self._is_allocated(claim)}
+        own = _extended_claim_of(pod)
+        if own is not None and self._is_allocated(own):
+            extended = None
+        if promised or extended is not None:
+            self._promised[key] = promised, extended
+        return promised, extended
+
+    def _is_allocated(self, key: ObjectKey) -> bool:
+        claim = self._claims.get(key, None)
+        return claim is not None and claim.status.allocation is not None
+
+    def _refs(self, pod: Pod) -> tuple[tuple[ClaimRef, ...], str]:
+        made = {each.name: each.resourceClaimName for each in pod.status.resourceClaimStatuses}
+        namespace = pod.metadata.namespace
+        refs, problem = [], ""
+        for place, each in enumerate(pod.spec.resourceClaims):
+            own = each.resourceClaimName is None
+            name = made.get(each.name) if own else each.resourceClaimName
+            if own and each.name in made and not name:
+                continue  # the template wants no claim for this pod
+            if not name:
+                template = each.resourceClaimTemplateName
+                what = (
+                    f"waits for a ResourceClaim to be made from template {namespace}/{template}"
+                    if template
+                    else "names neither a claim nor a template"
+                )
+                problem = problem or f"spec.resourceClaims[{place}] ({each.name}) {what}"
+                continue
+            key = ObjectKey(namespace, name)
+            refs.append(ClaimRef(each.name, key, own))
+            problem = problem or self._problem_with(key, pod, own=own)
+        return tuple(refs), problem
+
+    def _problem_with(self, key: ObjectKey, pod: Pod, *, own: bool) -> str:
+        claim = self._claims.get(key, None)
+        if claim is None:
+            return f"ResourceClaim {key} was not found"
+        if claim.metadata.deletionTimestamp is not None:
+            return f"ResourceClaim {key} is being deleted"
+        owners = [owner for owner in claim.metadata.ownerReferences if owner.controller]
+        if own and owners and all(owner.uid != pod.metadata.uid for owner in owners):
+            return f"ResourceClaim {key} was not made for pod {pod.key}: the pod is not its owner"
+        return ""
+
+    def _follow_claims(self, pod: ObjectKey, refs: Iterable[ClaimRef]) -> None:
+        self._forget_pod(pod)
+        self._keys_of[pod] = tuple(dict.fromkeys(ref.key for ref in refs))
+        for key in self._keys_of[pod]:
+            self._users.setdefault(key, {})[pod] = None
+
+    def _forget_pod(self, pod: ObjectKey) -> None:
+        for claim in self._keys_of.pop(pod, ()):
+            users = self._users[claim]
+            users.pop(pod, None)
+            if not users:
+                del self._users[claim]
+
+    def _classes_changed(self) -> bool:
+        self._frozen = None
+        by_resource: dict[str, str] = {}
+        # Of several classes for one resource the newest counts; by name, of those of one age.
+        classes = sorted(
+            self._classes.freeze().values(),
+            key=lambda each: (each.metadata.creationTimestamp or "", each.metadata.name),
+        )
+        for each in classes:
+            by_resource[f"deviceclass.resource.kubernetes.io/{each.metadata.name}"] = each.metadata.name
+            if each.spec.extendedResourceName:
+                by_resource[each.spec.extendedResourceName] = each.metadata.name
+        changed = by_resource != self._by_resource
+        self._by_resource = by_resource
+        return changed
+
+    def _intern(self, claims: tuple[ClaimNeed, ...], extended: tuple[ExtendedNeed, ...], gpus: int) -> DeviceNeeds:
+        signature = (
+            tuple((each.name, each.key, b"" if each.key else msgspec.json.encode(each.spec)) for each in claims),
+            msgspec.json.encode(extended),
+            gpus,
+        )
+        found = self._needs.get(signature)
+        # The claim that a key names may have got another spec: deleted, and made again.
+        if found is None or any(then.spec != now.spec for then, now in zip(found.claims, claims, strict=True)):
+            found = self._needs[signature] = DeviceNeeds(next(self._numbers), claims, extended, gpus)
+        return found
+
+
+def gpus_of(claim: ResourceClaim) -> int:
+    """How many GPUs a claim counts as. Alternatives count none: which of them it gets is not known beforehand."""
+    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true":
+        return 0  # the pod's own request counts
+    total = 0
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None and is_gpu(request.exactly.deviceClassName):
+            if request.exactly.allocationMode in ("", "ExactCount"):
+                total += max(1, request.exactly.count)
+            elif request.exactly.allocationMode == "All":
+                total += 1
+    return total
+
+
+def _promised(request: BindRequest, refs: Iterable[ClaimRef]) -> Iterator[tuple[ObjectKey, AllocationResult]]:
+    keys = {ref.name: ref.key for ref in refs}
+    for each in request.spec.resourceClaimAllocations:
+        if each.allocation is not None and each.name in keys:
+            yield keys[each.name], each.allocation
+
+
+def _extended_claim_of(pod: Pod) -> ObjectKey | None:
+    """The claim that was made for the pod's extended resources."""
+    status = pod.status.extendedResourceClaimStatus
+    return ObjectKey(pod.metadata.namespace, status.resourceClaimName) if status is not None else None
