@@ -45,6 +45,7 @@ DEFAULT_PLUGINS: Final = (
     PluginChoice("nominatednode"),
     PluginChoice("nodeplacement", {"cpu": "binpack", "gpu": "binpack"}),
     PluginChoice("minruntime"),
+    PluginChoice("topology"),
     PluginChoice("snapshot"),
     PluginChoice("sg-nodelocalgreedy"),
     PluginChoice("sg-multinodegang"),

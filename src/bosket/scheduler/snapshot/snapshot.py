@@ -14,6 +14,7 @@ from bosket.scheduler.model.peer import Mark, PeerTerm, PodSelector
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task
+from bosket.scheduler.model.topology import TopologyTree
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.snapshot.budgets import Disruptions
 from bosket.scheduler.snapshot.claims import Claim
@@ -65,6 +66,7 @@ class Snapshot:
     tallies: Mapping[Mark, Mapping[str, int]] = field(default_factory=dict)
     #: by selector: the terms with it that pods carry which are on a node, or may be placed
     terms: Mapping[PodSelector, tuple[PeerTerm, ...]] = field(default_factory=dict)
+    topologies: Mapping[str, TopologyTree] = field(default_factory=dict)  #: by name
     config_maps: Container[ObjectKey] = ()  #: those that exist
     node_pool: str = DEFAULT_NODE_POOL  #: what messages call the nodes of this scheduler
     worker_labels: WorkerLabels | None = None  #: set where nodes are kept apart by what they are for

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
-from bosket.api.kai import BindRequest, PodGroup
+from bosket.api.kai import BindRequest, PodGroup, Topology
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.keys import (
     DEFAULT_NODE_POOL,
@@ -35,6 +35,7 @@ from bosket.api.time import time_or_zero
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.model.gpu_share import UnusableShare
 from bosket.scheduler.model.job import Job, build_job
+from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.peer import NO_MARKS
 from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
 from bosket.scheduler.model.resource import (
@@ -43,6 +44,8 @@ from bosket.scheduler.model.resource import (
     amounts_of,
 )
 from bosket.scheduler.model.task import Task, TaskStatus
+from bosket.scheduler.model.topology import TopologyTree
+from bosket.scheduler.model.topology import build_tree as build_topology
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.model.volume import NO_STORAGE
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
@@ -110,6 +113,8 @@ class ClusterState:
         self._claims = Claims()
         self._displacements = Displacements()
 
+        self._topologies: dict[str, Topology] = {}
+        self._topology_trees: dict[str, tuple[Topology, int, TopologyTree]] = {}
         self._namespaces: dict[str, Namespace] = {}
         self._volumes = Volumes()
         self._config_maps: Shared[ObjectKey, None] = Shared()
@@ -320,6 +325,16 @@ class ClusterState:
     def drop_storage_class(self, name: str) -> None:
         self._dirty_pods.update(self._volumes.drop_class(name))
 
+    def put_topology(self, topology: Topology) -> None:
+        self._topologies[topology.metadata.name] = topology
+        self._displacements.forget_all()
+        self._last = None
+
+    def drop_topology(self, name: str) -> None:
+        self._topologies.pop(name, None)
+        self._displacements.forget_all()
+        self._last = None
+
     def put_config_map(self, config_map: KubeObject) -> None:
         """Only that it exists is kept; any object with the metadata of a ConfigMap will do."""
         if config_map.key not in self._config_maps:
@@ -353,6 +368,7 @@ class ClusterState:
             PersistentVolumeClaim: self._volumes.claims,
             PersistentVolume: self._volumes.volumes,
             StorageClass: self._volumes.classes,
+            Topology: self._topologies,
             ConfigMap: {key: ConfigMap(metadata=_named(key)) for key in self._config_maps.freeze()},
             PodDisruptionBudget: self._evictions.budgets,
         }
@@ -425,6 +441,7 @@ class ClusterState:
             marked=self._tallies.any,
             tallies=self._tallies.freeze(),
             terms=self._peers.terms(),
+            topologies=self._arrange(nodes),
             config_maps=self._config_maps.freeze(),
             node_pool=self._options.node_pool or DEFAULT_NODE_POOL,
             worker_labels=self._options.worker_labels,
@@ -432,6 +449,16 @@ class ClusterState:
             memory=self._memory,
         )
         return self._last
+
+    def _arrange(self, nodes: NodeTable) -> Mapping[str, TopologyTree]:
+        """The nodes by each topology; made anew only when the topology, or what nodes are, changed."""
+        known, self._topology_trees = self._topology_trees, {}
+        for name, topology in sorted(self._topologies.items()):
+            found = known.get(name)
+            if found is None or found[0] is not topology or found[1] != nodes.static_version:
+                found = (topology, nodes.static_version, build_topology(topology, nodes.nodes))
+            self._topology_trees[name] = found
+        return {name: tree for name, (_, _, tree) in self._topology_trees.items()}
 
     def _usage_is_no_news(self) -> bool:
         """Whether what queues used is as in the last snapshot, or concerns nobody."""
