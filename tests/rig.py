@@ -142,10 +142,11 @@ def _crds() -> list[dict[str, Any]]:
     return [each for each in crd_manifests() if each["spec"]["group"] == "scheduling.run.ai"]
 
 
-async def make_rig(objects: Iterable[KubeObject] = ()) -> Rig:
-    """A rig with KAI's scheduling kinds and these objects."""
+async def make_rig(objects: Iterable[KubeObject] = (), *, only: str = "") -> Rig:
+    """A rig with KAI's scheduling kinds, or `only` that plural of them, and these objects."""
     rig = Rig()
     for manifest in _crds():
-        await rig.client.create(manifest)
+        if only in ("", manifest["spec"]["names"]["plural"]):
+            await rig.client.create(manifest)
     await rig.apply(Namespace(metadata=ObjectMeta(name=NAMESPACE)), *objects)
     return rig

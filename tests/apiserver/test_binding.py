@@ -77,3 +77,14 @@ async def test_a_binding_that_makes_no_sense_is_refused(world: World, body: dict
 async def test_nothing_is_bound_that_is_not_there(world: World) -> None:
     await world.refused(404, "POST", f"{PODS}/a/binding", binding())
     await world.refused(405, "GET", f"{PODS}/a/binding")
+
+
+async def test_a_pod_that_has_changed_since_is_not_bound_where_a_version_is_asked_for(world: World) -> None:
+    before = (await world.create_pod())["metadata"]["resourceVersion"]
+    await world.ok(
+        "PATCH", f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}}, content_type="application/merge-patch+json"
+    )
+    status = await world.refused(409, "POST", f"{PODS}/a/binding", binding(resourceVersion=before))
+    assert "ResourceVersion in precondition" in status["message"]
+    now = (await world.ok("GET", f"{PODS}/a"))["metadata"]["resourceVersion"]
+    await world.ok("POST", f"{PODS}/a/binding", binding(resourceVersion=now))

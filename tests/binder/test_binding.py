@@ -201,7 +201,7 @@ async def test_a_request_succeeds_as_soon_as_what_was_missing_is_there() -> None
     [
         ("", NODE, "Regular", "spec.podName is empty"),
         ("a", "", "Regular", "spec.selectedNode is empty"),
-        ("a", NODE, "Fraction", 'spec.receivedResourceType is "Fraction"'),
+        ("a", NODE, "Slice", 'spec.receivedResourceType is "Slice"'),
     ],
 )
 async def test_a_bad_request_fails_with_a_sentence_and_the_others_go_on(

@@ -94,18 +94,18 @@ async def test_nothing_is_taken_back_after_the_bind() -> None:
 async def test_a_plugin_makes_a_resource_type_known_and_adds_annotations_to_the_bind() -> None:
     class Sharing(BindPlugin):
         name = "sharing"
-        resource_types = frozenset({"Fraction"})
+        resource_types = frozenset({"Slice"})
 
         async def pre_bind(self, attempt: Attempt) -> None:
             attempt.annotations["devices"] = "GPU-1"
 
     rig = await scene()
-    await ask(rig, kind="Fraction")
+    await ask(rig, kind="Slice")
     ledger = Ledger(rig.server.transport())
     async with rig.running(binder(Sharing()), ledger):
         await finished(rig)
     assert (await end_state(rig)).annotations == {
-        keys.RECEIVED_RESOURCE_TYPE_ANNOTATION: "Fraction",
+        keys.RECEIVED_RESOURCE_TYPE_ANNOTATION: "Slice",
         "devices": "GPU-1",
     }
     assert len(ledger.writes()) == 3
@@ -156,3 +156,22 @@ async def test_a_pod_is_in_one_hand_only_whatever_its_requests_are_called() -> N
         gate.opened.set()
         await rig.clock.sleep(1)
     assert ledger.binds() == 1
+
+
+async def test_a_node_is_given_as_many_binds_at_once_as_it_may_have_and_others_go_on() -> None:
+    names = [f"pod-{number}" for number in range(6)]
+    rig = await scene(*map(pod, names), pod("elsewhere"))
+    await rig.apply(node("node-2"))
+    for name in names:
+        await ask(rig, name)
+    await ask(rig, "elsewhere", to="node-2")
+    gate = Gate()
+    options = Options(max_concurrent_reconciles=3, max_concurrent_binds_per_node=2)
+    async with rig.running(binder(gate, options=options)):
+        await rig.clock.sleep(1)
+        assert len(gate.inside) == 3
+        assert "elsewhere" in gate.inside
+        gate.opened.set()
+        for name in names:
+            await finished(rig, name)
+    assert gate.most == 3

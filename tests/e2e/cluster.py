@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 
 from bosket.api.core import Event, Namespace, Node, NodeStatus, Pod, ServiceAccount
 from bosket.api.kai import PodGroup, Queue, QueueResource, QueueResources, QueueSpec
-from bosket.api.keys import SCHEDULER_NAME
+from bosket.api.keys import RESERVATION_NAMESPACE, SCHEDULER_NAME
 from bosket.api.object import ObjectMeta
 from bosket.embedded.node import SIMULATED_ANNOTATION
 from bosket.embedded.services import SERVICES
@@ -33,7 +33,7 @@ from bosket.kube.informer import Informers
 from bosket.kube.kubeconfig import connect
 from bosket.runtime.clock import SystemClock
 from bosket.runtime.events import EventRecorder
-from bosket.runtime.service import Environment, run_services
+from bosket.runtime.service import Environment, Service, run_services
 
 T = TypeVar("T")
 
@@ -221,20 +221,10 @@ class Cluster:
                 await process.wait()
 
     async def _run_service(self, name: str, options: object | None) -> None:
-        client = connect(self.kubeconfig)
-        try:
-            clock = SystemClock()
-            environment = Environment(
-                client=client,
-                informers=Informers(client),
-                clock=clock,
-                events=EventRecorder(client, clock, SCHEDULER_NAME if name == "scheduler" else name),
-                metrics=self.metrics[name],
-                identity=f"{self.namespace}-{name}",
-            )
-            await run_services(environment, [SERVICES[name].make(environment, options)], leader_election=False)
-        finally:
-            await client.aclose()
+        def make(environment: Environment) -> Service:
+            return SERVICES[name].make(environment, options)
+
+        await _run(self.kubeconfig, name, make, self.metrics[name])
 
     # ── the end ──
 
@@ -244,6 +234,9 @@ class Cluster:
             await self.stop_service(name)
         await _delete(self.client, Namespace, [self.namespace])  # from here on, nothing new is accepted in it
         await self.client.delete_collection(Pod, self.namespace, grace_seconds=0)
+        for node in self._nodes:
+            on_node = f"spec.nodeName={node}"
+            await self.client.delete_collection(Pod, RESERVATION_NAMESPACE, fields=on_node, grace_seconds=0)
         await _delete(self.client, Queue, self._queues)
         await _delete(self.client, Node, self._nodes)
 
@@ -264,6 +257,36 @@ async def enter_cluster(kubeconfig: Path, kubectl: Path | None) -> AsyncIterator
 
         await cluster.eventually(pods_are_accepted)
         yield cluster
+
+
+@asynccontextmanager
+async def running_beside(kubeconfig: Path, make: Callable[[Environment], Service]) -> AsyncIterator[None]:
+    """A part of the cluster that its server doesn't have, for the length of the block."""
+    task = asyncio.create_task(_run(kubeconfig, make.__name__, make, CollectorRegistry()))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _run(kubeconfig: Path, name: str, make: Callable[[Environment], Service], metrics: CollectorRegistry) -> None:
+    """Run a service with a client and informers of its own, until cancelled."""
+    client = connect(kubeconfig)
+    try:
+        clock = SystemClock()
+        environment = Environment(
+            client=client,
+            informers=Informers(client),
+            clock=clock,
+            events=EventRecorder(client, clock, SCHEDULER_NAME if name == "scheduler" else name),
+            metrics=metrics,
+            identity=f"e2e-{name}",
+        )
+        await run_services(environment, [make(environment)], leader_election=False)
+    finally:
+        await client.aclose()
 
 
 def find_kubectl(built: Path | None) -> Path | None:

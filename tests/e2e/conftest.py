@@ -17,11 +17,12 @@ import pytest
 
 from bosket.embedded.bootstrap import bootstrap
 from bosket.embedded.cluster import EmbeddedCluster, Listen
+from bosket.embedded.gpu_devices import GpuDevices
 from bosket.kube.kubeconfig import connect
 from tests.controlplane import assets
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.prometheus import find_prometheus
-from tests.e2e.cluster import Cluster, enter_cluster, find_kubectl
+from tests.e2e.cluster import Cluster, enter_cluster, find_kubectl, running_beside
 
 EMBEDDED: Final = "embedded"
 REAL: Final = "real"
@@ -80,6 +81,8 @@ async def cluster(
     async with AsyncExitStack() as stack:
         if control_plane_if_real is not None:
             kubeconfig = control_plane_if_real.kubeconfig()
+            # kwok runs pods, and knows nothing of devices; in an embedded cluster this comes with the nodes.
+            await stack.enter_async_context(running_beside(kubeconfig, GpuDevices))
         else:
             kubeconfig = tmp_path / "kubeconfig"
             embedded = EmbeddedCluster(nodes=0, services=embedded_services, listen=Listen(kubeconfig=kubeconfig))

@@ -62,6 +62,16 @@ async def test_a_binding_of_another_pod_of_the_same_name_is_refused(cluster: Clu
     assert not (await cluster.client.get(Pod, "p", cluster.namespace)).spec.nodeName
 
 
+async def test_a_binding_of_a_version_that_the_pod_has_no_more_is_refused(cluster: Cluster) -> None:
+    (node,) = await cluster.add_nodes(1)
+    created = await _create(cluster, pod("p"))
+    changed = await cluster.client.patch(Pod, "p", {"metadata": {"labels": {"x": "y"}}}, namespace=cluster.namespace)
+    with pytest.raises(Conflict):
+        await cluster.client.bind(created, node, resource_version=created.metadata.resourceVersion)
+    assert not (await cluster.client.get(Pod, "p", cluster.namespace)).spec.nodeName
+    await cluster.client.bind(created, node, resource_version=changed.metadata.resourceVersion)
+
+
 async def test_a_binding_can_carry_annotations(cluster: Cluster) -> None:
     node, *_ = await cluster.add_nodes(1)
     created = await _create(cluster, pod("p", annotations={"kept": "1"}))

@@ -92,6 +92,8 @@ GPU_GROUP_LABEL: Final = "runai-gpu-group"
 GPU_GROUP_LABEL_PREFIX: Final = "runai-gpu-group/"
 #: The UUID, not the index, of the device behind a reservation pod.
 RESERVED_GPU_ANNOTATION: Final = "run.ai/reserve_for_gpu_index"
+#: Bosket's own: the UUIDs of the shared GPUs that a pod was given, with commas between them.
+SHARED_DEVICES_ANNOTATION: Final = "bosket.dev/shared-gpu-devices"
 
 # Bind requests, reservation pods, scaling pods ---------------------------------------------------------------------
 

@@ -52,10 +52,14 @@ async def bind(call: Call, writer: Writer) -> Response:
 
 
 def _check(name: str, binding: Binding, pod: Doc) -> None:
-    uid, spec = pod["metadata"]["uid"], pod["spec"]
-    if binding.metadata.uid and binding.metadata.uid != uid:
-        detail = f"Precondition failed: UID in precondition: {binding.metadata.uid}, UID in object meta: {uid}"
-        raise conflict("", "pods/binding", name, detail)
+    meta, spec = pod["metadata"], pod["spec"]
+    for what, key, wanted in (
+        ("UID", "uid", binding.metadata.uid),
+        ("ResourceVersion", "resourceVersion", binding.metadata.resourceVersion),
+    ):
+        if wanted and wanted != meta[key]:
+            detail = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {meta[key]}"
+            raise conflict("", "pods/binding", name, detail)
     if "deletionTimestamp" in pod["metadata"]:
         raise conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
     if spec.get("nodeName"):

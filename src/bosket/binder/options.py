@@ -1,8 +1,36 @@
-"""What an administrator can say about the binder; the fields are KAI's flags."""
+"""What an administrator can say about the binder; the fields are KAI's flags, except where one says otherwise."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bosket.api.core import PodSecurityContext, ResourceRequirements, SecurityContext
+from bosket.api.kai import PluginConfig
+from bosket.api.keys import (
+    RESERVATION_APP,
+    RESERVATION_NAMESPACE,
+    RESERVATION_SERVICE_ACCOUNT,
+    SCALE_ADJUST_NAMESPACE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationOptions:
+    """What the pods look like that hold shared GPUs, and how long one may take to find its device."""
+
+    namespace: str = RESERVATION_NAMESPACE
+    service_account: str = RESERVATION_SERVICE_ACCOUNT
+    app_label: str = RESERVATION_APP
+    pod_image: str = "resource-reservation"
+    allocation_timeout_seconds: float = 40.0
+    #: Beside the GPU, which each of them has.
+    pod_resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+    pod_security_context: PodSecurityContext | None = None
+    container_security_context: SecurityContext | None = None
+    runtime_class_name: str = ""
+    #: Nodes have no real GPUs: the pods only sleep, and whoever simulates the GPUs says which device each has.
+    fake_gpu_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,7 +38,14 @@ class Options:
     """Settings of the binder."""
 
     max_concurrent_reconciles: int = 10
+    #: How many binds to one node may be under way at once; 0: as many as there are. KAI has no such limit.
+    max_concurrent_binds_per_node: int = 0
     #: Pauses after errors that are not a request's fault (no answer from the API server, conflicts).
     rate_limiter_base_delay_seconds: float = 1.0
     #: The longest pause between two attempts, of either sort.
     rate_limiter_max_delay_seconds: float = 60.0
+    reservation: ReservationOptions = field(default_factory=ReservationOptions)
+    #: No GPU is reserved while a pod here waits for a node: the node to come would be the wrong one.
+    scale_adjust_namespace: str = SCALE_ADJUST_NAMESPACE
+    #: By name: what differs from the defaults of the binder's plugins.
+    plugins: Mapping[str, PluginConfig] = field(default_factory=dict)

@@ -5,7 +5,7 @@ For each attempt the binder calls `pre_bind` of every plugin, highest priority f
 order on every plugin whose `pre_bind` was begun.
 
 The process may end at any point and the attempt begins anew elsewhere, so all three must do no harm when they are
-called again for the same pod and node.
+called again for the same pod and node. That also happens within an attempt, when the pod changed before it was bound.
 """
 
 from __future__ import annotations
@@ -17,13 +17,24 @@ from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
 
 
+class Refused(Exception):
+    """A plugin's reason why the attempt fails. `final`: another one would fail for the same reason."""
+
+    def __init__(self, reason: str, *, final: bool = False) -> None:
+        super().__init__(reason)
+        self.final = final
+
+
 @dataclass(slots=True)
 class Attempt:
     """One attempt to carry out a request."""
 
     request: BindRequest
+    #: As last read or written; a plugin that writes it puts the new version here.
     pod: Pod
     node: Node
+    #: Set by a plugin that prepared the pod: the bind takes effect only on the pod in this version.
+    pod_version: str = ""
     #: Put on the pod by the bind itself, in the same write.
     annotations: dict[str, str] = field(default_factory=dict)
 
@@ -33,9 +44,12 @@ class BindPlugin:
 
     name: ClassVar[str]
     #: Higher ones are called first; ties go by name.
-    priority: ClassVar[int] = 0
+    priority: int = 0
     #: Values of `spec.receivedResourceType` that can be carried out thanks to this plugin.
     resource_types: ClassVar[frozenset[str]] = frozenset()
+
+    async def run(self) -> None:
+        """What the plugin does beside the binds, until cancelled; called once all informers have seen everything."""
 
     async def pre_bind(self, attempt: Attempt) -> None:
         """Prepare the pod for its node; what is raised fails the attempt."""

@@ -6,6 +6,7 @@ crash.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -15,7 +16,7 @@ from bosket.api.kai import BindRequest, BindRequestStatus
 from bosket.api.time import format_time
 from bosket.binder.verdict import FAILED, SUCCEEDED, Bound, Failure, Outcome
 from bosket.kube.client import Client, PatchType
-from bosket.kube.errors import NotFound
+from bosket.kube.errors import Conflict, NotFound
 from bosket.runtime.clock import Clock
 from bosket.runtime.events import EventRecorder
 
@@ -47,6 +48,9 @@ class Reporter:
             if not outcome.pod.spec.nodeName:  # a bound pod's condition tells of the bind that succeeded
                 await self._set_condition(outcome.pod, "False", BINDING_ERROR, message)
             self._events.event(outcome.pod, "Warning", BINDING_ERROR, message)
+        if outcome.discard:
+            await self._discard(request, outcome.reason)
+            return None
         return await self._set_status(request, _after_failure(request, outcome))
 
     async def _set_condition(self, pod: Pod, status: str, reason: str, message: str) -> None:
@@ -72,6 +76,14 @@ class Reporter:
             )
         except NotFound:
             return
+
+    async def _discard(self, request: BindRequest, reason: str) -> None:
+        """Delete a request that can't be what was meant; its event says why."""
+        self._events.event(request, "Warning", BINDING_ERROR, reason)
+        meta = request.metadata
+        # Conflict: another request has its name by now.
+        with suppress(NotFound, Conflict):
+            await self._client.delete(BindRequest, meta.name, meta.namespace, uid=meta.uid)
 
     async def _set_status(self, request: BindRequest, status: BindRequestStatus) -> BindRequest | None:
         after = msgspec.structs.replace(request, status=status)

@@ -6,15 +6,17 @@ one goes on from there. A pod is never in two hands at once, and the API server 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectKey
 from bosket.binder.bind import BindExecutor
+from bosket.binder.node_slots import NodeSlots
 from bosket.binder.options import Options
 from bosket.binder.plugin import BindPlugin
-from bosket.binder.received_resource import ReceivedResource
+from bosket.binder.plugin_table import make_plugins
 from bosket.binder.report import Reporter
 from bosket.binder.verdict import attempts_left, is_done, pause_seconds
 from bosket.runtime.controller import Controller
@@ -41,7 +43,8 @@ class Binder:
         self._requests = env.informers.of(BindRequest)
         self._pods = env.informers.of(Pod)
         self._nodes = env.informers.of(Node)
-        self._executor = BindExecutor(env.client, self._pods, self._nodes, (ReceivedResource(), *plugins))
+        self._plugins = (*make_plugins(env, options), *plugins)
+        self._executor = BindExecutor(env.client, self._requests, self._pods, self._nodes, self._plugins)
         self._reporter = Reporter(env.client, env.clock, env.events.for_component(NAME))
         self._pods_in_hand: KeyedLock[ObjectKey] = KeyedLock()
         #: When the next attempt is due; after a restart the pause begins anew.
@@ -55,12 +58,16 @@ class Binder:
             backoff=Backoff(options.rate_limiter_base_delay_seconds, options.rate_limiter_max_delay_seconds),
         )
         self._controller.watch(self._requests, lambda request: (request.key,))
+        self._slots = NodeSlots(options.max_concurrent_binds_per_node, self._controller.queue.add)
 
     async def run(self) -> None:
         """Until cancelled; may be called again after that."""
         for informer in (self._requests, self._pods, self._nodes):
             await informer.wait_synced()
-        await self._controller.run()
+        async with asyncio.TaskGroup() as group:
+            for plugin in self._plugins:
+                group.create_task(plugin.run(), name=plugin.name)
+            group.create_task(self._controller.run(), name=NAME)
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         request = self._requests.store.get(key)
@@ -70,9 +77,15 @@ class Binder:
         pause = self._pause(request)
         if pause > 0:
             return pause
-        async with self._pods_in_hand.hold(ObjectKey(key.namespace, request.spec.podName)):
-            outcome = await self._executor.attempt(request)
-            written = await self._reporter.report(request, outcome)
+        node = request.spec.selectedNode
+        if not self._slots.take(node, key):
+            return None  # it comes again when a bind to the node is over
+        try:
+            async with self._pods_in_hand.hold(ObjectKey(key.namespace, request.spec.podName)):
+                outcome = await self._executor.attempt(request)
+                written = await self._reporter.report(request, outcome)
+        finally:
+            self._slots.give_back(node)
         self._due.pop(key, None)
         if written is None:
             return None

@@ -5,6 +5,8 @@ The binder acts only on what these let through; each refusal is a sentence that 
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +16,11 @@ from bosket.api.kai import BindRequest
 
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
+#: The resource type of a pod that shares GPUs.
+FRACTION: Final = "Fraction"
 _ENDED: Final = ("Succeeded", "Failed")
+#: A group is written into labels, as a value and as a part of a name.
+_GROUP: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class Failure:
     reason: str
     final: bool = False
     pod: Pod | None = None
+    #: The request can't be what the scheduler meant: it goes, so that it makes another one.
+    discard: bool = False
 
 
 Outcome = Bound | Failure
@@ -69,7 +77,36 @@ def malformed(request: BindRequest, resource_types: Collection[str]) -> Failure 
             f"this binder knows {known}",
             final=True,
         )
+    return _malformed_fraction(request) if spec.receivedResourceType == FRACTION else None
+
+
+def _malformed_fraction(request: BindRequest) -> Failure | None:
+    groups, received = request.spec.selectedGPUGroups, request.spec.receivedGPU
+
+    def failure(field: str, expectation: str, *, discard: bool = False) -> Failure:
+        return Failure(f"BindRequest {request.key}: spec.{field}; expected {expectation}", final=True, discard=discard)
+
+    if not groups:
+        # KAI's binder deletes those, left over from a conversion, and leaves the rest to the scheduler.
+        return failure("selectedGPUGroups is empty", "a GPU group for each device of type Fraction", discard=True)
+    for group in groups:
+        if not _GROUP.fullmatch(group):
+            return failure(f'selectedGPUGroups has "{group}"', "what can be the value of a label")
+    if len(set(groups)) < len(groups):
+        return failure(f"selectedGPUGroups has a group twice: {', '.join(groups)}", "different devices")
+    portion = received.portion if received is not None else ""
+    if not _is_portion(portion):
+        return failure(f'receivedGPU.portion is "{portion}"', 'a part of a device such as "0.50"')
     return None
+
+
+def _is_portion(text: str) -> bool:
+    try:
+        portion = float(text)
+    except ValueError:
+        return False
+    # 0.00 is what is left, rounded, of a little memory of a large device.
+    return math.isfinite(portion) and 0 <= portion <= 1
 
 
 def settled(request: BindRequest, pod: Pod) -> Outcome | None:

@@ -59,6 +59,7 @@ _add_command(
     "bosket run scheduler --scheduler-config spread.yaml",
     "bosket run admission --gpu-sharing-enabled --webhook-host 0.0.0.0",
     "bosket run binder --listen 127.0.0.1:9090 --log-format json",
+    "bosket run reservation     # in a pod that holds a shared GPU",
 )
 _add_command(
     "bosket.cli.crds:crds",

@@ -14,8 +14,10 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.admission_flags import AdmissionFlags, admission_options
+from bosket.cli.binder_flags import BinderFlags, binder_options
 from bosket.cli.output import CommandError, UsageError, flush_line
 from bosket.cli.path import OptionalFilePath
+from bosket.cli.reservation import hold_gpu
 from bosket.cli.scheduler_config import service_options
 
 if TYPE_CHECKING:
@@ -45,8 +47,11 @@ def run(
     log_level: LogLevel = "info",
     list_services: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
     admission: AdmissionFlags | None = None,
+    binder: BinderFlags | None = None,
 ) -> None:
     """Run services until SIGINT or SIGTERM: admission, podgrouper, scheduler, binder, or any set of them.
+
+    In a reservation pod: bosket run reservation.
 
     Parameters
     ----------
@@ -76,13 +81,17 @@ def run(
     list_services
         List the services that there are, and do nothing else.
     """
-    from bosket.embedded.services import SERVICES, UnknownService, entries
+    from bosket.embedded.services import RESERVATION, SERVICES, UnknownService, entries
     from bosket.runtime.logs import configure_logging
 
     if list_services:
-        width = max(map(len, SERVICES))
-        for entry in SERVICES.values():
-            flush_line(f"{entry.name:{width}}  {entry.purpose}")
+        width = max(map(len, (*SERVICES, RESERVATION.name)))
+        for name, purpose in (*((entry.name, entry.purpose) for entry in SERVICES.values()), RESERVATION):
+            flush_line(f"{name:{width}}  {purpose}")
+        return
+    if services == (RESERVATION.name,):
+        configure_logging(log_format, log_level.upper())
+        hold_gpu(kubeconfig, context)
         return
     if not services:
         raise UsageError(f"which services? there are: {', '.join(SERVICES)}")
@@ -94,6 +103,7 @@ def run(
     names = [entry.name for entry in chosen]
     options = service_options(scheduler_config, names, evict_by_deletion=evict_by_deletion)
     options |= admission_options(admission or AdmissionFlags(), names)
+    options |= binder_options(binder or BinderFlags(), names)
     settings = _Settings(
         kubeconfig, context, namespace, leader_elect, parse_address(listen), plugin_server_port, options
     )

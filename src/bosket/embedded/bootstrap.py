@@ -13,11 +13,19 @@ from contextlib import aclosing
 from typing import Any, Literal, NamedTuple
 
 from bosket.api.apiextensions import CustomResourceDefinition
-from bosket.api.core import Namespace
+from bosket.api.core import Namespace, ServiceAccount
 from bosket.api.crd import crd_manifests
 from bosket.api.kai import Queue, QueueResource, QueueResources, QueueSpec
-from bosket.api.keys import DEFAULT_PARENT_QUEUE, DEFAULT_QUEUE, PRIORITY_CLASSES, SYSTEM_NAMESPACE
+from bosket.api.keys import (
+    DEFAULT_PARENT_QUEUE,
+    DEFAULT_QUEUE,
+    PRIORITY_CLASSES,
+    RESERVATION_NAMESPACE,
+    RESERVATION_SERVICE_ACCOUNT,
+    SYSTEM_NAMESPACE,
+)
 from bosket.api.object import KubeObject, ObjectMeta
+from bosket.api.rbac import PolicyRule, Role, RoleBinding, RoleRef, Subject
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.client import Client
 from bosket.kube.errors import AlreadyExists
@@ -32,15 +40,16 @@ class Installed(NamedTuple):
 
 
 async def bootstrap(client: Client) -> list[Installed]:
-    """Installs KAI's and Grove's definitions, the priority classes, the default queues and the services' namespace.
+    """Installs KAI's and Grove's definitions, priority classes, default queues, and what reservation pods need.
 
-    Returns when all of it can be used.
+    With the namespaces for all that. Returns when all of it can be used.
     """
     manifests = crd_manifests()
     definitions = await asyncio.gather(*(_install_definition(client, manifest) for manifest in manifests))
     await _wait_established(client, {each.name for each in definitions})
-    objects = (_NAMESPACE, *_priority_classes(), *_queues())
-    return [*definitions, *await asyncio.gather(*(_create_if_absent(client, each) for each in objects))]
+    namespaces = [await _create_if_absent(client, each) for each in _NAMESPACES]
+    objects = (*_priority_classes(), *_queues(), *_reservation_rights())
+    return [*definitions, *namespaces, *await asyncio.gather(*(_create_if_absent(client, each) for each in objects))]
 
 
 async def _install_definition(client: Client, manifest: dict[str, Any]) -> Installed:
@@ -87,7 +96,21 @@ async def _create_if_absent(client: Client, obj: KubeObject) -> Installed:
     return Installed(kind, name, "created")
 
 
-_NAMESPACE = Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE))
+_NAMESPACES = [Namespace(metadata=ObjectMeta(name=name)) for name in (SYSTEM_NAMESPACE, RESERVATION_NAMESPACE)]
+
+
+def _reservation_rights() -> list[KubeObject]:
+    """Who reservation pods are, and that they may say on themselves which GPU they hold."""
+    name = RESERVATION_SERVICE_ACCOUNT
+    meta = ObjectMeta(name=name, namespace=RESERVATION_NAMESPACE)
+    rule = PolicyRule(apiGroups=("",), resources=("pods",), verbs=("get", "patch"))
+    subject = Subject(kind="ServiceAccount", name=name, namespace=RESERVATION_NAMESPACE)
+    role = RoleRef(kind="Role", name=name, apiGroup="rbac.authorization.k8s.io")
+    return [
+        ServiceAccount(metadata=meta),
+        Role(metadata=meta, rules=(rule,)),
+        RoleBinding(metadata=meta, subjects=(subject,), roleRef=role),
+    ]
 
 
 def _priority_classes() -> list[PriorityClass]:

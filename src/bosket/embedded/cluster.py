@@ -30,6 +30,7 @@ from bosket.apiserver import ApiServer
 from bosket.apiserver.store import Store
 from bosket.embedded.bootstrap import bootstrap
 from bosket.embedded.controllers import controllers
+from bosket.embedded.gpu_devices import GpuDevices
 from bosket.embedded.kubeconfig import admin_kubeconfig, write_kubeconfig
 from bosket.embedded.kubelet import Kubelet
 from bosket.embedded.node import Layout, NodeShape, simulated_node
@@ -160,6 +161,7 @@ class EmbeddedCluster:
             NodeLifecycle(control_plane, shape=self.shape),
             TaintEviction(control_plane),
             Kubelet(control_plane),
+            GpuDevices(control_plane),
         ]
         if self._isolated:
             self._run("control-plane", control_plane, parts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 if TYPE_CHECKING:
     from bosket.runtime.service import Environment, Service
@@ -43,17 +43,31 @@ SERVICES: Final = {
 }
 
 
+class Program(NamedTuple):
+    """Something that `bosket run` starts and that is no service of a cluster."""
+
+    name: str
+    purpose: str
+
+
+#: Runs in the pods that the binder makes, and nowhere else: one process for each, which answers to no lease.
+RESERVATION: Final = Program("reservation", "holds a shared GPU; alone, in a reservation pod")
+
+
 class UnknownService(ValueError):
     """A name that is not in the table; the message lists those that are."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f'there is no service "{name}"; there are: {", ".join(SERVICES)}')
+    def __init__(self, name: str, *, is_alone: bool = False) -> None:
+        what = f'service "{name}" runs alone' if is_alone else f'there is no service "{name}"'
+        super().__init__(f"{what}; there are: {', '.join(SERVICES)}")
 
 
 def entries(names: Iterable[str]) -> list[ServiceEntry]:
     """The rows of these names, in the order of the table, each once; raises `UnknownService`."""
     wanted = set(names)
     for name in sorted(wanted):
+        if name == RESERVATION.name:
+            raise UnknownService(name, is_alone=True)
         if name not in SERVICES:
             raise UnknownService(name)
     return [entry for entry in SERVICES.values() if entry.name in wanted]

@@ -278,13 +278,23 @@ class Client:
         body = _delete_options(grace_seconds)
         check_verdict(await self._send("DELETE", path, query=_selection(labels, fields), body=body))
 
-    async def bind(self, pod: Pod, node: str, *, annotations: Mapping[str, str] | None = None) -> None:
+    async def bind(
+        self,
+        pod: Pod,
+        node: str,
+        *,
+        annotations: Mapping[str, str] | None = None,
+        resource_version: str | None = None,
+    ) -> None:
         """Assigns the pod to a node; raises `Conflict` if it has one, or is not the same pod any more.
 
-        The server adds `annotations` to the pod in the same write.
+        The server adds `annotations` to the pod in the same write. With a `resource_version` it refuses (`Conflict`)
+        to bind a pod that has changed since.
         """
         meta = pod.metadata
         about: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
+        if resource_version:
+            about["resourceVersion"] = resource_version
         if annotations:
             about["annotations"] = dict(annotations)
         binding = {

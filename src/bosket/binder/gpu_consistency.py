@@ -1,0 +1,146 @@
+"""Keeps reservations and those who use them together: a reconciler on groups of shared GPUs.
+
+Whatever happens to a pod of a group or to a request that names it, the group is looked at again: at start-up, when a
+pod ends or goes, when a request is deleted or given up. It is keyed by the group alone, which is one node's by its
+nature: pods that are about to be bound have its label and no node yet.
+
+What is cached says whether there is something to do; what is done rests on what the API server says at that moment,
+since a pod that our watch has not shown yet may be using a GPU.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from bosket.api.core import Node, Pod
+from bosket.api.kai import BindRequest
+from bosket.api.keys import GPU_GROUP_LABEL, GPU_GROUP_LABEL_PREFIX, NVIDIA_GPU
+from bosket.api.object import ObjectKey
+from bosket.api.quantity import to_milli
+from bosket.api.shared_gpu import gpu_groups
+from bosket.binder.group_state import Chores, chores, is_open
+from bosket.binder.options import Options
+from bosket.binder.reservation import Reservations
+from bosket.binder.reservation_pod import has_ended, reservation_name
+from bosket.kube.errors import Conflict, NotFound
+from bosket.kube.informer import Informer
+from bosket.runtime.controller import Controller
+from bosket.runtime.service import Environment
+from bosket.runtime.workqueue import Backoff
+
+_log = logging.getLogger(__name__)
+
+_GROUP_INDEX: Final = "binder-gpu-group"
+#: Pods that have to do with GPUs, by node.
+_NODE_INDEX: Final = "binder-gpu-node"
+NAME: Final = "gpu-reservation"
+
+
+class GpuConsistency:
+    """Sees to it that every reservation has a user, and every user a reservation."""
+
+    def __init__(self, env: Environment, options: Options, reservations: Reservations) -> None:
+        self._client = env.client
+        self._events = env.events.for_component("binder")
+        self._namespace = options.reservation.namespace
+        self._reservations = reservations
+        self._pods: Informer[Pod] = env.informers.of(Pod)
+        self._requests: Informer[BindRequest] = env.informers.of(BindRequest)
+        self._pods.add_index(_GROUP_INDEX, _groups)
+        self._pods.add_index(_NODE_INDEX, _nodes)
+        self._requests.add_index(_GROUP_INDEX, _requested_groups)
+        self._controller: Controller[str] = Controller(
+            NAME,
+            self._reconcile,
+            workers=options.max_concurrent_reconciles,
+            clock=env.clock,
+            metrics=env.metrics,
+            backoff=Backoff(options.rate_limiter_base_delay_seconds, options.rate_limiter_max_delay_seconds),
+        )
+        self._controller.watch(self._pods, _groups)
+        self._controller.watch(self._requests, _requested_groups)
+
+    async def run(self) -> None:
+        """Until cancelled; may be called again after that."""
+        await self._controller.run()
+
+    async def settle_node(self, node: Node, wanted: int) -> None:
+        """See to all groups of the node, so that what is bound to it finds the GPUs free that are.
+
+        `wanted`: how many whole GPUs it needs. When there don't seem to be so many, the scheduler may have heard before
+        us that the last user of a shared one is gone; the kubelet would fail the pod if its reservation still stood.
+        """
+        pods = self._pods.store.by_index(_NODE_INDEX, node.metadata.name)
+        for group in sorted({group for pod in pods for group in _groups(pod)}):
+            await self.settle(group)
+        pods = self._pods.store.by_index(_NODE_INDEX, node.metadata.name)
+        free = to_milli(node.status.allocatable.get(NVIDIA_GPU, 0)) // 1000 - sum(map(whole_gpus, pods))
+        if wanted <= free:
+            return
+        reservations = [pod for pod in pods if pod.metadata.namespace == self._namespace]
+        for group in sorted({group for pod in reservations for group in _groups(pod)}):
+            if not any(map(is_open, self._requests.store.by_index(_GROUP_INDEX, group))):
+                await self._settle_now(group, None)
+
+    def missing_reservations(self, node: str, groups: Iterable[str]) -> int:
+        """How many of the groups have no reservation on the node yet."""
+        names = (ObjectKey(self._namespace, reservation_name(node, group)) for group in groups)
+        return sum(self._pods.store.get(name) is None for name in names)
+
+    async def settle(self, group: str, *, given_up: ObjectKey | None = None) -> None:
+        """Do what there is to do about the group; the request `given_up` counts no more, whatever its status says."""
+        if not self._chores(self._pods.store.by_index(_GROUP_INDEX, group), group, given_up):
+            return
+        await self._settle_now(group, given_up)
+
+    async def _settle_now(self, group: str, given_up: ObjectKey | None) -> None:
+        async with self._reservations.hold(group):
+            await self._carry_out(self._chores(await self._live_pods(group), group, given_up), group)
+
+    async def _reconcile(self, group: str) -> float | None:
+        await self.settle(group)
+        return None
+
+    def _chores(self, pods: list[Pod], group: str, given_up: ObjectKey | None) -> Chores:
+        requests = [each for each in self._requests.store.by_index(_GROUP_INDEX, group) if each.key != given_up]
+        return chores(pods, requests, self._namespace)
+
+    async def _live_pods(self, group: str) -> list[Pod]:
+        one = await self._client.list(Pod, labels=f"{GPU_GROUP_LABEL}={group}")
+        several = await self._client.list(Pod, labels=f"{GPU_GROUP_LABEL_PREFIX}{group}={group}")
+        return list({pod.key: pod for pod in (*one.items, *several.items)}.values())
+
+    async def _carry_out(self, todo: Chores, group: str) -> None:
+        for pod in todo.stop:
+            await self._stop(pod, group)
+        for pod in todo.release:
+            _log.info("reservation is not needed any more", extra={"pod": str(pod.key), "group": group})
+            await self._reservations.delete(pod)
+
+    async def _stop(self, pod: Pod, group: str) -> None:
+        message = f"Pod runs on a GPU of group {group} that no reservation pod holds for it any more: deleting it"
+        _log.warning("pod without reservation", extra={"pod": str(pod.key), "group": group})
+        with suppress(NotFound, Conflict):
+            await self._client.delete(Pod, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
+            self._events.event(pod, "Warning", "GPUReservationLost", message)
+
+
+def _groups(pod: Pod) -> tuple[str, ...]:
+    return gpu_groups(pod.metadata.labels)
+
+
+def whole_gpus(pod: Pod) -> int:
+    """How many GPUs the pod has, or asks for, for itself alone."""
+    limits = [each.resources.limits[NVIDIA_GPU] for each in pod.spec.containers if NVIDIA_GPU in each.resources.limits]
+    return sum(map(to_milli, limits)) // 1000 if limits and not has_ended(pod) else 0
+
+
+def _nodes(pod: Pod) -> tuple[str, ...]:
+    return (pod.spec.nodeName,) if pod.spec.nodeName and (_groups(pod) or whole_gpus(pod)) else ()
+
+
+def _requested_groups(request: BindRequest) -> tuple[str, ...]:
+    return request.spec.selectedGPUGroups
