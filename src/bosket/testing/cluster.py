@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
-from bosket.api.kai import BindRequest, PodGroup, Queue
+from bosket.api.kai import BindRequest, PodGroup, Queue, Topology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
@@ -57,6 +57,8 @@ def put(state: ClusterState, obj: KubeObject) -> None:
             state.put_config_map(obj)
         case PodDisruptionBudget():
             state.put_budget(obj)
+        case Topology():
+            state.put_topology(obj)
         case _:
             raise TypeError(f"the scheduler doesn't look at objects like {type(obj).__name__}")
 

@@ -103,7 +103,7 @@ class _Choice:
         if not capacity.fits(tree.levels[start])[start_domain]:
             where = "the cluster" if not start else tree.levels[start].names[start_domain]
             return self._unsatisfied(f"not enough resources in {where} to allocate the job")
-        beside_others = self._nodes_beside_others(tasks)
+        beside_others = self._nodes_beside_others()
         ranks = self._ranks(capacity, start)
         masks: list[Mask] = []
         for number in range(self._narrowest, self._widest - 1, -1):
@@ -137,13 +137,15 @@ class _Choice:
             ranks.append(place)
         return ranks
 
-    def _nodes_beside_others(self, tasks: Sequence[Task]) -> Mask:
-        """(node,): where the group may go, given where others are of those parts of it that are to be placed."""
+    def _nodes_beside_others(self) -> Mask:
+        """(node,): where the group may go, given where others of it are.
+
+        KAI looks only at those parts of it that are to be placed, and tears a group apart whose parts come one by one.
+        """
         inside = self._tree.inside
         if not self._constraint.required:
             return inside
-        parts = {self._job.pod_set(task).name for task in tasks}
-        members = (task for each in self._group.pod_sets() if each.name in parts for task in each.tasks)
+        members = (task for each in self._group.pod_sets() for task in each.tasks)
         rows = [stands.row for stands in map(self._job.standing, members) if stands.status in ACTIVE_ALLOCATED]
         if not rows:
             return inside
