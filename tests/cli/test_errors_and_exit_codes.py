@@ -130,4 +130,5 @@ def test_help_names_every_command_with_its_purpose(capsys: pytest.CaptureFixture
 def test_services_are_listed_with_their_purposes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["admission", "podgrouper", "scheduler", "binder", "reservation"]
+    names = ["admission", "podgrouper", "scheduler", "binder", "reservation", "numa-exporter"]
+    assert [line.split()[0] for line in lines] == names

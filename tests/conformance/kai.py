@@ -17,7 +17,7 @@ from msgspec import structs
 from bosket.scheduler.decide import decide, known_part
 from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
 from bosket.scheduler.model.gpu_group import groups_of
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, amounts_of
 from bosket.scheduler.model.task import WAITING, Task, TaskStatus
 from bosket.scheduler.outcome import states, status_name
 from bosket.scheduler.snapshot.recorded import Recorded
@@ -33,6 +33,7 @@ from tests.conformance.kai_cluster import (
     record,
     shares_gpu,
 )
+from tests.conformance.kai_numa import free_after, zones_after
 
 Json = dict[str, Any]
 
@@ -166,8 +167,11 @@ def _mismatches(case: Json, session: Session) -> Iterator[str]:
 def _group_mismatches(group: Json, wanted: Json, session: Session, case: Json) -> Iterator[str]:
     yield from _amounts(group["pods"], wanted, session, case)
     yield from _last_start(group, wanted, session)
-    if wanted.get("numaZones"):
-        yield f"NUMA zones: expected {wanted['numaZones']}, got none"
+    if wanted.get("numaZones") is not None:
+        for pod in group["pods"]:
+            zones = zones_after(session.snapshot, session.decisions, pod["name"])
+            if zones != sorted(wanted["numaZones"]):
+                yield f"NUMA zones of {pod['name']}: expected {wanted['numaZones']}, got {zones}"
     if wanted.get("fitErrorMessage") is not None:
         got = _fit_error(group["name"], session)
         # Pods of some cases have no namespace, which we leave out where KAI writes nothing and a slash.
@@ -244,8 +248,11 @@ def _node_mismatches(name: str, wanted: Json, session: Session) -> Iterator[str]
     for what, got in (("idleGPUs", idle), ("releasingGPUs", releasing)):
         if wanted.get(what) is not None and got != wanted[what]:
             yield f"{what}: expected {wanted[what]:g}, got {got:g}"
-    if wanted.get("numaZonesAvailable"):
-        yield f"NUMA zones: expected {wanted['numaZonesAvailable']}, got none"
+    for zone, amounts in (wanted.get("numaZonesAvailable") or {}).items():
+        free = free_after(session.snapshot, session.decisions, name, int(zone))
+        for resource, amount in amounts_of(amounts).items():
+            if free[resource] != amount:
+                yield f"NUMA zone {zone}: expected {amount} of {resource}, got {free[resource]}"
 
 
 def _assertion(assertion: Json, groups: Mapping[str, Json], session: Session) -> Iterator[str]:

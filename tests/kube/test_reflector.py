@@ -253,3 +253,33 @@ async def test_an_own_write_is_laid_over_until_the_watch_shows_it() -> None:
         written = await client_of(script).get(Pod, "a", "ns")
         informer.store.put(written)
         assert names(informer) == {"a": "11"}
+
+
+async def test_of_an_optional_kind_that_is_not_served_there_are_no_objects_until_it_is() -> None:
+    clock = NotedSleep()
+    script = Script(failure(404, "NotFound"), failure(404, "NotFound"), pod_list(10, pod("a", 5)))
+    informer = Informer(client_of(script, clock), Pod, optional=True)
+    task = asyncio.create_task(informer.run())
+    async with asyncio.timeout(5):
+        await informer.wait_synced()
+        assert names(informer) == {}
+        await script.quiet.wait()
+    assert names(informer) == {"a": "5"}
+    assert len(clock.slept) == 2
+    assert min(clock.slept) > 10
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_objects_of_an_optional_kind_go_with_its_definition() -> None:
+    gone = Refusal(failure(404, "NotFound"))
+    script = Script(pod_list(10, pod("a", 5)), failure(404, "NotFound"), pod_list(20), watches=(gone,))
+    seen: list[Change[Pod]] = []
+    informer = Informer(client_of(script), Pod, optional=True)
+    informer.subscribe(seen.append)
+    task = asyncio.create_task(informer.run())
+    async with asyncio.timeout(5):
+        await script.quiet.wait()
+    assert [(change.old is None, change.new is None) for change in seen] == [(True, False), (False, True)]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -65,6 +65,7 @@ async def test_a_snapshot_holds_what_the_scheduler_knows_and_is_decided_on_as_it
     recorded = read(data)
     assert {name: len(objects) for name, objects in recorded.objects.items()} == {
         "nodes": 1,
+        "nodeResourceTopologies": 0,
         "priorityClasses": 2,  # the server's own
         "queues": 1,
         "podGroups": 2,

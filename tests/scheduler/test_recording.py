@@ -200,6 +200,7 @@ def test_the_file_is_kais_one_with_every_list_and_all_that_was_configured():
     ]
     assert count(data) == {
         "nodes": 1,
+        "nodeResourceTopologies": 0,
         "priorityClasses": 1,
         "queues": 1,
         "podGroups": 1,

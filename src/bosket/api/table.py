@@ -23,6 +23,7 @@ from bosket.api import (
     grove,
     kai,
     node_k8s,
+    node_topology,
     policy,
     rbac,
     resource_k8s,
@@ -244,7 +245,10 @@ FORMER: tuple[AnyResource, ...] = (
     _v1alpha2("PodGroup", "podgroups", v1alpha2.PodGroup, subresources=_STATUS),
 )
 
-_KNOWN = (*TABLE, *REQUESTS, *FORMER)
+#: Custom kinds of other projects; who installs them has their definitions.
+FOREIGN: tuple[AnyResource, ...] = node_topology.RESOURCES
+
+_KNOWN = (*TABLE, *REQUESTS, *FORMER, *FOREIGN)
 _BY_STRUCT: dict[type, AnyResource] = {resource.struct: resource for resource in _KNOWN}
 _BY_KIND: dict[tuple[str, str], AnyResource] = {(resource.api_version, resource.kind): resource for resource in _KNOWN}
 _BY_PATH: dict[tuple[str, str, str], AnyResource] = {

@@ -15,6 +15,7 @@ from cyclopts.validators import Number
 
 from bosket.cli.admission_flags import AdmissionFlags, admission_options
 from bosket.cli.binder_flags import BinderFlags, binder_options
+from bosket.cli.numa_exporter import NumaExporterFlags, export_placements
 from bosket.cli.output import CommandError, UsageError, flush_line
 from bosket.cli.path import OptionalFilePath
 from bosket.cli.reservation import hold_gpu
@@ -48,10 +49,11 @@ def run(
     list_services: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
     admission: AdmissionFlags | None = None,
     binder: BinderFlags | None = None,
+    numa_exporter: NumaExporterFlags | None = None,
 ) -> None:
     """Run services until SIGINT or SIGTERM: admission, podgrouper, scheduler, binder, or any set of them.
 
-    In a reservation pod: bosket run reservation.
+    In a reservation pod: bosket run reservation. On each node with NUMA zones: bosket run numa-exporter.
 
     Parameters
     ----------
@@ -81,17 +83,22 @@ def run(
     list_services
         List the services that there are, and do nothing else.
     """
-    from bosket.embedded.services import RESERVATION, SERVICES, UnknownService, entries
+    from bosket.embedded.services import NUMA_EXPORTER, PROGRAMS, RESERVATION, SERVICES, UnknownService, entries
     from bosket.runtime.logs import configure_logging
 
     if list_services:
-        width = max(map(len, (*SERVICES, RESERVATION.name)))
-        for name, purpose in (*((entry.name, entry.purpose) for entry in SERVICES.values()), RESERVATION):
+        programs = [*((entry.name, entry.purpose) for entry in SERVICES.values()), *PROGRAMS]
+        width = max(len(name) for name, _ in programs)
+        for name, purpose in programs:
             flush_line(f"{name:{width}}  {purpose}")
         return
     if services == (RESERVATION.name,):
         configure_logging(log_format, log_level.upper())
         hold_gpu(kubeconfig, context)
+        return
+    if services == (NUMA_EXPORTER.name,):
+        configure_logging(log_format, log_level.upper())
+        export_placements(numa_exporter or NumaExporterFlags(), kubeconfig, context)
         return
     if not services:
         raise UsageError(f"which services? there are: {', '.join(SERVICES)}")

@@ -26,6 +26,8 @@ from bosket.embedded.node import (
     registered_labels,
     registered_status,
 )
+from bosket.embedded.pod_lifecycle import TERMINAL_PHASES
+from bosket.embedded.pod_status import disrupted
 from bosket.kube.errors import AlreadyExists, Conflict, NotFound
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
@@ -140,12 +142,20 @@ class NodeLifecycle:
             return remaining
         for pod in orphans:
             try:
+                if pod.status.phase not in TERMINAL_PHASES:
+                    # Who counts how pods end must hear of it from us: there is no kubelet left to say so.
+                    status = disrupted(pod, "DeletionByPodGC", "PodGC: node no longer exists", self._clock.now())
+                    failed = replace(pod, status=replace(status, phase="Failed"))
+                    self._pods.store.put(await self._client.modify(pod, failed, subresource="status"))
                 await self._client.delete(
                     Pod, pod.metadata.name, pod.metadata.namespace, grace_seconds=0, uid=pod.metadata.uid
                 )
-            except (NotFound, Conflict):
-                continue  # gone, or replaced by another pod of its name
-        return None
+            except NotFound:
+                continue
+            except Conflict:
+                # It has just changed, or another pod has its name by now: look again when the cache has seen it.
+                remaining = _ORPHAN_SECONDS
+        return remaining if remaining > 0 else None
 
 
 def _wanted_taints(node: Node) -> set[tuple[str, str]]:

@@ -157,6 +157,15 @@ def ended(pod: Pod, exit_code: int, now: float) -> PodStatus:
     )
 
 
+def disrupted(pod: Pod, reason: str, message: str, now: float) -> PodStatus:
+    """It ends through no fault of its own; those who count failures may overlook this one."""
+    target = PodCondition(
+        type="DisruptionTarget", status="True", reason=reason, message=message, lastTransitionTime=format_time(now)
+    )
+    others = (each for each in pod.status.conditions if each.type != target.type)
+    return replace(pod.status, conditions=(*others, target))
+
+
 def exceeded_deadline(pod: Pod, now: float) -> PodStatus:
     """Stopped because its `activeDeadlineSeconds` are over."""
     return replace(

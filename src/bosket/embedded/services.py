@@ -52,6 +52,9 @@ class Program(NamedTuple):
 
 #: Runs in the pods that the binder makes, and nowhere else: one process for each, which answers to no lease.
 RESERVATION: Final = Program("reservation", "holds a shared GPU; alone, in a reservation pod")
+#: Runs on every node that has NUMA zones.
+NUMA_EXPORTER: Final = Program("numa-exporter", "tells in which NUMA zones a node's pods are; alone, on each node")
+PROGRAMS: Final = (RESERVATION, NUMA_EXPORTER)
 
 
 class UnknownService(ValueError):
@@ -66,7 +69,7 @@ def entries(names: Iterable[str]) -> list[ServiceEntry]:
     """The rows of these names, in the order of the table, each once; raises `UnknownService`."""
     wanted = set(names)
     for name in sorted(wanted):
-        if name == RESERVATION.name:
+        if any(name == program.name for program in PROGRAMS):
             raise UnknownService(name, is_alone=True)
         if name not in SERVICES:
             raise UnknownService(name)

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
 from bosket.api.core import Node, Pod, Taint, Toleration
 from bosket.api.object import ObjectKey
 from bosket.api.time import parse_time
 from bosket.embedded.node import NODE_INDEX, node_index
 from bosket.embedded.node_lifecycle import FAILURE_TAINTS
-from bosket.kube.errors import Conflict, NotFound
+from bosket.embedded.pod_status import disrupted
+from bosket.kube.errors import NotFound
 from bosket.kube.informer import Change
 from bosket.kube.taint import tolerates
 from bosket.runtime.controller import Controller
@@ -64,10 +67,13 @@ class TaintEviction:
         until = stays_until(pod.spec.tolerations, self._taints(pod), now)
         if until is None or until > now:
             return None if until is None else until - now
+        message = "Taint manager: deleting due to NoExecute taint"
+        status = disrupted(pod, "DeletionByTaintManager", message, now)
         try:
+            self._pods.store.put(await self._client.modify(pod, replace(pod, status=status), subresource="status"))
             await self._client.delete(Pod, key.name, key.namespace, uid=pod.metadata.uid)
-        except (NotFound, Conflict):
-            return None  # gone, or replaced by another pod of its name
+        except NotFound:
+            return None
         return None
 
 

@@ -37,11 +37,14 @@ class Informer(Generic[T]):
         fields: str | None = None,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         transform: Callable[[T], T] | None = None,
+        optional: bool = False,
     ) -> None:
-        """`transform` sees each object before the store does, and may make it smaller."""
+        """`transform` sees each object before the store does, and may make it smaller; `optional`: as `Reflector`."""
         self.store: Store[T] = Store(codec_of(kind).resource.kind, indexes, transform)
         self._synced = asyncio.Event()
-        self._reflector = Reflector(client, kind, self, namespace=namespace, labels=labels, fields=fields)
+        self._reflector = Reflector(
+            client, kind, self, namespace=namespace, labels=labels, fields=fields, optional=optional
+        )
 
     def subscribe(self, handler: Callable[[Change[T]], None]) -> None:
         """Calls `handler` for every object there is and for every change to come, deletions in a gap included."""
@@ -114,9 +117,18 @@ class Informers:
         self._running: asyncio.TaskGroup | None = None
 
     def of(
-        self, kind: Kind[T], *, namespace: str | None = None, labels: str | None = None, fields: str | None = None
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str | None = None,
+        labels: str | None = None,
+        fields: str | None = None,
+        optional: bool = False,
     ) -> Informer[T]:
-        """The informer for a kind. It runs as soon as `run` does; at once, if that is running."""
+        """The informer for a kind. It runs as soon as `run` does; at once, if that is running.
+
+        Of a kind that is `optional` to the first who asks, there are no objects while the server doesn't know it.
+        """
         selection = _Selection(codec_of(kind).resource, namespace, labels, fields)
         informer = self._informers.get(selection)
         if informer is None:
@@ -127,6 +139,7 @@ class Informers:
                 labels=labels,
                 fields=fields,
                 transform=without_managed_fields,
+                optional=optional,
             )
             self._informers[selection] = informer
             self._start(informer)

@@ -16,7 +16,7 @@ from prometheus_client import Counter
 
 from bosket.kube.client import Client, Page
 from bosket.kube.codec import Kind, codec_of
-from bosket.kube.errors import ApiError, BadRequest, Gone, Invalid, KubeError, UnexpectedBody
+from bosket.kube.errors import ApiError, BadRequest, Gone, Invalid, KubeError, NotFound, UnexpectedBody
 from bosket.kube.watch import BOOKMARK, WatchEvent
 
 T = TypeVar("T")
@@ -30,6 +30,8 @@ RELISTS = Counter("bosket_reflector_lists", "Lists that a reflector asked for", 
 SHORTEST_WATCH_SECONDS = 1.0
 _BASE_SECONDS = 0.5
 _LIMIT_SECONDS = 30.0
+#: How often a kind is asked for that the server doesn't know.
+_UNSERVED_SECONDS = 15.0
 
 
 class Sink(Protocol[T]):
@@ -56,9 +58,13 @@ class Reflector(Generic[T]):
         namespace: str | None = None,
         labels: str | None = None,
         fields: str | None = None,
+        optional: bool = False,
     ) -> None:
+        """`optional`: the server may not know the kind, now or for ever; then there are no objects of it."""
         self._client = client
         self._kind = kind
+        self._optional = optional
+        self._is_served = True
         self._name = codec_of(kind).resource.kind
         self._sink = sink
         self._namespace = namespace
@@ -77,6 +83,11 @@ class Reflector(Generic[T]):
                 if self._version is None:
                     await self._list()
                 await self._watch()
+            except NotFound as error:
+                if not self._optional:
+                    await self._recover(error)
+                    continue
+                await self._wait_to_be_served()
             except KubeError as error:
                 await self._recover(error)
             except Exception:
@@ -91,6 +102,7 @@ class Reflector(Generic[T]):
         page = await self._client.list(self._kind, self._namespace, labels=self._labels, fields=self._fields)
         self._sink.listed(page)
         self._version = page.resource_version
+        self._is_served = True
 
     async def _watch(self) -> None:
         """One connection, to its clean end."""
@@ -124,6 +136,15 @@ class Reflector(Generic[T]):
         self._failures = 0
         if event.type == BOOKMARK or event.key.name:
             self._sink.happened(event)
+
+    async def _wait_to_be_served(self) -> None:
+        """The kind may be installed later, or again."""
+        if self._is_served:
+            log.info("the server doesn't know the kind %s; it is asked again from time to time", self._name)
+        self._is_served = False
+        self._version = None
+        self._sink.listed(Page([], ""))
+        await self._client.clock.sleep(_UNSERVED_SECONDS * random.uniform(0.8, 1.0))  # noqa: S311 - as above
 
     async def _recover(self, error: KubeError) -> None:
         if isinstance(error, Gone):

@@ -51,6 +51,7 @@ from bosket.api.keys import (
     STALE_SINCE_ANNOTATION,
     SUBGROUP_LABEL,
 )
+from bosket.api.node_topology import AttributeInfo, NodeResourceTopology, ResourceInfo, Zone
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.quantity import Quantity
 from bosket.api.scheduling_k8s import PriorityClass
@@ -76,6 +77,7 @@ class PodBuilder:
     deletion: str | None = None
     scheduler: str = SCHEDULER_NAME
     nominated: str = ""
+    is_guaranteed: bool = False
     spec: dict[str, Any] = field(default_factory=dict)
     container: dict[str, Any] = field(default_factory=dict)
 
@@ -111,6 +113,10 @@ class PodBuilder:
 
     def asks(self, resource: str, amount: Quantity) -> Self:
         return replace(self, requests={**self.requests, resource: amount})
+
+    def guaranteed(self) -> Self:
+        """Limits all that it asks for to just that: with CPU and memory, its quality of service is Guaranteed."""
+        return replace(self, is_guaranteed=True)
 
     def of_group(self, group: str, subgroup: str = "") -> Self:
         labels = {**self.labels, SUBGROUP_LABEL: subgroup} if subgroup else self.labels
@@ -175,8 +181,8 @@ class PodBuilder:
 
     def _resources(self) -> ResourceRequirements:
         """Kubernetes wants a limit for what can't be overcommitted."""
-        extended = {name: amount for name, amount in self.requests.items() if "/" in name}
-        return ResourceRequirements(requests=self.requests, limits=extended)
+        limits = {name: amount for name, amount in self.requests.items() if self.is_guaranteed or "/" in name}
+        return ResourceRequirements(requests=self.requests, limits=limits)
 
 
 def pod(name: str, namespace: str = "default") -> PodBuilder:
@@ -236,6 +242,30 @@ def node(
         spec=NodeSpec(),
         status=NodeStatus(
             capacity=allocatable, allocatable=allocatable, conditions=(NodeCondition(type="Ready", status="True"),)
+        ),
+    )
+
+
+def numa_zones(
+    node_name: str, *zones: Mapping[str, Quantity], policy: str = "single-numa-node", scope: str = "pod"
+) -> NodeResourceTopology:
+    """What a node's zones have, and how its kubelet aligns pods; they are called node-0, node-1 and so on."""
+    return NodeResourceTopology(
+        metadata=ObjectMeta(name=node_name),
+        attributes=(
+            AttributeInfo(name="topologyManagerPolicy", value=policy),
+            AttributeInfo(name="topologyManagerScope", value=scope),
+        ),
+        zones=tuple(
+            Zone(
+                name=f"node-{number}",
+                type="Node",
+                resources=tuple(
+                    ResourceInfo(name=name, capacity=amount, allocatable=amount, available=amount)
+                    for name, amount in zone.items()
+                ),
+            )
+            for number, zone in enumerate(zones)
         ),
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue, Topology
+from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
@@ -59,6 +60,8 @@ def put(state: ClusterState, obj: KubeObject) -> None:
             state.put_budget(obj)
         case Topology():
             state.put_topology(obj)
+        case NodeResourceTopology():
+            state.put_node_topology(obj)
         case _:
             raise TypeError(f"the scheduler doesn't look at objects like {type(obj).__name__}")
 
@@ -80,6 +83,8 @@ def drop(state: ClusterState, obj: KubeObject) -> None:
             state.drop_priority_class(obj.metadata.name)
         case PodDisruptionBudget():
             state.drop_budget(obj.key)
+        case NodeResourceTopology():
+            state.drop_node_topology(obj.metadata.name)
         case _:
             raise TypeError(f"the scheduler doesn't look at objects like {type(obj).__name__}")
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from bosket.embedded.controllers.deployment import DeploymentController
 from bosket.embedded.controllers.job import JobController
+from bosket.embedded.controllers.job_strays import StrayJobPods
+from bosket.embedded.controllers.pod_collector import PodCollector
 from bosket.embedded.controllers.replica_set import ReplicaSetController
 from bosket.embedded.controllers.service_account import ServiceAccountController
 from bosket.embedded.controllers.stateful_set import StatefulSetController
@@ -17,9 +19,11 @@ from bosket.runtime.service import Environment, Service
 __all__ = [
     "DeploymentController",
     "JobController",
+    "PodCollector",
     "ReplicaSetController",
     "ServiceAccountController",
     "StatefulSetController",
+    "StrayJobPods",
     "controllers",
 ]
 
@@ -28,6 +32,8 @@ def controllers(environment: Environment) -> list[Service]:
     """All of them."""
     return [
         JobController(environment),
+        StrayJobPods(environment),
+        PodCollector(environment),
         ReplicaSetController(environment),
         DeploymentController(environment),
         StatefulSetController(environment),

@@ -1,7 +1,8 @@
 """The Job controller: runs pods until enough of them have succeeded.
 
 What is to be done is decided in `job_plan`, from what the pods amount to (`job_tally`). This module brings it to the
-API server and takes finished jobs away when their time to live is over.
+API server and takes finished jobs away when their time to live is over. Its pods carry a finalizer until they are
+counted (`job_tracking`); pods that lose their job are let go in `job_strays`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from bosket.api.core import Container, EnvVar, EnvVarSource, ObjectFieldSelector
 from bosket.api.object import ObjectKey
 from bosket.api.time import parse_time
 from bosket.embedded.controllers.job_plan import Plan, finished_condition, plan
-from bosket.embedded.controllers.job_tally import COMPLETION_INDEX, Departed, departed_before, tally
+from bosket.embedded.controllers.job_tally import COMPLETION_INDEX, INDEX_FAILURES, Memory, Tally, tally
+from bosket.embedded.controllers.job_tracking import FINALIZER, is_tracked, untracked
 from bosket.embedded.controllers.ownership import controller_of
 from bosket.embedded.controllers.pod_control import PodControl
 from bosket.embedded.controllers.pods import pod_of
@@ -41,8 +43,8 @@ class JobController:
         self._clock = environment.clock
         self._events = environment.events.for_component(self.name)
         self._jobs = environment.informers.of(Job)
-        self._pods = PodControl(environment, self.name, on_gone=self._count_departed)
-        self._departed: dict[str, Departed] = {}  # by the job's uid
+        self._pods = PodControl(environment, self.name)
+        self._memories: dict[str, Memory] = {}  # by the job's uid
         self._controller: Controller[ObjectKey] = Controller(
             self.name, self._reconcile, workers=4, clock=self._clock, metrics=environment.metrics
         )
@@ -56,32 +58,33 @@ class JobController:
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         job = self._jobs.store.get(key)
-        if job is None or job.metadata.deletionTimestamp is not None:
-            return None  # its pods are the garbage collector's
-        if job.spec.managedBy not in (None, _THIS_CONTROLLER):
+        if job is None or job.spec.managedBy not in (None, _THIS_CONTROLLER):
+            return None
+        pods = self._pods.of(job)
+        if job.metadata.deletionTimestamp is not None:
+            await self._release(pods)  # the rest is the garbage collector's
             return None
         if finished_condition(job) is not None:
+            await self._release(pods)
             return await self._expire(job)
-        pods = self._pods.of(job)
-        departed = self._departed.get(job.metadata.uid)
-        if departed is None:
-            departed = self._departed[job.metadata.uid] = departed_before(job, pods)
-        now = self._clock.now()
-        wanted = plan(job, tally(job, pods, departed, deleted_here=self._pods.deleted_here), now)
+        memory = self._memories.setdefault(job.metadata.uid, Memory())
+        standing = tally(job, pods, memory, deleted_here=self._pods.deleted_here)
+        wanted = plan(job, standing, self._clock.now())
         try:
-            await self._carry_out(job, wanted)
+            await self._carry_out(job, standing, wanted)
         except NotFound:
             return None  # the job went away meanwhile, or its namespace
         return wanted.look_again_seconds
 
-    async def _carry_out(self, job: Job, wanted: Plan) -> None:
+    async def _carry_out(self, job: Job, standing: Tally, wanted: Plan) -> None:
         for pod in wanted.delete:
-            await self._pods.delete(job, pod)
+            kept = pod if wanted.deleted_have_failed else await self._release_one(pod)
+            await self._pods.delete(job, kept)
         status = wanted.status
         failure: ApiError | None = None
         for number, index in enumerate(wanted.create):
             try:
-                await self._pods.create(job, _new_pod(job, index))
+                await self._pods.create(job, _new_pod(job, index, _failures_so_far(standing, index)))
             except ApiError as error:
                 # The status tells what is, also when it is less than was wanted.
                 failure = error
@@ -90,8 +93,31 @@ class JobController:
         self._jobs.store.put(await self._client.modify(job, replace(job, status=status), subresource="status"))
         for notice in wanted.notices:
             self._events.event(job, notice.type, notice.reason, notice.message)
+        # Not before the status has them: who has lost the finalizer may be gone at once.
+        await self._release(wanted.release)
         if failure is not None:
             raise failure
+
+    async def _release(self, pods: list[Pod]) -> None:
+        """Let pods go; one that has just changed doesn't keep the others."""
+        conflict: Conflict | None = None
+        for pod in pods:
+            try:
+                await self._release_one(pod)
+            except Conflict as error:
+                conflict = error
+        if conflict is not None:
+            raise conflict
+
+    async def _release_one(self, pod: Pod) -> Pod:
+        if not is_tracked(pod):
+            return pod
+        try:
+            released = await self._client.modify(pod, untracked(pod))
+        except NotFound:
+            return pod  # gone; the informer will say so
+        self._pods.informer.store.put(released)
+        return released
 
     async def _expire(self, job: Job) -> float | None:
         """Delete a job that has been finished for its time to live."""
@@ -114,20 +140,10 @@ class JobController:
             return None
         return None
 
-    def _count_departed(self, pod: Pod, deleted_here: bool) -> None:
-        for key in _job_of(pod):
-            job = self._jobs.store.get(key)
-            owner = controller_of(pod)
-            if job is None or owner is None or job.metadata.uid != owner.uid:
-                continue
-            departed = self._departed.get(owner.uid)
-            if departed is not None:  # else the first look at the job finds the difference to what its status says
-                departed.add(job, pod, deleted_here=deleted_here)
-
     def _forget_deleted(self, change: Change[Job]) -> None:
         old, new = change
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self._departed.pop(old.metadata.uid, None)
+            self._memories.pop(old.metadata.uid, None)
 
 
 def _job_of(pod: Pod) -> tuple[ObjectKey, ...]:
@@ -137,20 +153,32 @@ def _job_of(pod: Pod) -> tuple[ObjectKey, ...]:
     return (ObjectKey(pod.metadata.namespace, owner.name),)
 
 
-def _new_pod(job: Job, index: int | None) -> Pod:
+def _failures_so_far(standing: Tally, index: int | None) -> int:
+    attempts = standing.attempts.get(index) if index is not None else None
+    return attempts.failures if attempts is not None else 0
+
+
+def _new_pod(job: Job, index: int | None, failures: int) -> Pod:
+    """A pod for the job and one of its indexes, on which so many have failed before it."""
     name, uid = job.metadata.name, job.metadata.uid
     labels = {} if job.spec.manualSelector else _tracking_labels(name, uid)
     if index is None:
-        return pod_of(job, job.spec.template, generate_name=f"{name}-", labels=labels)
+        return _tracked(pod_of(job, job.spec.template, generate_name=f"{name}-", labels=labels))
     mark = {COMPLETION_INDEX: str(index)}
-    pod = pod_of(job, job.spec.template, generate_name=f"{name}-{index}-", labels={**labels, **mark}, annotations=mark)
+    notes = mark if job.spec.backoffLimitPerIndex is None else {**mark, INDEX_FAILURES: str(failures)}
+    pod = pod_of(job, job.spec.template, generate_name=f"{name}-{index}-", labels={**labels, **mark}, annotations=notes)
     spec = replace(
         pod.spec,
         hostname=pod.spec.hostname or f"{name}-{index}",
         containers=tuple(_with_index(each) for each in pod.spec.containers),
         initContainers=tuple(_with_index(each) for each in pod.spec.initContainers),
     )
-    return replace(pod, spec=spec)
+    return _tracked(replace(pod, spec=spec))
+
+
+def _tracked(pod: Pod) -> Pod:
+    finalizers = dict.fromkeys((*pod.metadata.finalizers, FINALIZER))
+    return replace(pod, metadata=replace(pod.metadata, finalizers=tuple(finalizers)))
 
 
 def _tracking_labels(name: str, uid: str) -> dict[str, str]:

@@ -1,132 +1,124 @@
 """What a Job's pods amount to: how many run, have succeeded, have failed, and since when.
 
-Kubernetes keeps a finalizer on every pod of a Job so that none is gone before it is counted. Here the controller sees
-every pod leave, in the same process as the server, and remembers in memory what those that left were worth
-(`Departed`); after a restart it takes the difference between the written counters and the pods still there. That
-saves two writes per pod. The price: if pods end, and others that were counted are deleted, all while the controller
-is down, some are missing from the count and run once more.
+Whose end has been counted is in the job's status and in the pods' finalizers (`job_tracking`), so that it can be told
+at any time, also by a controller that has just started. Only the pauses between attempts rest on what it remembers
+(`Memory`), as in Kubernetes.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from bosket.api.batch import Job
 from bosket.api.core import Pod
 from bosket.api.time import parse_time
 from bosket.embedded.controllers.job_failure_policy import Verdict, judge
 from bosket.embedded.controllers.job_index import parse_indexes
+from bosket.embedded.controllers.job_tracking import Count, is_tracked
 from bosket.embedded.controllers.pods import is_ready, is_terminal, is_terminating, ready_condition, restarts
 
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
-
-
-class Failure(NamedTuple):
-    """A pod that counts as failed: when, which index it worked on, and whether that index may be tried again."""
-
-    time: float
-    of_index: int | None
-    final: bool
+#: On pods of jobs with a limit per index: how many before this one have failed on its index.
+INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 
 
 @dataclass(slots=True)
-class Departed:
-    """What pods that are gone contributed to their job."""
+class Memory:
+    """When a job's pods failed, by uid, also of those that are gone, and when one last succeeded."""
 
-    succeeded: int = 0
-    failed: int = 0
-    completed_indexes: set[int] = field(default_factory=set)
-    failures: list[Failure] = field(default_factory=list)
+    failures: dict[str, float] = field(default_factory=dict)
     last_success: float = 0.0
+    last_overlooked: float = 0.0  #: when one failed that the policy ignores
 
-    def add(self, job: Job, pod: Pod, *, deleted_here: bool) -> None:
-        """Count a pod that has just gone, by what was last seen of it."""
-        if pod.status.phase == "Succeeded":
-            self.succeeded += 1
-            self.last_success = max(self.last_success, finished_at(pod))
-            index = completion_index(pod)
-            if index is not None:
-                self.completed_indexes.add(index)
-        elif pod.status.phase == "Failed":
-            verdict = judge(job, pod)
-            if verdict.action != "Ignore":
-                self._add_failure(pod, verdict)
-        elif is_failing(job) or not (deleted_here or is_suspended(job)):
-            self._add_failure(pod, Verdict("Count"))
-
-    def _add_failure(self, pod: Pod, verdict: Verdict) -> None:
-        self.failed += 1
-        self.failures.append(_failure(pod, verdict))
+    def failures_in_a_row(self) -> list[float]:
+        """The times of those since the last success."""
+        return [time for time in self.failures.values() if time > self.last_success]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class Attempts:
+    """What became of one index so far, in a job that has a limit per index."""
+
+    failures: int = 0
+    last_failure: float = 0.0
+    #: Whether the pod failure policy gives the index up.
+    given_up: bool = False
+    #: How many failures the youngest pod on it knows of that hasn't failed itself.
+    known: int = -1
+
+
+@dataclass(slots=True)
 class Tally:
     """The pods of a job, sorted by what they mean for it."""
 
-    active: list[Pod]
+    count: Count
+    active: list[Pod] = field(default_factory=list)
     #: Still there, but on their way out, whether or not they count as failed.
-    terminating: list[Pod]
-    succeeded: int
-    failed: int
-    completed_indexes: set[int]
-    failed_indexes: set[int]
-    ready: int
-    restarts: int
+    terminating: list[Pod] = field(default_factory=list)
+    #: Pods that have ended, and ended as the counters have it; those of indexed jobs by `completed_indexes`.
+    succeeded: int = 0
+    failed: int = 0
+    completed_indexes: set[int] = field(default_factory=set)
+    failed_indexes: set[int] = field(default_factory=set)
+    attempts: dict[int, Attempts] = field(default_factory=dict)
     #: Why the pod failure policy ends the job, if it does.
-    policy_failure: str | None
-    failures: list[Failure]
-    last_success: float
-
-
-def tally(job: Job, pods: Iterable[Pod], departed: Departed, *, deleted_here: Callable[[Pod], bool]) -> Tally:
-    """Sort the pods that `job` controls."""
-    active: list[Pod] = []
-    terminating: list[Pod] = []
-    succeeded: list[Pod] = []
-    failures = list(departed.failures)
     policy_failure: str | None = None
+    #: Pods that may lose the finalizer once the status is written.
+    release: list[Pod] = field(default_factory=list)
+    #: Failed pods that stay until a pod that takes their place has written down how often its index has failed.
+    kept: list[Pod] = field(default_factory=list)
+    memory: Memory = field(default_factory=Memory)
+
+    @property
+    def ready(self) -> int:
+        return sum(is_ready(pod) for pod in self.active)
+
+    @property
+    def restarts(self) -> int:
+        return sum(restarts(pod) for pod in self.active)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everybody is gone or has ended, and is counted."""
+        uncounted = self.count.uncounted
+        waiting = self.active, self.terminating, self.release, self.kept, uncounted.succeeded, uncounted.failed
+        return not any(waiting)
+
+
+def tally(job: Job, pods: list[Pod], memory: Memory, *, deleted_here: Callable[[Pod], bool]) -> Tally:
+    """Sort the pods that `job` controls; `memory` learns what it didn't know."""
+    settled = Count.settled(job, pods)
+    result = Tally(count=settled, memory=memory, completed_indexes=_indexes(job, job.status.completedIndexes))
+    succeeded: list[Pod] = []
+    failed: list[tuple[Pod, Verdict]] = []
     for pod in pods:
-        ours = deleted_here(pod)
+        new = is_tracked(pod) and not settled.lists(pod)
         if pod.status.phase == "Succeeded":
-            succeeded.append(pod)
-        elif pod.status.phase == "Failed":
+            memory.last_success = max(memory.last_success, finished_at(pod))
+            if new:
+                succeeded.append(pod)
+            continue
+        going = is_terminating(pod) or deleted_here(pod)
+        if pod.status.phase != "Failed":
+            (result.terminating if going else result.active).append(pod)
+        if pod.status.phase == "Failed" or (going and (is_failing(job) or not replaces_only_failed(job))):
             verdict = judge(job, pod)
-            if verdict.action == "FailJob":
-                policy_failure = policy_failure or verdict.message
-            if verdict.action != "Ignore":
-                failures.append(_failure(pod, verdict))
-        elif is_terminating(pod) or ours:
-            terminating.append(pod)
-            if is_failing(job) or not (ours or is_suspended(job) or replaces_only_failed(job)):
-                failures.append(_failure(pod, Verdict("Count")))
-        else:
-            active.append(pod)
-    completed = _completed_indexes(job, succeeded, departed)
-    return Tally(
-        active=active,
-        terminating=terminating,
-        succeeded=len(completed) if is_indexed(job) else departed.succeeded + len(succeeded),
-        # What went before this process began is in the number, but there is nothing else to know of it.
-        failed=departed.failed + len(failures) - len(departed.failures),
-        completed_indexes=completed,
-        failed_indexes=_failed_indexes(job, failures) - completed,
-        ready=sum(is_ready(pod) for pod in active),
-        restarts=sum(restarts(pod) for pod in active),
-        policy_failure=policy_failure,
-        failures=failures,
-        last_success=max([departed.last_success, *(finished_at(pod) for pod in succeeded)]),
-    )
-
-
-def departed_before(job: Job, pods: Iterable[Pod]) -> Departed:
-    """What must have gone before this process looked: written in the status, and no longer there."""
-    present = tally(job, pods, Departed(), deleted_here=lambda _: False)
-    return Departed(
-        succeeded=max(0, job.status.succeeded - present.succeeded), failed=max(0, job.status.failed - present.failed)
-    )
+            _remember(job, result, pod, verdict)
+            if new:
+                failed.append((pod, verdict))
+    _count_indexes(job, result, pods, succeeded, failed)
+    counted_failures = [pod for pod, verdict in failed if verdict.action != "Ignore"]
+    result.failed = settled.all_failed + len(counted_failures)
+    result.succeeded = len(result.completed_indexes) if is_indexed(job) else settled.all_succeeded + len(succeeded)
+    listed = [pod for pod in counted_failures if pod not in result.kept]
+    # The index of a pod that succeeded says that it is counted, where there is one.
+    result.count = settled.add([] if is_indexed(job) else succeeded, listed)
+    ignored = [pod for pod, verdict in failed if verdict.action == "Ignore" and pod not in result.kept]
+    counted = [pod for pod in pods if is_tracked(pod) and result.count.lists(pod)]
+    result.release = [*counted, *ignored, *(succeeded if is_indexed(job) else ())]
+    return result
 
 
 def is_indexed(job: Job) -> bool:
@@ -141,7 +133,7 @@ def is_suspended(job: Job) -> bool:
 
 def is_failing(job: Job) -> bool:
     """Whether it is decided that the job fails: whatever still runs is counted as failed."""
-    return any(each.type in ("FailureTarget", "Failed") and each.status == "True" for each in job.status.conditions)
+    return _has_condition(job, "FailureTarget", "Failed")
 
 
 def replaces_only_failed(job: Job) -> bool:
@@ -174,27 +166,70 @@ def finished_at(pod: Pod) -> float:
     return parse_time(pod.metadata.creationTimestamp) if pod.metadata.creationTimestamp else 0.0
 
 
-def _failure(pod: Pod, verdict: Verdict) -> Failure:
-    return Failure(finished_at(pod), completion_index(pod), verdict.action == "FailIndex")
+def _remember(job: Job, result: Tally, pod: Pod, verdict: Verdict) -> None:
+    """Take note of a pod that has failed, whether or not it is counted already."""
+    if verdict.action == "FailJob":
+        result.policy_failure = result.policy_failure or verdict.message
+    if verdict.action == "Ignore":
+        result.memory.last_overlooked = max(result.memory.last_overlooked, finished_at(pod))
+    elif is_tracked(pod) or is_terminal(pod):  # others were let go: they have not failed
+        result.memory.failures[pod.metadata.uid] = finished_at(pod)
+    index = completion_index(pod)
+    if job.spec.backoffLimitPerIndex is None or index is None:
+        return
+    attempts = result.attempts.setdefault(index, Attempts())
+    attempts.failures = max(attempts.failures, failures_of_index(pod, verdict))
+    attempts.given_up |= verdict.action == "FailIndex"
+    if verdict.action != "Ignore":
+        attempts.last_failure = max(attempts.last_failure, finished_at(pod))
 
 
-def _completed_indexes(job: Job, succeeded: list[Pod], departed: Departed) -> set[int]:
+def failures_of_index(pod: Pod, verdict: Verdict) -> int:
+    """How often the index has failed, with this pod, if it counts."""
+    return _known_failures(pod) + (verdict.action != "Ignore")
+
+
+def _known_failures(pod: Pod) -> int:
+    text = pod.metadata.annotations.get(INDEX_FAILURES, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _count_indexes(
+    job: Job, result: Tally, pods: Iterable[Pod], succeeded: list[Pod], failed: list[tuple[Pod, Verdict]]
+) -> None:
+    """Which indexes are done, and which have failed too often; whom to keep until a successor is there."""
     if not is_indexed(job):
-        return set()
+        return
     completions = job.spec.completions or 0
-    indexes = parse_indexes(job.status.completedIndexes, completions) | departed.completed_indexes
-    indexes |= {index for pod in succeeded if (index := completion_index(pod)) is not None}
-    return {index for index in indexes if index < completions}
-
-
-def _failed_indexes(job: Job, failures: list[Failure]) -> set[int]:
-    """Indexes that have failed more often than they may."""
+    done = {index for pod in succeeded if (index := completion_index(pod)) is not None and index < completions}
+    result.completed_indexes |= done
     limit = job.spec.backoffLimitPerIndex
     if limit is None:
-        return set()
-    completions = job.spec.completions or 0
-    indexes = parse_indexes(job.status.failedIndexes or "", completions)
-    counts = Counter(failure.of_index for failure in failures if failure.of_index is not None)
-    indexes |= {index for index, count in counts.items() if count > limit}
-    indexes |= {failure.of_index for failure in failures if failure.final and failure.of_index is not None}
-    return {index for index in indexes if index < completions}
+        return
+    for pod in pods:
+        index = completion_index(pod)
+        if index is not None and pod.status.phase != "Failed" and not is_terminating(pod):
+            attempts = result.attempts.setdefault(index, Attempts())
+            attempts.known = max(attempts.known, _known_failures(pod))
+            attempts.failures = max(attempts.failures, attempts.known)
+    over = {index for index, each in result.attempts.items() if each.given_up or each.failures > limit}
+    over |= _indexes(job, job.status.failedIndexes or "")
+    result.failed_indexes = {index for index in over if index < completions} - result.completed_indexes
+    if _has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
+        return  # nobody takes anybody's place any more
+    for pod, verdict in failed:
+        index = completion_index(pod)
+        if index is None or index >= completions or index in result.failed_indexes | result.completed_indexes:
+            continue
+        attempts = result.attempts[index]
+        knows_most = 0 < failures_of_index(pod, verdict) == attempts.failures
+        if knows_most and attempts.known < attempts.failures:
+            result.kept.append(pod)
+
+
+def _has_condition(job: Job, *types: str) -> bool:
+    return any(each.type in types and each.status == "True" for each in job.status.conditions)
+
+
+def _indexes(job: Job, text: str) -> set[int]:
+    return parse_indexes(text, job.spec.completions or 0) if is_indexed(job) else set()

@@ -21,20 +21,14 @@ from bosket.runtime.service import Environment
 
 
 class PodControl:
-    """The pods of one kind of workload; `component` reports the events, `on_gone` hears of every pod that left.
+    """The pods of one kind of workload; `component` reports the events."""
 
-    `on_gone` is told whether the pod was deleted here.
-    """
-
-    def __init__(
-        self, environment: Environment, component: str, on_gone: Callable[[Pod, bool], None] | None = None
-    ) -> None:
+    def __init__(self, environment: Environment, component: str) -> None:
         self.informer = environment.informers.of(Pod)
         self.informer.add_index(BY_CONTROLLER, controller_index)
         self.informer.subscribe(self._observe)
         self._client = environment.client
         self._events = environment.events.for_component(component)
-        self._on_gone = on_gone
         self._deleted: set[str] = set()
 
     def of(self, owner: KubeObject) -> list[Pod]:
@@ -118,7 +112,4 @@ class PodControl:
         gone = change.old
         if gone is None or (change.new is not None and change.new.metadata.uid == gone.metadata.uid):
             return
-        deleted_here = gone.metadata.uid in self._deleted
         self._deleted.discard(gone.metadata.uid)
-        if self._on_gone is not None:
-            self._on_gone(gone, deleted_here)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue, Topology
+from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
@@ -51,6 +52,14 @@ class Feed:
         self._follow(
             informers, StorageClass, state.put_storage_class, lambda each: state.drop_storage_class(each.metadata.name)
         )
+        # Whose definition is another project's.
+        self._follow(
+            informers,
+            NodeResourceTopology,
+            state.put_node_topology,
+            lambda each: state.drop_node_topology(each.metadata.name),
+            optional=True,
+        )
         # Of ConfigMaps only their existence matters, and their contents may be large.
         self._follow(
             informers, metadata_of(ConfigMap), state.put_config_map, lambda each: state.drop_config_map(each.key)
@@ -60,7 +69,17 @@ class Feed:
         for wait in self._syncs:
             await wait()
 
-    def _follow(self, informers: Informers, kind: Kind[T], put: Callable[[T], None], drop: Callable[[T], None]) -> None:
+    def _follow(
+        self,
+        informers: Informers,
+        kind: Kind[T],
+        put: Callable[[T], None],
+        drop: Callable[[T], None],
+        *,
+        optional: bool = False,
+    ) -> None:
+        """`optional`: the server may not know the kind."""
+
         def handle(change: Change[T]) -> None:
             if change.new is not None:
                 put(change.new)
@@ -68,6 +87,6 @@ class Feed:
                 drop(change.old)
             self.changed.set()
 
-        informer = informers.of(kind)
+        informer = informers.of(kind, optional=optional)
         informer.subscribe(handle)
         self._syncs.append(informer.wait_synced)

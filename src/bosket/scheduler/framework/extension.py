@@ -18,6 +18,7 @@ from bosket.scheduler.model.node import Mask
 if TYPE_CHECKING:
     from bosket.scheduler.decisions import Bind
     from bosket.scheduler.framework.job_state import JobState
+    from bosket.scheduler.framework.statement import Kind
     from bosket.scheduler.model.job import PodSet, SubGroupSet
     from bosket.scheduler.model.resource import Shares
     from bosket.scheduler.model.task import PodClass, Task
@@ -118,10 +119,31 @@ class PlacementListener(Protocol):
         ...
 
 
+class PlaceKeeper(Protocol):
+    """Keeps account of what tasks are given beside their node, and follows every operation to put it back exactly."""
+
+    def stays(self, task: Task, row: int) -> bool:
+        """Of a task that was evicted from this node and fits there again: whether it would be given what it had. It
+        is spared then, and otherwise moved within its node."""
+        ...
+
+    def done(self, kind: Kind, task: Task, row: int) -> None: ...
+
+    def undone(self, kind: Kind, task: Task, row: int) -> None:
+        """The operation was taken back, and everything after it before."""
+        ...
+
+
 class BindDetail(Protocol):
     """Adds to a bind what a plugin gave the task beside its node; asked while the placement is in effect."""
 
     def __call__(self, bind: Bind, row: int) -> Bind: ...
+
+
+class FreeNow(Protocol):
+    """Whether pods of a class can have what they need on a node without waiting for anything to be released."""
+
+    def __call__(self, pod_class: PodClass, row: int) -> bool: ...
 
 
 class TaskCheck(Protocol):

@@ -89,7 +89,7 @@ def _devices(session: Session, statement: Statement, task: Task, row: int) -> tu
     """The shared GPUs that the task is to use, and whether it must wait for something to be released."""
     pod_class = task.pod_class
     if pod_class.share is None:
-        return (), not session.nodes.fits_idle(pod_class, row)
+        return (), not session.is_free_now(pod_class, row)
     choice = choose_devices(session, pod_class, row)
     assert choice is not None, "the node has been found to have enough of them"
     own = statement.evicted_from(task, row)

@@ -17,6 +17,7 @@ from bosket.scheduler.framework.extension import (
     CapacityCheck,
     EachOf,
     FirstOpinion,
+    FreeNow,
     GpuScorer,
     InTurn,
     JobKey,
@@ -24,6 +25,7 @@ from bosket.scheduler.framework.extension import (
     NodeFilter,
     NodeScorer,
     NodeSubsetChoice,
+    PlaceKeeper,
     PlacementListener,
     QueueOrder,
     ReasonBook,
@@ -88,6 +90,8 @@ class Session:
         self.gpu_scores: SumOf[GpuScorer] = SumOf()
         self.capacity_checks: FirstOpinion[CapacityCheck] = FirstOpinion()
         self.placement_listeners: EachOf[PlacementListener] = EachOf()
+        self.free_now: AllOf[FreeNow] = AllOf()
+        self.place_keepers: EachOf[PlaceKeeper] = EachOf()
         self.bind_details: EachOf[BindDetail] = EachOf()
         self.reclaim_rights: AllOf[ReclaimRight] = AllOf()
         self.reclaim_filters: AllOf[VictimFilter] = AllOf()
@@ -192,6 +196,12 @@ class Session:
             if objection is not None:
                 return objection
         return None
+
+    def is_free_now(self, pod_class: PodClass, row: int) -> bool:
+        """Whether pods of a class needn't wait for resources of the node."""
+        if not self.nodes.fits_idle(pod_class, row):
+            return False
+        return all(check(pod_class, row) for check in self.free_now)
 
     def over_capacity(self, job: JobState) -> JobReason | None:
         """Why the job's queue has no room for its next tasks."""

@@ -89,7 +89,12 @@ class Statement:
         nodes = self._session.nodes
         column = nodes.take(nodes.releasing_at, task.pod_class, row)
         stood = self._evicted.get(task)
-        if stood is not None and stood.row == row and set(stood.gpu_groups) == set(gpu_groups):
+        if (
+            stood is not None
+            and stood.row == row
+            and set(stood.gpu_groups) == set(gpu_groups)
+            and all(each.stays(task, row) for each in self._session.place_keepers)
+        ):
             self._record(Kind.SPARE, job, task, stood, column)
         else:
             self._record(Kind.PIPELINE, job, task, Standing(TaskStatus.PIPELINED, row, gpu_groups), column)
@@ -185,6 +190,8 @@ class Statement:
         if ours:
             for listener in session.placement_listeners:
                 (listener.left if kind is Kind.EVICT else listener.arrived)(task, stands.row)
+            for keeper in session.place_keepers:
+                keeper.done(kind, task, stands.row)
 
     def rollback(self, start: int) -> None:
         """Undoes everything but the first `start` operations, the newest first."""
@@ -205,3 +212,5 @@ class Statement:
             nodes.restore(at, task.pod_class, row, column)
             for listener in session.placement_listeners:
                 (listener.arrived if kind is Kind.EVICT else listener.left)(task, row)
+            for keeper in session.place_keepers:
+                keeper.undone(kind, task, row)

@@ -12,6 +12,7 @@ import numpy as np
 from bosket.api.core import NodeSelector, Pod, Toleration
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.gpu_share import GpuShare
+from bosket.scheduler.model.numa import NumaNeeds, Record
 from bosket.scheduler.model.peer import NO_MARKS, HostPort, Marks, PeerWishes, PodSelector
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, Shares, Vector
 from bosket.scheduler.model.volume import VolumeNeeds
@@ -91,6 +92,7 @@ class PodClass:
     share: GpuShare | None = None  #: of GPUs that they share; then `request` has none
     mig: Mig = Mig.NONE
     extra_gpus: float = 0.0  #: what queues account for beside the GPUs in `request`
+    numa: NumaNeeds | None = None  #: what of the pods is aligned to NUMA zones, where nodes tell about theirs
     nominated_node: str = ""  #: where somebody else would like them to be
     #: whether the pods may refer to ConfigMaps; to which ones, each pod says for itself
     refers: bool = False
@@ -146,10 +148,10 @@ class PodClass:
     def kind(self) -> tuple[object, ...]:
         """What nodes and plugins treat its pods by, what they ask for apart. Kinds can be put in order."""
         if self.marks is NO_MARKS and self.wishes is None:
-            return (self.fixed_index, (), NO_WISHES, ())
+            return (self.fixed_index, (), NO_WISHES, (), self.numa or ())
         matched = tuple(mark.number for mark in self.marks.lasting if isinstance(mark, PodSelector))
         wishes = NO_WISHES if self.wishes is None else self.wishes.number
-        return (self.fixed_index, self.host_ports, wishes, matched)
+        return (self.fixed_index, self.host_ports, wishes, matched, self.numa or ())
 
 
 class Task(msgspec.Struct, frozen=True, eq=False):
@@ -166,6 +168,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     task_priority: int | None
     gpu_groups: tuple[str, ...] = ()  #: the shared GPUs that it is on or will be
     claims_problem: str = ""  #: why its volume claims let it run nowhere
+    numa_record: Record = ()  #: in which NUMA zones of its node it is, if that is known
 
     @property
     def uid(self) -> str:

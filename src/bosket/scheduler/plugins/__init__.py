@@ -16,6 +16,7 @@ from bosket.scheduler.plugins.nodeavailability import NodeAvailability
 from bosket.scheduler.plugins.nodelocalgreedy import NodeLocalGreedy
 from bosket.scheduler.plugins.nodeplacement import NodePlacement
 from bosket.scheduler.plugins.nominatednode import NominatedNode
+from bosket.scheduler.plugins.numa import Numa
 from bosket.scheduler.plugins.podaffinity import PodAffinityScore
 from bosket.scheduler.plugins.predicates import Predicates
 from bosket.scheduler.plugins.priority import Priority
@@ -38,6 +39,7 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "nodeavailability": NodeAvailability,
     "nodeplacement": NodePlacement,
     "nominatednode": NominatedNode,
+    "numa": Numa,
     "podaffinity": PodAffinityScore,
     "predicates": Predicates,
     "priority": Priority,

@@ -97,8 +97,13 @@ class BindRequests:
 
     def node_of(self, pod: ObjectKey) -> str | None:
         """Where the pod will be bound; None when there is no live request for it."""
+        request = self.live_for(pod)
+        return request.spec.selectedNode if request is not None else None
+
+    def live_for(self, pod: ObjectKey) -> BindRequest | None:
+        """The request that is under way for the pod."""
         request = self._of_pod.get(pod)
-        return request.spec.selectedNode if request is not None and request.key not in self._dead else None
+        return request if request is not None and request.key not in self._dead else None
 
     def gpu_groups_of(self, pod: ObjectKey) -> tuple[str, ...]:
         """The shared GPUs that the pod was given; none when there is no live request for it."""

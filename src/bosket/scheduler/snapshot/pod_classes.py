@@ -21,6 +21,7 @@ from bosket.api.keys import (
 )
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.gpu_share import GpuShare, UnusableShare, share_of
+from bosket.scheduler.model.numa import NumaNeeds
 from bosket.scheduler.model.peer import ANY_ADDRESS, NO_MARKS, HostPort, Mark, Marks, PeerWishes, PodSelector
 from bosket.scheduler.model.resource import FIXED_NAMES, GPU, ResourceAxis, mig_gpus, sorted_request
 from bosket.scheduler.model.task import Mig, PodClass, Task
@@ -53,6 +54,8 @@ class PodClasses:
         wishes: PeerWishes | None = None,
         matched: Sequence[PodSelector] = (),
         storage: PodStorage = NO_STORAGE,
+        *,
+        numa: NumaNeeds | None = None,
     ) -> PodClass:
         """The pod's class; that of the task it had `before`, if what makes a class didn't change.
 
@@ -75,7 +78,7 @@ class PodClasses:
             special = (ports, wishes, marks, nominated, refers, devices)
         if before is not None and _alike(before.pod.spec, spec):
             known = before.pod_class
-            if known.special == special and known.volumes == volumes:
+            if known.special == special and known.volumes == volumes and known.numa == numa:
                 return known
         request = sorted_request(spec)
         if devices is not NO_DEVICES:
@@ -88,7 +91,7 @@ class PodClasses:
             required = _required_nodes(spec.affinity) if spec.affinity is not None else None
             selector = tuple(sorted(spec.nodeSelector.items()))
             fixed = (selector, required, msgspec.json.encode(tolerations) if tolerations else b"", volumes)
-        signature = (request, fixed, special)
+        signature = (request, fixed, special, numa)
         found = self._classes.get(signature)
         if found is None:
             amounts = dict(request)
@@ -101,6 +104,7 @@ class PodClasses:
                 fixed_index=self._fixed_numbers.setdefault(fixed, len(self._fixed_numbers)),
                 wishes=wishes, marks=marks, volumes=volumes, share=devices.share, mig=mig, extra_gpus=float(migs),
                 nominated_node=nominated, refers=refers, special=special,
+                numa=numa,
             )  # fmt: skip
             self._classes[signature] = found
         return found

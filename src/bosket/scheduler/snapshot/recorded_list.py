@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue, Topology
+from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
@@ -32,6 +33,7 @@ class RecordedList:
 #: By name, in the order in which they are read: pods last, because they are judged by what else is there.
 LISTS: Final[Mapping[str, RecordedList]] = {
     "nodes": RecordedList(Node, ClusterState.put_node, sharded=True),
+    "nodeResourceTopologies": RecordedList(NodeResourceTopology, ClusterState.put_node_topology),
     "priorityClasses": RecordedList(PriorityClass, ClusterState.put_priority_class),
     "queues": RecordedList(Queue, ClusterState.put_queue, sharded=True),
     "topologies": RecordedList(Topology, ClusterState.put_topology),

@@ -10,6 +10,7 @@ from bosket.api.keys import CPU_WORKER_LABEL, DEFAULT_NODE_POOL, GPU_WORKER_LABE
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import NodeTable
+from bosket.scheduler.model.numa import NumaZones
 from bosket.scheduler.model.peer import Mark, PeerTerm, PodSelector
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
@@ -67,6 +68,7 @@ class Snapshot:
     #: by selector: the terms with it that pods carry which are on a node, or may be placed
     terms: Mapping[PodSelector, tuple[PeerTerm, ...]] = field(default_factory=dict)
     topologies: Mapping[str, TopologyTree] = field(default_factory=dict)  #: by name
+    numa: Mapping[str, NumaZones] = field(default_factory=dict)  #: by node, where nodes tell about their zones
     config_maps: Container[ObjectKey] = ()  #: those that exist
     node_pool: str = DEFAULT_NODE_POOL  #: what messages call the nodes of this scheduler
     worker_labels: WorkerLabels | None = None  #: set where nodes are kept apart by what they are for

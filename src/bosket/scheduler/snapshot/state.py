@@ -26,6 +26,7 @@ from bosket.api.keys import (
     SUBGROUP_LABEL,
     TASK_PRIORITY_LABEL,
 )
+from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.quantity import InvalidQuantity
@@ -36,6 +37,7 @@ from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.model.gpu_share import UnusableShare
 from bosket.scheduler.model.job import Job, build_job
 from bosket.scheduler.model.node import NodeTable
+from bosket.scheduler.model.numa import Record, needs_of
 from bosket.scheduler.model.peer import NO_MARKS
 from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
 from bosket.scheduler.model.resource import (
@@ -56,6 +58,7 @@ from bosket.scheduler.snapshot.evictions import Evictions
 from bosket.scheduler.snapshot.hold import Holds
 from bosket.scheduler.snapshot.node_accounts import NodeAccounts
 from bosket.scheduler.snapshot.notes import Notes
+from bosket.scheduler.snapshot.numa_zones import NumaTopologies, record_of
 from bosket.scheduler.snapshot.peers import Peers
 from bosket.scheduler.snapshot.pod_classes import PodClasses
 from bosket.scheduler.snapshot.queue_uses import QueueUses
@@ -117,6 +120,7 @@ class ClusterState:
         self._topology_trees: dict[str, tuple[Topology, int, TopologyTree]] = {}
         self._namespaces: dict[str, Namespace] = {}
         self._volumes = Volumes()
+        self._node_topologies = NumaTopologies(self._report)
         self._config_maps: Shared[ObjectKey, None] = Shared()
 
         self._tasks: dict[ObjectKey, Task] = {}
@@ -335,6 +339,22 @@ class ClusterState:
         self._displacements.forget_all()
         self._last = None
 
+    def put_node_topology(self, topology: NodeResourceTopology) -> None:
+        had_any = bool(self._node_topologies)
+        if self._node_topologies.put(topology):
+            self._zones_changed(had_any=had_any)
+
+    def drop_node_topology(self, node: str) -> None:
+        had_any = bool(self._node_topologies)
+        if self._node_topologies.drop(node):
+            self._zones_changed(had_any=had_any)
+
+    def _zones_changed(self, *, had_any: bool) -> None:
+        """What pods are told apart by, where they are aligned, matters only while some node has zones."""
+        if had_any != bool(self._node_topologies):
+            self._dirty_pods.update(self._pods)
+        self._last = None
+
     def put_config_map(self, config_map: KubeObject) -> None:
         """Only that it exists is kept; any object with the metadata of a ConfigMap will do."""
         if config_map.key not in self._config_maps:
@@ -371,6 +391,7 @@ class ClusterState:
             Topology: self._topologies,
             ConfigMap: {key: ConfigMap(metadata=_named(key)) for key in self._config_maps.freeze()},
             PodDisruptionBudget: self._evictions.budgets,
+            NodeResourceTopology: self._node_topologies.objects,
         }
         if kind is PodGroup:
             return tuple(map(self._notes.overlay, self._groups.values()))
@@ -442,6 +463,7 @@ class ClusterState:
             tallies=self._tallies.freeze(),
             terms=self._peers.terms(),
             topologies=self._arrange(nodes),
+            numa=self._node_topologies.freeze(),
             config_maps=self._config_maps.freeze(),
             node_pool=self._options.node_pool or DEFAULT_NODE_POOL,
             worker_labels=self._options.worker_labels,
@@ -518,7 +540,8 @@ class ClusterState:
         asks = spec.affinity is not None or spec.topologySpreadConstraints or self._peers.selectors
         wishes, matched = self._peers.look_at(pod) if asks else (None, ())
         try:
-            pod_class = self._classes.of(pod, self._tasks.get(key), wishes, matched, storage)
+            numa = needs_of(pod) if self._node_topologies else None
+            pod_class = self._classes.of(pod, self._tasks.get(key), wishes, matched, storage, numa=numa)
         except (InvalidQuantity, UncountableAmount) as error:
             self._leave_out(key, pod, f"resources: {error}")
             return None
@@ -526,7 +549,8 @@ class ClusterState:
             self._leave_out(key, pod, str(error))
             return None
         self._left_out.pop(key, None)
-        requested = self._requests.node_of(key)
+        request = self._requests.live_for(key)
+        requested = request.spec.selectedNode if request is not None else None
         ours = pod.spec.schedulerName == self._options.scheduler_name
         group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION) if ours else None
         labels = pod.metadata.labels
@@ -543,6 +567,7 @@ class ClusterState:
             task_priority=_integer_or_none(labels.get(TASK_PRIORITY_LABEL)),
             gpu_groups=self._gpu_groups(key, pod) if pod_class.share is not None and node else (),
             claims_problem=storage.problem,
+            numa_record=self._numa_record(pod, request) if self._node_topologies else (),
         )
 
     def _gpu_groups(self, key: ObjectKey, pod: Pod) -> tuple[str, ...]:
@@ -555,6 +580,9 @@ class ClusterState:
         if GPU_GROUP_LABEL in labels:
             found.add(labels[GPU_GROUP_LABEL])
         return tuple(sorted(found))
+
+    def _numa_record(self, pod: Pod, request: BindRequest | None) -> Record:
+        return record_of(pod, request.spec.predictedNUMAZones if request is not None else (), self._report)
 
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
         """The pod can't be counted; its job is told."""
@@ -626,7 +654,9 @@ def _stand_alike(before: Task | None, after: Task | None) -> bool:
     """Of two tasks made of the same pod: whether the pod's surroundings left it what it was."""
     if before is None or after is None:
         return before is after
-    return before.pod_class is after.pod_class and before.claims_problem == after.claims_problem
+    if before.pod_class is not after.pod_class or before.numa_record != after.numa_record:
+        return False
+    return before.claims_problem == after.claims_problem
 
 
 def _status_of(pod: Pod, *, requested: bool, evicted: bool) -> TaskStatus:
