@@ -93,7 +93,7 @@ def _snapshot(case: Json, recorded: Recorded, pods: Mapping[str, PodNow]) -> Sna
         if now.status == "Pipelined":
             task = state._tasks[key]
             changes = {"status": TaskStatus.PIPELINED, "node": now.node, "gpu_groups": now.gpu_groups}
-            state._set_task(key, structs.replace(task, **changes))
+            state._set_task(key, task, structs.replace(task, **changes))
     return state.snapshot(NOW)
 
 

@@ -216,3 +216,14 @@ def test_who_left_a_node_of_another_shard_is_forgotten_also_when_nodes_come_at_t
     state.drop_pod(ObjectKey("default", "p"))
     state.put_node(node("m"))
     assert set(state.snapshot(NOW).residents) == set()
+
+
+def test_a_failed_bind_of_a_pod_that_is_gone_holds_nobody_back():
+    group = [node("n1"), queue("q"), pod_group("g")]
+    state = state_of([*group, *gang("g", 1)])
+    former = pod("g-0").build()
+    state.drop_pod(former.key)
+    state.hold_back(former.key, former.metadata.uid, NOW)
+    (again,) = gang("g", 1)
+    put(state, msgspec.structs.replace(again, metadata=msgspec.structs.replace(again.metadata, uid="another")))
+    assert not state.snapshot(NOW).held

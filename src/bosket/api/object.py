@@ -93,7 +93,8 @@ class KubeObject(Wire):
 
     @property
     def key(self) -> ObjectKey:
-        return ObjectKey(self.metadata.namespace, self.metadata.name)
+        metadata = self.metadata
+        return tuple.__new__(ObjectKey, (metadata.namespace, metadata.name))  # without a call in between
 
 
 class Condition(Wire):

@@ -19,13 +19,17 @@ def allocate(session: Session) -> None:
     turns = JobsByQueue(session, session.pending())
     shortages = _Shortages(session)
     while (job := turns.pop()) is not None:
-        statement = Statement(session)
-        reason = shortages.recall(job) or place_job(session, statement, job)
+        reason = shortages.recall(job)
+        if reason is None:
+            statement = Statement(session)
+            reason = place_job(session, statement, job)
+            if reason is None:
+                statement.commit()
+            else:
+                shortages.remember(job, reason)
         if reason is not None:
-            shortages.remember(job, reason)
             session.not_placed(job, reason)
             continue
-        statement.commit()
         if job.has_left_over and job.next_tasks():
             turns.push(job)
 
@@ -59,7 +63,9 @@ class _Shortages:
         if over is not None:
             return over
         first, subgroup = pod_set.pending[0].key, job.job.shown_name(pod_set)
-        return GangShort(first, placed, pod_set.min_available, subgroup, because)
+        reason = GangShort(first, placed, pod_set.min_available, subgroup, because)
+        self._known.setdefault(alike, reason)
+        return reason
 
     def remember(self, job: JobState, reason: JobReason) -> None:
         alike = job.next_alike()

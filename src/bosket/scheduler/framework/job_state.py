@@ -67,7 +67,7 @@ class JobState:
         #: whether where its pods may go depends on where others of them are
         self.is_constrained = bool(job.topologies())
         self._narrowed: Sequence[Task] | None = None  # what alone is to be placed for now
-        self.had_active = any(pod_set.active for pod_set in job.pod_sets)
+        self.had_active = job.is_active
         self._next: list[Task] | None = None
         self._next_request: Shares | None = None
 
@@ -88,6 +88,12 @@ class JobState:
     def status(self, task: Task) -> TaskStatus:
         found = self._stands.get(task)
         return task.status if found is None else found.status
+
+    def statuses(self) -> set[TaskStatus]:
+        """All that some task of the job has."""
+        if self._stands:
+            return {self.status(task) for task in self.job.tasks}
+        return {task.status for task in self.job.tasks}
 
     def decide(self, task: Task, stands: Standing) -> Standing:
         """Notes what was decided; returns how the task stood, for `restore`."""
@@ -130,7 +136,12 @@ class JobState:
 
     @property
     def has_left_over(self) -> bool:
-        return any(task not in self._stands for state in self._sets.values() for task in state.waiting)
+        stands = self._stands
+        for state in self._sets.values():
+            for task in state.waiting:
+                if task not in stands:
+                    return True
+        return False
 
     @property
     def has_active(self) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -61,6 +63,13 @@ from bosket.scheduler.reason import (
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
 
+class FixedVerdict(NamedTuple):
+    """What filters say of nodes that nothing in a cycle changes."""
+
+    codes: ReasonCodes
+    is_welcome: bool  #: whether they object to no node at all
+
+
 class Session:
     """Accounts, extension points and outcomes of one cycle."""
 
@@ -104,8 +113,7 @@ class Session:
         self._candidates: list[JobState] | None = None
         self._views: dict[int, ClassView] = {}
         # what filters say of nodes that nothing in this cycle changes, by what they look at of a class
-        self._fixed_codes: dict[Hashable, ReasonCodes] = {}
-        self._welcome: dict[Hashable, bool] = {}  # whether they object to no node at all
+        self._fixed: dict[Hashable, FixedVerdict] = {}
         self._dear: dict[int, list[int]] = {}  # by class: sizes of devices
         self._reasons: dict[ObjectKey, list[JobReason]] = {}
         self._stale: list[StaleMark] = []
@@ -170,24 +178,23 @@ class Session:
 
     def fixed_codes(self, pod_class: PodClass) -> ReasonCodes:
         """The first objection to each node among those that nothing in this cycle changes."""
-        return self._fixed_codes[self._look_at_nodes(pod_class)]
+        filters = [each for each in self.node_filters if each.fixed and each.concerns(pod_class)]
+        return self._look_at_nodes(pod_class, filters).codes
 
     def is_welcome(self, pod_class: PodClass) -> bool:
         """Whether no filter objects to any node, so that only what is free there counts."""
-        if any(not each.fixed and each.concerns(pod_class) for each in self.node_filters):
-            return False
-        return self._welcome[self._look_at_nodes(pod_class)]
+        filters = [each for each in self.node_filters if each.concerns(pod_class)]
+        return all(map(_is_fixed, filters)) and self._look_at_nodes(pod_class, filters).is_welcome
 
-    def _look_at_nodes(self, pod_class: PodClass) -> Hashable:
-        filters = [each for each in self.node_filters if each.fixed and each.concerns(pod_class)]
+    def _look_at_nodes(self, pod_class: PodClass, filters: Sequence[NodeFilter]) -> FixedVerdict:
         known_by = tuple([(each, each.known_by(pod_class)) for each in filters])
-        if known_by not in self._fixed_codes:
+        found = self._fixed.get(known_by)
+        if found is None:
             codes: ReasonCodes = np.zeros(len(self.snapshot.nodes), dtype=np.int32)
             for each in filters:
                 codes = np.where(codes == 0, each.codes(pod_class, slice(None)), codes)
-            self._fixed_codes[known_by] = codes
-            self._welcome[known_by] = not codes.any()
-        return known_by
+            found = self._fixed[known_by] = FixedVerdict(codes, not codes.any())
+        return found
 
     def unfit(self, task: Task) -> str | None:
         """Why the task can't be placed, whatever the node."""
@@ -238,7 +245,7 @@ class Session:
     # Orders
 
     def job_key(self, job: JobState) -> tuple[object, ...]:
-        return (*(key(job) for key in self.job_order), job.job.created, job.job.key.name, job.job.key.namespace)
+        return (*[key(job) for key in self.job_order], job.job.created, job.job.key.name, job.job.key.namespace)
 
     def task_key(self, task: Task) -> tuple[object, ...]:
         return (*[key(task) for key in self.task_order], task.created, task.pod.metadata.uid, task.key)
@@ -300,7 +307,7 @@ class Session:
         for job in self.snapshot.unsettled:
             state = self._states.get(job.key)
             reasons = self._reasons.get(job.key, [])
-            statuses = {state.status(task) for task in job.tasks} if state else {task.status for task in job.tasks}
+            statuses = state.statuses() if state else {task.status for task in job.tasks}
             still_waits = not statuses.isdisjoint(WAITING)
             if still_waits and state is not None and state.was_evicted and (short := state.short_of_pods()) is not None:
                 reasons = [short]
@@ -339,6 +346,9 @@ class Session:
         if unusable is not None:
             return QueueUnusable(unusable, NO_CODE if job.queue in queues.rows else QUEUE_DOES_NOT_EXIST)
         return None if job.has_pending else GatesClosed(sum(pod_set.gated for pod_set in job.pod_sets))
+
+
+_is_fixed = attrgetter("fixed")
 
 
 def _by_queue(tree: QueueTree, amounts: Sequence[Shares]) -> dict[str, Shares]:

@@ -121,32 +121,34 @@ class Turns(Generic[L]):
 class _Turn:
     """A queue among its siblings. Its rank is found again when its account or what is first in it changed."""
 
-    __slots__ = ("_account", "_ranks", "_turns", "outdated", "row")
+    __slots__ = ("_account", "_change", "_ranks", "_turns", "outdated", "row")
 
     def __init__(self, row: int, turns: Turns[Any]) -> None:
         self.row = row
         self.outdated = False  #: whether something came or went, so that something else may be first
         self._turns = turns
         self._account: Shares | None = None
+        self._change: tuple[Shares, Shares] | None = None
         self._ranks: list[Any] = []
 
     def renew(self) -> None:
-        self._account = self._turns.accounts[self.row]
-        wanted, leaving = self._turns.change(self.row)
+        account, change = self._turns.accounts[self.row], self._turns.change(self.row)
+        if account is self._account and change == self._change:
+            return  # the next one asks for the same
+        self._account, self._change = account, change
+        wanted, leaving = change
         self._ranks = [order.rank(self.row, wanted, leaving) for order in self._turns.orders]
 
     def __lt__(self, other: _Turn) -> bool:
-        return other._goes_before(self) if self._turns.worst_first else self._goes_before(other)
-
-    def _goes_before(self, other: _Turn) -> bool:
         turns = self._turns
-        if turns.accounts[self.row] is not self._account:
-            self.renew()
-        if turns.accounts[other.row] is not other._account:
-            other.renew()
-        for number, order in enumerate(turns.orders):
-            opinion = order.compare(self._ranks[number], other._ranks[number])
+        left, right = (other, self) if turns.worst_first else (self, other)
+        if turns.accounts[left.row] is not left._account:
+            left.renew()
+        if turns.accounts[right.row] is not right._account:
+            right.renew()
+        for order, mine, theirs in zip(turns.orders, left._ranks, right._ranks, strict=True):
+            opinion = order.compare(mine, theirs)
             if opinion:
                 return opinion < 0
-        left, right = turns.tree.queues[self.row], turns.tree.queues[other.row]
-        return (left.created, left.name) < (right.created, right.name)
+        first, second = turns.tree.queues[left.row], turns.tree.queues[right.row]
+        return (first.created, first.name) < (second.created, second.name)

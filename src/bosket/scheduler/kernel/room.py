@@ -28,16 +28,20 @@ class Room:
         ledger = session.nodes
         #: by resource: the amounts of all nodes, the smallest first
         self._ranked: list[list[float]] = np.sort(ledger.idle + ledger.releasing, axis=1).tolist()
+        self._objections = [short_of(name) for name in session.snapshot.resource_names]
+        self._full = bisect_left(self._ranked[PODS], 1.0)  # nodes that take no further pod
 
     def refusal(self, pod_class: PodClass) -> NodesRefused | None:
         ranked = self._ranked
         if pod_class.share is not None:
             return None
-        if not ranked[PODS] or all(ranked[place][-1] >= amount for place, amount in pod_class.needs):
+        if not ranked[PODS]:
+            return None
+        texts = self._objections
+        objections = {texts[place]: bisect_left(ranked[place], amount) for place, amount in pod_class.needs}
+        if len(ranked[PODS]) not in objections.values():  # there is enough of each on some node
             return None
         if not self._session.is_welcome(pod_class):
             return None
-        names = self._session.snapshot.resource_names
-        objections = {short_of(names[place]): bisect_left(ranked[place], amount) for place, amount in pod_class.needs}
-        objections[POD_NUMBER] = bisect_left(ranked[PODS], 1.0)
+        objections[POD_NUMBER] = self._full
         return NodesRefused.of(objections)

@@ -7,7 +7,7 @@ unit. The first four places are fixed; extended resources follow in the order in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -61,20 +61,20 @@ class ResourceAxis:
     def __len__(self) -> int:
         return len(self.names)
 
-    def learn(self, names: Iterable[str]) -> bool:
-        """Makes room for these resources; True when the axis grew, and vectors made before are too short."""
-        before = len(self.names)
-        for name in names:
+    def learn(self, amounts: Mapping[str, int]) -> None:
+        """Makes room for these resources. When the axis grows, vectors made before are too short."""
+        if amounts.keys() <= self._places.keys():
+            return
+        for name in amounts:
             if name not in self._places:
                 self._places[name] = len(self.names)
                 self.names.append(name)
-        return len(self.names) > before
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
-        result = np.zeros(len(self.names))
+        result = [0.0] * len(self.names)
         for name, amount in amounts.items():
             result[self._places[name]] = amount
-        return result
+        return np.array(result, dtype=np.float64)
 
 
 #: The most that Kubernetes itself can count.

@@ -21,6 +21,6 @@ class Elastic:
 def _rank(job: JobState) -> float:
     states = map(job.in_set, job.job.pod_sets)
     surplus = [state.active - state.minimum for state in states]
-    if any(value < 0 for value in surplus):
+    if min(surplus, default=0) < 0:
         return 0
-    return 2 if any(value > 0 for value in surplus) else 1
+    return 2 if max(surplus, default=0) > 0 else 1

@@ -21,20 +21,15 @@ class BindRequests:
 
     def __init__(self, pods: Mapping[ObjectKey, Pod], nodes: Mapping[str, Node]) -> None:
         self._pods, self._nodes = pods, nodes
-        self._requests: dict[ObjectKey, BindRequest] = {}
+        self.known: dict[ObjectKey, BindRequest] = {}  #: all of them, dead or alive, assumed or observed
         self._of_pod: dict[ObjectKey, BindRequest] = {}
         self._to_node: dict[str, set[ObjectKey]] = {}
         self._dead: dict[ObjectKey, BindRequest] = {}
         self._assumed: dict[ObjectKey, str] = {}  # request → uid of the one that it takes the place of, or ""
 
-    @property
-    def known(self) -> Mapping[ObjectKey, BindRequest]:
-        """All of them, dead or alive, assumed or observed."""
-        return self._requests
-
     def assume(self, request: BindRequest) -> None:
         """Counts as if it were there."""
-        before = self._requests.get(request.key)
+        before = self.known.get(request.key)
         former = before.metadata.uid if before is not None else ""
         self._put(request)
         self._assumed[request.key] = former
@@ -48,7 +43,7 @@ class BindRequests:
 
     def observe(self, request: BindRequest) -> bool:
         """The API server has it. True when the pod that it is for may stand differently now."""
-        current = self._requests.get(request.key)
+        current = self.known.get(request.key)
         if current is not None and self._is_outdated(request, current):
             return False
         pod = pod_of(request)
@@ -58,7 +53,7 @@ class BindRequests:
 
     def observe_deleted(self, request: BindRequest) -> ObjectKey | None:
         """The pod that the request was for, if it was the one that counts."""
-        current = self._requests.get(request.key)
+        current = self.known.get(request.key)
         if current is None or request.key in self._assumed or current.metadata.uid != request.metadata.uid:
             return None
         self._take_out(request.key)
@@ -72,7 +67,7 @@ class BindRequests:
 
     def _put(self, request: BindRequest) -> None:
         self._take_out(request.key)
-        self._requests[request.key] = request
+        self.known[request.key] = request
         self._of_pod[pod_of(request)] = request
         self._to_node.setdefault(request.spec.selectedNode, set()).add(request.key)
         self.judge(request)
@@ -90,7 +85,7 @@ class BindRequests:
 
     def judge_for_node(self, node: str) -> Collection[ObjectKey]:
         """The pods that may stand differently, because the node came or went."""
-        requests = [self._requests[key] for key in self._to_node.get(node, ())]
+        requests = [self.known[key] for key in self._to_node.get(node, ())]
         for request in requests:
             self.judge(request)
         return [pod_of(request) for request in requests]
@@ -114,7 +109,7 @@ class BindRequests:
         return tuple(self._dead[key] for key in sorted(self._dead))
 
     def _take_out(self, key: ObjectKey) -> BindRequest | None:
-        request = self._requests.pop(key, None)
+        request = self.known.pop(key, None)
         if request is None:
             return None
         self._dead.pop(key, None)

@@ -33,7 +33,7 @@ class Budgets:
 
     def __init__(self, pods: Mapping[ObjectKey, Pod]) -> None:
         self._pods = pods
-        self._budgets: dict[ObjectKey, PodDisruptionBudget] = {}
+        self.known: dict[ObjectKey, PodDisruptionBudget] = {}
         self._selectors: dict[ObjectKey, Selector] = {}
         self._in_namespace: dict[str, set[ObjectKey]] = {}
         self._guards: dict[ObjectKey, tuple[ObjectKey, ...]] = {}  # pod → its budgets, by labels alone
@@ -42,15 +42,11 @@ class Budgets:
         self._guarded_twice: dict[ObjectKey, str] = {}
         self.version = 0  #: changes whenever something else may be evicted
 
-    @property
-    def known(self) -> Mapping[ObjectKey, PodDisruptionBudget]:
-        return self._budgets
-
     def put(self, budget: PodDisruptionBudget) -> Iterable[ObjectKey]:
         """The pods that it guards, if what it says of them changed: who was refused before may be evicted now."""
         key = budget.key
-        before = self._budgets.get(key)
-        self._budgets[key] = budget
+        before = self.known.get(key)
+        self.known[key] = budget
         if before is None or before.spec.selector != budget.spec.selector:
             self._in_namespace.setdefault(key.namespace, set()).add(key)
             self._selectors[key] = _selector(budget)
@@ -65,7 +61,7 @@ class Budgets:
 
     def drop(self, key: ObjectKey) -> Iterable[ObjectKey]:
         """The pods that it guarded."""
-        if self._budgets.pop(key, None) is None:
+        if self.known.pop(key, None) is None:
             return ()
         del self._selectors[key]
         self._in_namespace[key.namespace].discard(key)
@@ -92,10 +88,10 @@ class Budgets:
 
     def view(self, refused: Mapping[ObjectKey, str], going: Iterable[ObjectKey]) -> Disruptions:
         """`refused`: pods whose eviction was refused lately; `going`: pods whose eviction isn't observed yet."""
-        allowed = {key: _allowed(budget) for key, budget in self._budgets.items()}
+        allowed = {key: _allowed(budget) for key, budget in self.known.items()}
         for pod in going:  # what the budget's own count doesn't show yet
             budget = self._budget_of.get(pod)
-            if budget is not None and pod.name not in self._budgets[budget].status.disruptedPods:
+            if budget is not None and pod.name not in self.known[budget].status.disruptedPods:
                 allowed[budget] -= 1
         return Disruptions({**self._guarded_twice, **refused}, dict(self._budget_of), allowed)
 
@@ -128,7 +124,7 @@ class Budgets:
             if len(guards) > 1:
                 names = " and ".join(map(str, guards))
                 self._guarded_twice[pod] = f"PodDisruptionBudgets {names}: a pod with more than one can't be evicted"
-            elif not _is_exempt(self._pods[pod], self._budgets[guards[0]]):
+            elif not _is_exempt(self._pods[pod], self.known[guards[0]]):
                 self._budget_of[pod] = guards[0]
         if stood != (self._budget_of.get(pod), self._guarded_twice.get(pod)):
             self.version += 1

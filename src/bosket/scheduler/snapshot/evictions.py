@@ -27,34 +27,35 @@ class Evictions:
 
     def __init__(self, pods: Mapping[ObjectKey, Pod], *, honour_budgets: bool) -> None:
         """`pods` is the owner's own table; it says when one of them changed."""
-        self._assumed: dict[ObjectKey, _Assumed] = {}
+        self.assumed: dict[ObjectKey, _Assumed] = {}
         self._refusals = Holds()
         self._budgets = Budgets(pods)
+        self.budgets: Mapping[ObjectKey, PodDisruptionBudget] = self._budgets.known
         self._honour_budgets = honour_budgets
         self._view: tuple[object, Disruptions] = (None, Disruptions())
 
     # What is decided
 
     def assume(self, pod: ObjectKey, uid: str, now: float) -> None:
-        self._assumed[pod] = _Assumed(uid, now)
+        self.assumed[pod] = _Assumed(uid, now)
 
     def withdraw(self, pod: ObjectKey) -> bool:
         """True when it was still only assumed."""
-        return self._assumed.pop(pod, None) is not None
+        return self.assumed.pop(pod, None) is not None
 
     def refuse(self, pod: ObjectKey, uid: str, now: float, by: str) -> None:
-        """Nobody should try again for a while; `by` is whose word it is."""
+        """Nobody should try again for a while; `by` is whose word it is. The pod must be known."""
         self._refusals.add(pod, uid, now, by)
 
     # What is seen
 
-    def see(self, pod: Pod, before: Pod | None) -> None:
+    def see(self, key: ObjectKey, pod: Pod, before: Pod | None) -> None:
+        """A pod changed. One that is new matters only where there are budgets."""
         self._budgets.see(pod, before)
-        if self._refusals:
-            self._refusals.forget_unless(pod.key, pod.metadata.uid)
+        self._refusals.forget_unless(key, pod.metadata.uid)
 
     def forget(self, pod: ObjectKey) -> None:
-        self._assumed.pop(pod, None)
+        self.assumed.pop(pod, None)
         self._budgets.forget(pod)
         self._refusals.forget_unless(pod, None)
 
@@ -72,21 +73,21 @@ class Evictions:
 
     def is_going(self, pod: Pod) -> bool:
         """Whether its eviction is still only assumed. Another pod of that name isn't meant."""
-        found = self._assumed.get(pod.key) if self._assumed else None
+        found = self.assumed.get(pod.key) if self.assumed else None
         if found is None:
             return False
         if found.uid != pod.metadata.uid or pod.metadata.deletionTimestamp is not None:
-            del self._assumed[pod.key]
+            del self.assumed[pod.key]
             return False
         return True
 
     def going_since(self, pod: ObjectKey) -> float | None:
-        found = self._assumed.get(pod)
+        found = self.assumed.get(pod)
         return found.since if found is not None else None
 
     def going(self) -> tuple[ObjectKey, ...]:
         """Pods whose eviction isn't observed yet."""
-        return tuple(sorted(self._assumed))
+        return tuple(sorted(self.assumed))
 
     def refused(self, now: float) -> dict[ObjectKey, str]:
         """Pods whose eviction was refused a short while ago, and by whom."""
@@ -94,10 +95,6 @@ class Evictions:
 
     def budget_of(self, pod: ObjectKey) -> ObjectKey | None:
         return self._budgets.budget_of(pod)
-
-    @property
-    def budgets(self) -> Mapping[ObjectKey, PodDisruptionBudget]:
-        return self._budgets.known
 
     def disruptions(self, now: float) -> Disruptions:
         """Who may be evicted; the same object while nothing changed."""

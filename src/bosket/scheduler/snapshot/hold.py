@@ -28,9 +28,6 @@ class Holds:
     def __init__(self) -> None:
         self._holds: dict[ObjectKey, Hold] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._holds)
-
     def add(self, pod: ObjectKey, uid: str, now: float, by: str = "") -> None:
         before = self._holds.get(pod)
         failures = before.failures + 1 if before is not None and before.uid == uid else 1

@@ -5,21 +5,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
-from bosket.api.core import Node
+from bosket.api.core import Node, Pod
 from bosket.api.keys import APP_LABEL, RESERVATION_APP, SCALING_POD_APP
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.gpu_group import NO_GROUPS, groups_of
 from bosket.scheduler.model.gpu_share import UNKNOWN_DEVICE_MIB, device_memory
-from bosket.scheduler.model.node import Devices, Mask, NodeTable
+from bosket.scheduler.model.node import Amounts2D, Devices, Mask, NodeTable
 from bosket.scheduler.model.resource import GPU, Amounts, ResourceAxis, Vector
-from bosket.scheduler.model.task import ACTIVE_USED, Mig, Task, TaskStatus
+from bosket.scheduler.model.task import ACTIVE_USED, Mig, PodClass, Task, TaskStatus, in_order
 
+RELEASING, PIPELINED = TaskStatus.RELEASING, TaskStatus.PIPELINED
 #: Pods that hold GPUs for others, or make nodes come.
 UTILITY_APPS = frozenset({RESERVATION_APP, SCALING_POD_APP})
 
@@ -32,7 +35,7 @@ class NodeAccounts:
         self.nodes: dict[str, Node] = {}
         self.residents: Mapping[str, tuple[Task, ...]] = {}  #: as of the last table, in order of the tasks' keys
         self._amounts: dict[str, Amounts] = {}
-        self._on_node: dict[str, dict[ObjectKey, Task]] = {}
+        self._on_node: dict[str, dict[ObjectKey, Task]] = defaultdict(dict)
         self._dirty: set[str] = set()
         self._table: NodeTable | None = None
         self._static_version = 0
@@ -59,9 +62,10 @@ class NodeAccounts:
 
     def add(self, key: ObjectKey, task: Task) -> None:
         """The task is there now, if it holds something of a node."""
-        if task.node and task.status in ACTIVE_USED:
-            self._on_node.setdefault(task.node, {})[key] = task
-            self._dirty.add(task.node)
+        node = task.node
+        if node and task.status in ACTIVE_USED:
+            self._on_node[node][key] = task
+            self._dirty.add(node)
 
     def remove(self, key: ObjectKey, task: Task) -> None:
         on_node = self._on_node.get(task.node)
@@ -83,9 +87,7 @@ class NodeAccounts:
             names = sorted(self.nodes)
             self._static_version += 1
             self._dirty.update(names)
-            allocatable = np.zeros((len(self._axis), len(names)))
-            for row, name in enumerate(names):
-                allocatable[:, row] = self._axis.vector(self._amounts[name])
+            allocatable = _columns(len(self._axis), [self._axis.vector(self._amounts[name]) for name in names])
             idle, releasing, foreign = allocatable.copy(), np.zeros_like(allocatable), np.zeros_like(allocatable)
             nodes = tuple(self.nodes[name] for name in names)
             devices = _devices(nodes, allocatable[GPU] > 0)
@@ -97,24 +99,27 @@ class NodeAccounts:
             nodes, rows, allocatable, devices = table.nodes, table.rows, table.allocatable, table.devices
             idle, releasing, foreign = table.idle.copy(), table.releasing.copy(), table.foreign.copy()
         residents = dict(self.residents)  # the snapshot before keeps its own
-        groups, legacy = dict(devices.groups), set(devices.legacy_mig)
+        counts: dict[int, _Count] = {}
         for name in self._dirty:
             on_node = self._on_node.get(name)
             if on_node:
-                residents[name] = tuple(task for _, task in sorted(on_node.items(), key=itemgetter(0)))
+                residents[name] = in_order(on_node.values())
             else:
                 residents.pop(name, None)
             if name in rows:
-                row = rows[name]
-                tasks = residents.get(name, ())
-                held, going, others = self._count(tasks)
-                idle[:, row] = allocatable[:, row] - held
-                releasing[:, row], foreign[:, row] = going, others
-                shared, effect = groups_of(tasks, devices.sizes[row])
-                groups.pop(row, None)
-                legacy.discard(row)
-                if any(task.pod_class.mig is Mig.LEGACY for task in tasks):
-                    legacy.add(row)
+                counts[rows[name]] = self._count(residents.get(name, ()))
+        at, size = list(counts), len(self._axis)
+        idle[:, at] = allocatable[:, at] - _columns(size, [count.held for count in counts.values()])
+        releasing[:, at] = _columns(size, [count.going for count in counts.values()])
+        foreign[:, at] = _columns(size, [count.foreign for count in counts.values()])
+        groups, legacy = dict(devices.groups), set(devices.legacy_mig)
+        for row, count in counts.items():
+            groups.pop(row, None)
+            legacy.discard(row)
+            if Mig.LEGACY in map(_mig, count.classes):
+                legacy.add(row)
+            if any(map(_share, count.classes)):
+                shared, effect = groups_of(residents[nodes[row].metadata.name], devices.sizes[row])
                 if shared is not NO_GROUPS:
                     groups[row] = shared
                     idle[GPU, row] += effect.idle
@@ -127,30 +132,51 @@ class NodeAccounts:
         self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, devices, self._static_version)
         return self._table
 
-    def _count(self, tasks: Iterable[Task]) -> tuple[Vector, Vector, Vector]:
-        """What tasks hold, what of it is being released, and what belongs to other schedulers.
-
-        Counted anew each time, so that sums never drift.
-        """
-        held, going, foreign = ([0.0] * len(self._axis) for _ in range(3))
+    def _count(self, tasks: Iterable[Task]) -> _Count:
+        """Counted anew each time, so that sums never drift."""
+        size = len(self._axis)
+        classes = list(map(_pod_class, tasks))
+        by_class = {each: classes.count(each) for each in dict.fromkeys(classes)}  # few: most nodes' pods are alike
+        count = _Count(by_class, [0.0] * size, [0.0] * size, [0.0] * size)
+        for pod_class, pods in count.classes.items():
+            for place, amount in pod_class.holds:
+                count.held[place] += amount * pods
         for task in tasks:
-            is_going, is_promised = task.status == TaskStatus.RELEASING, task.status == TaskStatus.PIPELINED
-            is_foreign = task.pod.spec.schedulerName != self._scheduler_name and not _is_utility(task)
-            for place, amount in task.pod_class.holds:
-                if is_promised:
-                    going[place] -= amount
-                    continue
-                held[place] += amount
-                if is_going:
-                    going[place] += amount
-                if is_foreign:
-                    foreign[place] += amount
-        return np.array(held), np.array(going), np.array(foreign)
+            if task.status is PIPELINED:  # it holds nothing yet, but is promised some of what is being released
+                _add(count.held, task, -1)
+                _add(count.going, task, -1)
+                continue
+            if task.status is RELEASING:
+                _add(count.going, task)
+            if task.group is None and self._is_foreign(task.pod):
+                _add(count.foreign, task)
+        return count
+
+    def _is_foreign(self, pod: Pod) -> bool:
+        """Whether it is neither ours nor there for the sake of ours."""
+        return pod.spec.schedulerName != self._scheduler_name and pod.metadata.labels.get(APP_LABEL) not in UTILITY_APPS
 
 
-def _is_utility(task: Task) -> bool:
-    """Whether the pod is there for the sake of ours."""
-    return task.pod.metadata.labels.get(APP_LABEL) in UTILITY_APPS
+class _Count(NamedTuple):
+    """The pods on a node, and by resource: what they hold, what of it is being released, what is other schedulers'."""
+
+    classes: Mapping[PodClass, int]
+    held: list[float]
+    going: list[float]
+    foreign: list[float]
+
+
+def _add(amounts: list[float], task: Task, times: int = 1) -> None:
+    for place, amount in task.pod_class.holds:
+        amounts[place] += amount * times
+
+
+def _columns(size: int, columns: Sequence[Vector | list[float]]) -> Amounts2D:
+    """(resource, node), of one column per node."""
+    return np.ascontiguousarray(np.array(columns, dtype=np.float64).reshape(len(columns), size).T)
+
+
+_pod_class, _mig, _share = map(attrgetter, ("pod_class", "mig", "share"))
 
 
 def _devices(nodes: Sequence[Node], has_gpus: Mask) -> Devices:

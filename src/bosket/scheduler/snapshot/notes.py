@@ -36,7 +36,7 @@ class Notes:
 
     def observe(self, group: PodGroup) -> None:
         """The group was seen; what it says by now needs no note."""
-        found = self._notes.get(group.key)
+        found = self._notes.get(group.key) if self._notes else None
         if found is not None:
             uid, notes = found
             there = group.metadata.annotations
@@ -48,7 +48,7 @@ class Notes:
 
     def overlay(self, group: PodGroup) -> PodGroup:
         """The group as it will be."""
-        found = self._notes.get(group.key)
+        found = self._notes.get(group.key) if self._notes else None
         if found is None or found[0] != group.metadata.uid:
             return group
         annotations = {**group.metadata.annotations, **found[1]}

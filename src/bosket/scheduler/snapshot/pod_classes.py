@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from itertools import count
+from operator import attrgetter
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -46,6 +47,7 @@ class PodClasses:
         self._classes: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
         self._numbers = count()
         self._fixed_numbers: dict[Hashable, int] = {}
+        self._latest: tuple[object, PodClass | None] = (None, None)  # what the class follows from, and the class
 
     def of(
         self,
@@ -59,33 +61,37 @@ class PodClasses:
     ) -> PodClass:
         """The pod's class; that of the task it had `before`, if what makes a class didn't change.
 
+        A pod that wasn't there before is compared with the latest one: pods of a job come one after another, and to see
+        that two are alike is far cheaper than to find out what one asks for.
+
         `matched`: the selectors of other pods, and its own, that select it. Raises InvalidQuantity, UncountableAmount
         or UnusableShare for a request that is none.
         """
         spec = pod.spec
-        ports, refers = _ports_and_references(spec)
-        volumes, exclusive = storage.needs, storage.exclusive
-        marks = _marks(ports, wishes, matched, exclusive) if ports or wishes or matched or exclusive else NO_MARKS
+        basis = _basis(spec)
+        kin_basis, kin = (_basis(before.pod.spec), before.pod_class) if before is not None else self._latest
+        known = kin if kin_basis == basis else None
+        if known is not None:
+            ports, refers = known.host_ports, known.refers
+        else:
+            ports, refers = _ports_and_references(spec)
         nominated = pod.status.nominatedNodeName if not spec.nodeName else ""
-        annotations = pod.metadata.annotations
-        about = _about_devices(tuple(annotations)) if annotations else ()
-        devices = _device_requests(pod, about) if about else NO_DEVICES
-        if self._is_reservation(pod):
-            devices = NOTHING_BUT_A_PLACE
+        devices = self._devices_of(pod)
         # What few pods have is left out of the others' signature, which is made for every pod.
-        special = None
-        if nominated or refers or marks is not NO_MARKS or devices is not NO_DEVICES:
-            special = (ports, wishes, marks, nominated, refers, devices)
-        if before is not None and _alike(before.pod.spec, spec):
-            known = before.pod_class
-            if known.special == special and known.volumes == volumes and known.numa == numa:
-                return known
+        marks, special = NO_MARKS, None
+        if nominated or refers or ports or wishes or matched or devices is not NO_DEVICES:
+            exclusive = storage.exclusive
+            if ports or wishes or matched or exclusive:
+                marks = _marks(ports, wishes, matched, exclusive)
+            special = (ports, wishes, marks, nominated, refers, storage.needs, devices)
+        if known is not None and known.special == special and known.numa == numa:
+            return known
         request = sorted_request(spec)
         if devices is not NO_DEVICES:
             request = devices.instead_of(request)
         tolerations: tuple[Toleration, ...] = ()
         required: NodeSelector | None = None
-        fixed = UNPARTICULAR
+        volumes, fixed = storage.needs, UNPARTICULAR
         if spec.tolerations or spec.nodeSelector or spec.affinity is not None or volumes is not None:
             tolerations = tuple(msgspec.structs.replace(each, tolerationSeconds=None) for each in spec.tolerations)
             required = _required_nodes(spec.affinity) if spec.affinity is not None else None
@@ -96,9 +102,9 @@ class PodClasses:
         if found is None:
             amounts = dict(request)
             self._axis.learn(amounts)
-            migs = sum(mig_gpus(name) * amount for name, amount in request)
-            has_mig = any(name.startswith(MIG_RESOURCE_PREFIX) and amount for name, amount in request)
-            mig = Mig.LEGACY if devices.instances else Mig.PROFILE if has_mig else Mig.NONE
+            instances = [each for each in request if each[0].startswith(MIG_RESOURCE_PREFIX) and each[1]]
+            migs = sum(mig_gpus(name) * amount for name, amount in instances) if instances else 0
+            mig = Mig.LEGACY if devices.instances else Mig.PROFILE if instances else Mig.NONE
             found = PodClass(
                 next(self._numbers), self._axis.vector(amounts), dict(spec.nodeSelector), required, tolerations, ports,
                 fixed_index=self._fixed_numbers.setdefault(fixed, len(self._fixed_numbers)),
@@ -107,10 +113,16 @@ class PodClasses:
                 numa=numa,
             )  # fmt: skip
             self._classes[signature] = found
+        self._latest = (basis, found)
         return found
 
-    def _is_reservation(self, pod: Pod) -> bool:
-        return pod.metadata.labels.get(APP_LABEL) == self._reservation_app
+    def _devices_of(self, pod: Pod) -> DeviceRequests:
+        metadata = pod.metadata
+        if metadata.labels.get(APP_LABEL) == self._reservation_app:
+            return NOTHING_BUT_A_PLACE
+        annotations = metadata.annotations
+        about = _about_devices(tuple(annotations)) if annotations else ()
+        return _device_requests(pod, about) if about else NO_DEVICES
 
 
 class DeviceRequests(NamedTuple):
@@ -162,17 +174,14 @@ def _requests_in(annotations: tuple[tuple[str, str], ...]) -> DeviceRequests:
     return found if found != NO_DEVICES else NO_DEVICES
 
 
-def _alike(before: PodSpec, after: PodSpec) -> bool:
-    """Whether two specs are the same, as far as classes go; what isn't compared here is part of marks and volumes."""
-    return before is after or (
-        before.containers == after.containers
-        and before.initContainers == after.initContainers
-        and before.tolerations == after.tolerations
-        and before.nodeSelector == after.nodeSelector
-        and before.affinity == after.affinity
-        and before.topologySpreadConstraints == after.topologySpreadConstraints
-        and before.overhead == after.overhead
-    )
+def _basis(spec: PodSpec) -> tuple[object, ...]:
+    """What a class follows from, marks and volumes apart."""
+    return _parts(spec), not spec.volumes
+
+
+_parts = attrgetter(
+    "containers", "initContainers", "tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "overhead"
+)
 
 
 def _required_nodes(affinity: Affinity) -> NodeSelector | None:

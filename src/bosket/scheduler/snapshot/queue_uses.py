@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.job import Job
@@ -63,7 +63,8 @@ class _Count:
 
     def __init__(self, table: NodeTable) -> None:
         self._rows, self._devices = table.rows, table.devices
-        self._allocated, self._non_preemptible = Counter[PodClass](), Counter[PodClass]()
+        self._allocated: list[PodClass] = []
+        self._non_preemptible: list[PodClass] = []
         self._pending = Counter[PodClass]()
         self._sharing, self._sharing_non_preemptible = Counter[Shares](), Counter[Shares]()
         self.depends_on_devices = False
@@ -72,23 +73,24 @@ class _Count:
         for pod_set in job.pod_sets:
             if pod_set.only_class is not None:
                 self._pending[pod_set.only_class] += len(pod_set.pending)
-            else:
+            elif pod_set.pending:
                 self._pending.update(task.pod_class for task in pod_set.pending)
             if not pod_set.active:
                 continue
+            held, rows = [], self._rows
             for task in pod_set.tasks:
-                if task.status in ALLOCATED and task.node in self._rows:
-                    self._hold(task, preemptible=job.preemptible)
+                if task.status in ALLOCATED and task.node in rows:
+                    if task.pod_class.share is None:
+                        held.append(task.pod_class)
+                    else:
+                        self._share(task, preemptible=job.preemptible)
+            self._allocated += held
+            if not job.preemptible:
+                self._non_preemptible += held
 
-    def _hold(self, task: Task, *, preemptible: bool) -> None:
-        pod_class = task.pod_class
-        if pod_class.share is None:
-            self._allocated[pod_class] += 1
-            if not preemptible:
-                self._non_preemptible[pod_class] += 1
-            return
+    def _share(self, task: Task, *, preemptible: bool) -> None:
         self.depends_on_devices = True
-        cost = pod_class.shared_on(self._devices.sizes[self._rows[task.node]])
+        cost = task.pod_class.shared_on(self._devices.sizes[self._rows[task.node]])
         self._sharing[cost] += 1
         if not preemptible:
             self._sharing_non_preemptible[cost] += 1
@@ -104,9 +106,9 @@ class _Count:
         return QueueUse(held, firm, plus(held, _sum(wanted)))
 
 
-def _by_cost(pods: Counter[PodClass]) -> Counter[Shares]:
+def _by_cost(pods: Iterable[PodClass]) -> Counter[Shares]:
     costs = Counter[Shares]()
-    for pod_class, count in pods.items():
+    for pod_class, count in Counter(pods).items():
         costs[pod_class.shared] += count
     return costs
 

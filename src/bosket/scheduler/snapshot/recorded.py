@@ -121,9 +121,9 @@ class Recorded:
         shard = self.parameters.partition_params or Partition()
         with gc_paused():
             for name, each in LISTS.items():
-                for obj in self.objects.get(name, ()):
-                    if not each.sharded or shard.has(obj):
-                        each.put(state, _whole(obj, options.scheduler_name) if isinstance(obj, Pod) else obj)
+                put, objects = each.put, self.objects.get(name, ())
+                for obj in filter(shard.has, objects) if each.sharded else objects:
+                    put(state, obj)
         uids = {pod.key: pod.metadata.uid for pod in self.objects.get("pods", ())} if self.held else {}
         for pod in self.held:
             state.hold_back(pod, uids.get(pod, ""), self.now or 0.0)
@@ -185,6 +185,8 @@ def read(data: bytes, source: str = FILE_NAME) -> Recorded:
         now = parse_time(own.time) if own.time else None
     except InvalidTime as error:
         raise RecordedError(f"{source}: bosket.time: {error}") from error
+    scheduler = parameters.state_options().scheduler_name
+    objects["pods"] = tuple([_whole(pod, scheduler) for pod in objects.get("pods", ())])
     followed = replace(configuration, settings=parameters.settings())
     return Recorded(followed, parameters, objects, now, own.held, tuple(unreadable), own.usage, own.commitments)
 
@@ -224,9 +226,9 @@ def _unzip(source: str, data: bytes) -> bytes:
         raise RecordedError(f"{source}: the zip file has no {FILE_NAME} in it") from None
 
 
-def _whole(pod: Pod, scheduler_name: str) -> Pod:
+def _whole(pod: KubeObject, scheduler_name: str) -> KubeObject:
     """KAI keeps no more of a pod that succeeded than its name and its group; it was ours if it has one."""
-    if pod.status.phase != "Succeeded" or pod.spec.schedulerName or pod.spec.containers:
+    if not isinstance(pod, Pod) or pod.status.phase != "Succeeded" or pod.spec.schedulerName or pod.spec.containers:
         return pod
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, schedulerName=scheduler_name))
 

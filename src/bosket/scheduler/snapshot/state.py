@@ -7,7 +7,8 @@ with the snapshot before, so that its cost follows what changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ from bosket.scheduler.model.gpu_share import UnusableShare
 from bosket.scheduler.model.job import Job, build_job
 from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.numa import Record, needs_of
-from bosket.scheduler.model.peer import NO_MARKS
+from bosket.scheduler.model.peer import NO_MARKS, PeerWishes, PodSelector
 from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
 from bosket.scheduler.model.resource import (
     ResourceAxis,
@@ -71,6 +72,11 @@ from bosket.scheduler.snapshot.volumes import Volumes
 DEFAULT_PRIORITY = 50
 #: spec.schedulingBackoff of groups that are tried for ever; so are those that don't say.
 NO_BACKOFF = -1
+# Members of an Enum are looked up far more slowly than names of a module.
+PENDING, GATED, BINDING, BOUND = TaskStatus.PENDING, TaskStatus.GATED, TaskStatus.BINDING, TaskStatus.BOUND
+RUNNING, RELEASING = TaskStatus.RUNNING, TaskStatus.RELEASING
+#: By phase.
+FINISHED = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,7 @@ class ClusterState:
 
     def __init__(self, options: StateOptions | None = None, report: Callable[[str], None] | None = None) -> None:
         self._options = options or StateOptions()
+        self._scheduler_name = self._options.scheduler_name
         self._report = report or (lambda _: None)
         self._axis = ResourceAxis()
         self._classes = PodClasses(self._axis)
@@ -125,7 +132,8 @@ class ClusterState:
 
         self._tasks: dict[ObjectKey, Task] = {}
         self._left_out: dict[ObjectKey, LeftOut] = {}
-        self._members: dict[ObjectKey, dict[ObjectKey, Task]] = {}  # pod group → its tasks
+        self._latest_group = ObjectKey("", "")
+        self._members: dict[ObjectKey, dict[ObjectKey, Task]] = defaultdict(dict)  # pod group → its tasks
         self._jobs: dict[ObjectKey, Job] = {}
         self._uses = QueueUses()
         self._unsettled: set[ObjectKey] = set()
@@ -147,17 +155,22 @@ class ClusterState:
         key = pod.key
         before = self._pods.get(key)
         self._pods[key] = pod
-        self._evictions.see(pod, before)
-        self._holds.forget_unless(key, None if pod.spec.nodeName else pod.metadata.uid)
-        self._requests.judge_for_pod(key)
-        self._set_task(key, self._task_of(key, pod))
+        task = None
+        if before is not None:
+            task = self._tasks.get(key)
+            self._holds.forget_unless(key, None if pod.spec.nodeName else pod.metadata.uid)
+        if before is not None or self._evictions.budgets:
+            self._evictions.see(key, pod, before)
+        if self._requests.known:
+            self._requests.judge_for_pod(key)
+        self._set_task(key, task, self._task_of(key, pod, task))
 
     def drop_pod(self, key: ObjectKey) -> None:
         if self._pods.pop(key, None) is not None:
             self._holds.forget_unless(key, None)
             self._volumes.forget_pod(key)
             self._evictions.forget(key)
-            self._set_task(key, None)
+            self._set_task(key, self._tasks.get(key), None)
             left_out = self._left_out.pop(key, None)
             if left_out is not None:
                 self._dirty_jobs.add(left_out.group)
@@ -181,8 +194,9 @@ class ClusterState:
 
     def hold_back(self, pod: ObjectKey, uid: str, now: float) -> None:
         """The pod's binding failed: its job isn't decided on for a while."""
-        self._holds.add(pod, uid, now)
-        self._last = None
+        if pod in self._pods:
+            self._holds.add(pod, uid, now)
+            self._last = None
 
     def assume_eviction(self, pod: ObjectKey, uid: str, now: float) -> None:
         """Counts an eviction that was decided on and is about to be asked for: the pod is on its way out."""
@@ -197,7 +211,8 @@ class ClusterState:
 
     def refuse_eviction(self, pod: ObjectKey, uid: str, now: float, by: str) -> None:
         """The pod may not be evicted now: for a while others are chosen, for longer each time."""
-        self._evictions.refuse(pod, uid, now, by)
+        if pod in self._pods:
+            self._evictions.refuse(pod, uid, now, by)
         self.withdraw_eviction(pod)
         self._last = None
 
@@ -278,12 +293,13 @@ class ClusterState:
         self._tree = None
 
     def put_pod_group(self, group: PodGroup) -> None:
-        before = self._groups.get(group.key)
+        key = group.key
+        before = self._groups.get(key)
         if before is not None and (before.metadata.uid, before.spec) != (group.metadata.uid, group.spec):
-            self._displacements.forget_job(group.key)
-        self._groups[group.key] = group
+            self._displacements.forget_job(key)
+        self._groups[key] = group
         self._notes.observe(group)
-        self._dirty_jobs.add(group.key)
+        self._dirty_jobs.add(key)
 
     def drop_pod_group(self, key: ObjectKey) -> None:
         self._groups.pop(key, None)
@@ -494,38 +510,43 @@ class ClusterState:
         return frozenset(task.group for task in tasks if task and task.group and task.status == TaskStatus.PENDING)
 
     def _renew_task(self, key: ObjectKey) -> None:
-        pod = self._pods.get(key)
-        self._set_task(key, self._task_of(key, pod) if pod else None)
+        pod, before = self._pods.get(key), self._tasks.get(key)
+        self._set_task(key, before, self._task_of(key, pod, before) if pod is not None else None)
 
     def _look_again(self) -> None:
         """Renews the tasks of pods that may stand differently, if they do."""
         while self._dirty_pods:
             key = self._dirty_pods.pop()
             pod, before = self._pods.get(key), self._tasks.get(key)
-            task = self._task_of(key, pod) if pod is not None else None
+            task = self._task_of(key, pod, before) if pod is not None else None
             if not _stand_alike(before, task):
-                self._set_task(key, task)
+                self._set_task(key, before, task)
 
-    def _set_task(self, key: ObjectKey, task: Task | None) -> None:
-        before = self._tasks.pop(key, None)
+    def _set_task(self, key: ObjectKey, before: Task | None, task: Task | None) -> None:
+        """`before`: what the pod was until now."""
         if before is not None:
             self._forget_task(key, before)
-        self._releasing.discard(key)
         if task is not None:
             self._tasks[key] = task
-            if task.group is not None:
-                self._members.setdefault(task.group, {})[key] = task
-                self._dirty_jobs.add(task.group)
-            self._nodes.add(key, task)
-            if task.status == TaskStatus.RELEASING:
+            group = task.group
+            if group is not None:
+                self._members[group][key] = task
+                self._dirty_jobs.add(group)
+            if task.node:
+                self._nodes.add(key, task)
+            if task.status is RELEASING:
                 self._releasing.add(key)
-        unmarked = before is None or before.pod_class.marks is NO_MARKS
-        unmarked = unmarked and (task is None or task.pod_class.marks is NO_MARKS)
-        if self._peers.selectors or not unmarked:
+        if (
+            self._peers.selectors
+            or (task is not None and task.pod_class.marks is not NO_MARKS)
+            or (before is not None and before.pod_class.marks is not NO_MARKS)
+        ):
             self._tallies.replace(before, task)
             self._dirty_pods.update(self._peers.follow(key, before, task))
 
     def _forget_task(self, key: ObjectKey, task: Task) -> None:
+        del self._tasks[key]
+        self._releasing.discard(key)
         if task.group is not None:
             members = self._members[task.group]
             del members[key]
@@ -534,41 +555,53 @@ class ClusterState:
             self._dirty_jobs.add(task.group)
         self._nodes.remove(key, task)
 
-    def _task_of(self, key: ObjectKey, pod: Pod) -> Task | None:
-        spec = pod.spec
+    def _task_of(self, key: ObjectKey, pod: Pod, before: Task | None) -> Task | None:
+        spec, metadata = pod.spec, pod.metadata
+        labels = metadata.labels
         storage = self._volumes.storage_of(key, pod) if spec.volumes else NO_STORAGE
-        asks = spec.affinity is not None or spec.topologySpreadConstraints or self._peers.selectors
-        wishes, matched = self._peers.look_at(pod) if asks else (None, ())
+        has_zones = bool(self._node_topologies)
+        wishes: PeerWishes | None = None
+        matched: Sequence[PodSelector] = ()
+        if spec.affinity is not None or spec.topologySpreadConstraints or self._peers.selectors:
+            wishes, matched = self._peers.look_at(pod)
         try:
-            numa = needs_of(pod) if self._node_topologies else None
-            pod_class = self._classes.of(pod, self._tasks.get(key), wishes, matched, storage, numa=numa)
+            numa = needs_of(pod) if has_zones else None
+            pod_class = self._classes.of(pod, before, wishes, matched, storage, numa=numa)
         except (InvalidQuantity, UncountableAmount) as error:
             self._leave_out(key, pod, f"resources: {error}")
             return None
         except UnusableShare as error:
             self._leave_out(key, pod, str(error))
             return None
-        self._left_out.pop(key, None)
-        request = self._requests.live_for(key)
+        if self._left_out:
+            self._left_out.pop(key, None)
+        node = spec.nodeName
+        request = self._requests.live_for(key) if self._requests.known else None
         requested = request.spec.selectedNode if request is not None else None
-        ours = pod.spec.schedulerName == self._options.scheduler_name
-        group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION) if ours else None
-        labels = pod.metadata.labels
-        node = pod.spec.nodeName or requested or ""
+        going = self._evictions.is_going(pod) if self._evictions.assumed else False
+        group = None
+        if spec.schedulerName == self._scheduler_name:
+            group = metadata.annotations.get(POD_GROUP_ANNOTATION)
         return Task(
-            key=key,
-            pod=pod,
-            pod_class=pod_class,
-            status=_status_of(pod, requested=requested is not None, evicted=self._evictions.is_going(pod)),
-            node=node,
-            group=ObjectKey(pod.metadata.namespace, group) if group else None,
+            key,
+            pod,
+            pod_class,
+            _status_of(pod, requested, going),
+            node=node or requested or "",
+            group=self._group_key(metadata.namespace, group) if group else None,
             subgroup=labels.get(SUBGROUP_LABEL, ""),
-            created=time_or_zero(pod.metadata.creationTimestamp),
-            task_priority=_integer_or_none(labels.get(TASK_PRIORITY_LABEL)),
-            gpu_groups=self._gpu_groups(key, pod) if pod_class.share is not None and node else (),
+            created=time_or_zero(metadata.creationTimestamp),
+            task_priority=_integer_or_none(labels[TASK_PRIORITY_LABEL]) if TASK_PRIORITY_LABEL in labels else None,
+            gpu_groups=self._gpu_groups(key, pod) if pod_class.share is not None and (node or requested) else (),
             claims_problem=storage.problem,
-            numa_record=self._numa_record(pod, request) if self._node_topologies else (),
+            numa_record=self._numa_record(pod, request) if has_zones else (),
         )
+
+    def _group_key(self, namespace: str, name: str) -> ObjectKey:
+        """Pods of a job come one after another: they share the key."""
+        if self._latest_group != (namespace, name):
+            self._latest_group = ObjectKey(namespace, name)
+        return self._latest_group
 
     def _gpu_groups(self, key: ObjectKey, pod: Pod) -> tuple[str, ...]:
         """The shared GPUs that the pod is on, or was given: as its bind request has it, or its labels."""
@@ -598,7 +631,7 @@ class ClusterState:
             task = self._tasks[key]
             gone_by = self._evictions.going_since(key) or time_or_zero(task.pod.metadata.deletionTimestamp)
             if now - gone_by > self._options.stuck_in_releasing_seconds:
-                self._set_task(key, msgspec.structs.replace(task, status=TaskStatus.STUCK_IN_RELEASING))
+                self._set_task(key, task, msgspec.structs.replace(task, status=TaskStatus.STUCK_IN_RELEASING))
 
     def _node_came_or_went(self, node: str) -> None:
         for pod in self._requests.judge_for_node(node):
@@ -659,24 +692,19 @@ def _stand_alike(before: Task | None, after: Task | None) -> bool:
     return before.claims_problem == after.claims_problem
 
 
-def _status_of(pod: Pod, *, requested: bool, evicted: bool) -> TaskStatus:
-    phase = pod.status.phase or "Pending"
-    deleting = evicted or pod.metadata.deletionTimestamp is not None
+def _status_of(pod: Pod, requested: str | None, evicted: bool) -> TaskStatus:
+    phase, spec = pod.status.phase, pod.spec
+    if phase in FINISHED:
+        return FINISHED[phase]
+    if evicted or pod.metadata.deletionTimestamp is not None:
+        return RELEASING
     if phase == "Running":
-        return TaskStatus.RELEASING if deleting else TaskStatus.RUNNING
-    if phase == "Succeeded":
-        return TaskStatus.SUCCEEDED
-    if phase == "Failed":
-        return TaskStatus.FAILED
-    if phase == "Unknown" and pod.spec.nodeName:  # its node doesn't answer, and may still run it
-        return TaskStatus.RELEASING if deleting else TaskStatus.RUNNING
-    if deleting:
-        return TaskStatus.RELEASING
-    if pod.spec.nodeName:
-        return TaskStatus.BOUND
+        return RUNNING
+    if spec.nodeName:
+        return RUNNING if phase == "Unknown" else BOUND  # a node that doesn't answer may still run it
     if requested:
-        return TaskStatus.BINDING
-    return TaskStatus.GATED if pod.spec.schedulingGates else TaskStatus.PENDING
+        return BINDING
+    return GATED if spec.schedulingGates else PENDING
 
 
 def _gave_up(group: PodGroup, node_pool_label: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from operator import le
 
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS
 from bosket.scheduler.model.task import PodClass, Task
@@ -21,7 +21,7 @@ class NodeSizes:
         allocatable = snapshot.nodes.allocatable
         self._names = snapshot.resource_names
         self._pool = snapshot.node_pool
-        self._most = allocatable.max(axis=1) if allocatable.shape[1] else np.zeros(allocatable.shape[0])
+        self._most: list[float] = allocatable.max(axis=1, initial=0.0).tolist()  # by place
         self._known: dict[int, str] = {}
 
     def objection(self, task: Task) -> str:
@@ -33,12 +33,12 @@ class NodeSizes:
         return f"The pod {task.key} requires {text}" if text else ""
 
     def _look(self, pod_class: PodClass) -> str:
-        request = pod_class.demand_by(None)
-        if (request <= self._most[: len(request)]).all():
+        most, request = self._most, pod_class.demand_by(None).tolist()
+        if all(map(le, request, most)):
             return ""
         for place in (GPU, CPU, MEMORY, *range(PODS, len(request))):
-            if request[place] > self._most[place]:
-                return f"{self._request(pod_class)}. {self._topped(place, float(self._most[place]))}"
+            if request[place] > most[place]:
+                return f"{self._request(pod_class)}. {self._topped(place, most[place])}"
         return ""
 
     def _topped(self, place: int, most: float) -> str:

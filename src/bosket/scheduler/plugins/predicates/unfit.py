@@ -33,6 +33,7 @@ class PodFitness:
         too_large = self._sizes.objection(task)
         if not (exclusive or too_large or pod_class.refers):  # whoever has claims refers
             self._fine.add(pod_class.index)
+            return None
         objections = {
             "VolumeBinding": task.claims_problem,
             "VolumeRestrictions": self._in_use(exclusive),

@@ -10,6 +10,7 @@ from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.resource import SHARED_NAMES, Shares
 from bosket.scheduler.reason import NON_PREEMPTIBLE_OVER_QUOTA, OVER_LIMIT, OverCapacity
 
+UNBOUNDED = (UNLIMITED, UNLIMITED, UNLIMITED)
 #: From the accounts' units to those of messages: GPUs, cores, gigabytes.
 SHOWN = (1.0, 1 / 1000, 1 / 1e9)
 
@@ -36,6 +37,8 @@ class Capacity:
         self, code: str, path: tuple[int, ...], allowed: Sequence[Shares], held: Sequence[Shares], requested: Shares
     ) -> OverCapacity | None:
         for row in path:
+            if allowed[row] == UNBOUNDED:
+                continue
             for resource, (most, has, more) in enumerate(zip(allowed[row], held[row], requested, strict=True)):
                 if most != UNLIMITED and more > 0 and most < has + more:
                     shown = SHOWN[resource]
