@@ -40,6 +40,7 @@ from tests.conformance.kai_numa import free_after, zones_after
 Json = dict[str, Any]
 
 #: What follows from a state that a round decided on.
+SEVERAL_REASONS = "Unable to schedule podgroup"  #: what KAI's detailed text begins with then
 AFTER_ROUND = {"Binding": "Running", "Pipelined": "Pending"}
 STATUS_OF = {Bind: TaskStatus.BINDING, Eviction: TaskStatus.RELEASING, Pipeline: TaskStatus.PIPELINED}
 
@@ -291,4 +292,7 @@ def _domains(group: Json, subgroup: str, label: str, session: Session) -> list[s
 def _fit_error(group: str, session: Session) -> str | None:
     waiting = session.waiting.get(group)
     reasons = waiting.reasons if waiting else ()
-    return f"\n{reasons[0].code}.\n{reasons[0]}." if reasons else None
+    if not reasons:
+        return None
+    heading = reasons[0].code if len(reasons) == 1 else SEVERAL_REASONS
+    return f"\n{heading}.\n" + ".\n".join(map(str, reasons)) + "."

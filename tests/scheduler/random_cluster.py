@@ -14,10 +14,21 @@ from random import Random
 from hypothesis import strategies as st
 
 from bosket.api.core import Node, Pod
-from bosket.api.kai import Queue, QueueResource, SubGroup
+from bosket.api.kai import Queue, QueueResource, SubGroup, TopologyConstraint
 from bosket.api.keys import GPU_FRACTION_ANNOTATION, GPU_FRACTION_DEVICES_ANNOTATION, GPU_MEMORY_ANNOTATION
 from bosket.api.object import KubeObject
-from bosket.testing.build import PodBuilder, cordoned, node, pod, pod_group, priority_class, queue, tainted
+from bosket.testing.build import (
+    PodBuilder,
+    cordoned,
+    node,
+    pod,
+    pod_group,
+    priority_class,
+    queue,
+    tainted,
+    topology,
+    within,
+)
 from bosket.testing.cluster import NOW
 
 DEEPEST_QUEUE = 4
@@ -81,6 +92,7 @@ class RandomCluster:
         leaves = [each.metadata.name for each in queues if each.metadata.name not in parents]
         states = (*STATES, *RELEASING) if self.releasing else STATES
         objects: list[KubeObject] = [*(_node(self._dice(name), name) for name in names), *queues]
+        objects.append(topology("racks", "zone", "rack"))
         objects += [priority_class("high", 125), priority_class("middle", 75), priority_class("low", 25)]
         for name in (f"g{number}" for number in range(self.jobs)):
             objects += _job(self._dice(name), name, leaves, names, states, sharing=self.sharing)
@@ -114,6 +126,7 @@ def _node(dice: Random, name: str) -> Node:
         pods=dice.choice((*(110,) * 6, 3, 1)),
         extended=dice.choice((None, None, {"example.com/fpga": "2"})),
         zone=dice.choice("ab"),
+        **({"rack": dice.choice(("r1", "r2"))} if dice.random() < 0.9 else {}),
         gpu_memory=dice.choice((None, 4096, 8192, 8192)),
     )
     if dice.random() < 0.2:
@@ -180,6 +193,7 @@ def _job(
         subgroups=subgroups,
         min_subgroup=dice.choice((None, dice.randint(1, roots))) if subgroups else None,
         created=1.7e9 + dice.randint(0, 1),
+        topology=_constraint(dice, 0.25),
     )
     parents = {subgroup.parent for subgroup in subgroups}
     minima = {each.name: each.minMember or 0 for each in subgroups if each.name not in parents}
@@ -211,6 +225,20 @@ def _shares(builder: PodBuilder) -> bool:
     return GPU_FRACTION_ANNOTATION in builder.annotations or GPU_MEMORY_ANNOTATION in builder.annotations
 
 
+def _constraint(dice: Random, likely: float) -> TopologyConstraint | None:
+    if dice.random() >= likely:
+        return None
+    return dice.choice(
+        (
+            within("racks", "zone"),
+            within("racks", "rack"),
+            within("racks", "zone", "rack"),
+            within("racks", "", "rack"),
+            within("unknown", "zone"),
+        )
+    )
+
+
 def _tree(dice: Random) -> list[SubGroup]:
     subgroups: list[SubGroup] = []
 
@@ -219,11 +247,14 @@ def _tree(dice: Random) -> list[SubGroup]:
         children = dice.randint(1, 3) if depth < DEEPEST_SUBGROUP and dice.random() < 0.3 else 0
         if children:
             minimum = dice.choice((None, dice.randint(0, children)))
-            subgroups.append(SubGroup(name=name, parent=parent, minSubGroup=minimum))
+            constraint = _constraint(dice, 0.15)
+            subgroups.append(SubGroup(name=name, parent=parent, minSubGroup=minimum, topologyConstraint=constraint))
             for _ in range(children):
                 grow(name, depth + 1)
         else:
-            subgroups.append(SubGroup(name=name, parent=parent, minMember=dice.choice((None, 0, 1, 1, 2, 3))))
+            minimum = dice.choice((None, 0, 1, 1, 2, 3))
+            constraint = _constraint(dice, 0.15)
+            subgroups.append(SubGroup(name=name, parent=parent, minMember=minimum, topologyConstraint=constraint))
 
     for _ in range(dice.randint(1, 3)):
         grow(None, 1)

@@ -16,6 +16,7 @@ from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.resource import GPU, SHARED, Vector
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, ALLOCATED, Task, TaskStatus
+from bosket.scheduler.model.topology import OUTSIDE
 from bosket.scheduler.reason import GangShort, NotReady, OverCapacity
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
@@ -111,6 +112,37 @@ def pods_on_nodes_that_refuse_them(snapshot: Snapshot, decisions: Decisions) -> 
             yield f"{each.task.key} is put on {each.node}, whose taint it doesn't tolerate"
 
 
+def parts_outside_one_domain(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
+    """Whatever was given to a part of a job that must be in one domain is in one, with what it had there before."""
+    placed = {each.task for each in _placements(decisions)}
+    for job in snapshot.jobs.values():
+        for part in _parts(job.root):
+            constraint = part.topology
+            tree = snapshot.topologies.get(constraint.topology) if constraint is not None else None
+            number = tree.number_of(constraint.required) if tree is not None and constraint is not None else None
+            if tree is None or number is None:
+                continue
+            before, after = set(), set()
+            given = False
+            for task in (task for pod_set in part.pod_sets() for task in pod_set.tasks):
+                of_row, rows = tree.levels[number].of_row, snapshot.nodes.rows
+                if task.status in ACTIVE_ALLOCATED and task.node in rows:
+                    before.add(int(of_row[rows[task.node]]))
+                if _active_after(task, decisions):
+                    end = decisions.outcome.get(task)
+                    after.add(int(of_row[rows[end.node if end is not None else task.node]]))
+                    given |= task in placed
+            if given and len(before) <= 1 and (len(after) > 1 or OUTSIDE in after):
+                label = tree.levels[number].label
+                yield f"{job.key}: part {part.name or 'as a whole'} is in {len(after)} domains of {label}"
+
+
+def _parts(part: PodSet | SubGroupSet) -> Iterator[PodSet | SubGroupSet]:
+    yield part
+    for child in part.children if isinstance(part, SubGroupSet) else ():
+        yield from _parts(child)
+
+
 def gangs_below_their_minimum(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
     """Whoever was given something has its minimum then, in every sub-group that got something and in all above it.
 
@@ -194,6 +226,7 @@ ALL: tuple[Rule, ...] = (
     nodes_given_more_than_they_have,
     gpus_given_more_than_once,
     pods_on_nodes_that_refuse_them,
+    parts_outside_one_domain,
     gangs_below_their_minimum,
     gangs_torn_apart,
     victims_that_may_not_be,

@@ -20,6 +20,7 @@ QUEUE_DOES_NOT_EXIST = "QueueDoesNotExist"
 POD_SCHEDULING_ERRORS = "PodSchedulingErrors"
 INVALID_SPEC = "InvalidSpec"
 NOT_READY = "NotReady"
+NOT_ENOUGH = "Not enough resources for the workload"
 PREEMPTION_DELAY = "PreemptionDelayNotElapsed"
 #: For what KAI has no code for: the condition then has a message, and no list of reasons.
 NO_CODE = ""
@@ -94,6 +95,80 @@ class OverCapacity:
             f"Non-preemptible workload is over quota. Workload requested {requested} {unit}, but {self.queue} quota is "
             f"{allowed} {unit}, while {allocated} {unit} are already allocated for non-preemptible pods. "
             f"Use a preemptible workload to go over quota."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DomainShort:
+    """A domain of a topology that can't hold all pods that belong together."""
+
+    domain: str
+    pods: int = 0  #: that it could take
+    required: int = 0
+    resources: tuple[tuple[str, float, float], ...] = ()  #: of pods that differ: name, amount asked for, amount free
+
+    def __str__(self) -> str:
+        name = self.domain
+        if self.resources:
+            parts = (f"{each}, requested: {asked:g}, available: {free:g}" for each, asked, free in self.resources)
+            return f"<{name}>: " + ", ".join(f"{name} didn't have enough resources: {part}" for part in parts)
+        return f"<{name}>: node-group {name} can allocate only {self.pods} of {self.required} required pods"
+
+
+@dataclass(frozen=True, slots=True)
+class DomainsShort:
+    """All domains of a level, each with what it lacks."""
+
+    domains: tuple[DomainShort, ...]
+    code: str = NOT_ENOUGH
+
+    def __str__(self) -> str:
+        return ".\n".join(map(str, self.domains))
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyUnsatisfied:
+    """No domain of the level that is asked for can hold the pods that belong together."""
+
+    topology: str
+    level: str
+    job: ObjectKey
+    subgroup: str  #: empty for the job as a whole
+    because: str = ""
+    shortage: DomainsShort | None = None  #: a reason of its own
+    code: str = POD_SCHEDULING_ERRORS
+
+    def __str__(self) -> str:
+        who = f"job <{self.job}>" + (f", subgroup {self.subgroup}" if self.subgroup else "")
+        text = f"topology {self.topology}, requirement {self.level} couldn't be satisfied for {who}"
+        return f"{text}: {self.because}" if self.because else text
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyUnusable:
+    """A constraint that can't be followed, because there is no such topology or level."""
+
+    text: str
+    code: str = POD_SCHEDULING_ERRORS
+
+    def __str__(self) -> str:
+        return self.text
+
+    @staticmethod
+    def unknown(topology: str) -> TopologyUnusable:
+        return TopologyUnusable(f"Requested topology {topology} does not exist")
+
+    @staticmethod
+    def without_level(topology: str, group: str) -> TopologyUnusable:
+        who = f"sub-group {group}" if group else "workload"
+        return TopologyUnusable(f"topology constraint error: {who} names topology {topology}, and no level of it")
+
+    @staticmethod
+    def unknown_level(topology: str, group: str, kind: str, level: str) -> TopologyUnusable:
+        who = f"sub-group {group}" if group else "workload"
+        return TopologyUnusable(
+            f"topology constraint error: {who} specified '{level}' as the {kind} topology constraint level, but the "
+            f"topology tree '{topology}' does not contain a level with this name"
         )
 
 
@@ -220,6 +295,7 @@ class EvictionRefused:
 JobReason = (
     DelayNotElapsed
     | MinRuntimeNotElapsed
+    | DomainsShort
     | EvictionRefused
     | GangShort
     | OverCapacity
@@ -229,6 +305,8 @@ JobReason = (
     | GatesClosed
     | NotTried
     | SearchCutShort
+    | TopologyUnsatisfied
+    | TopologyUnusable
 )
 
 

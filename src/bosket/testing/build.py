@@ -24,7 +24,19 @@ from bosket.api.core import (
     Taint,
     Toleration,
 )
-from bosket.api.kai import PodGroup, PodGroupSpec, Queue, QueueResource, QueueResources, QueueSpec, SubGroup
+from bosket.api.kai import (
+    PodGroup,
+    PodGroupSpec,
+    Queue,
+    QueueResource,
+    QueueResources,
+    QueueSpec,
+    SubGroup,
+    Topology,
+    TopologyConstraint,
+    TopologyLevel,
+    TopologySpec,
+)
 from bosket.api.keys import (
     GPU_FRACTION_ANNOTATION,
     GPU_FRACTION_DEVICES_ANNOTATION,
@@ -321,6 +333,7 @@ def pod_group(
     started: float | None = None,
     evicted: float | None = None,
     stale_since: float | None = None,
+    topology: TopologyConstraint | None = None,
 ) -> PodGroup:
     """A pod group; each one that isn't told when it was created is a second younger than the one before.
 
@@ -338,6 +351,7 @@ def pod_group(
         spec=PodGroupSpec(
             minMember=None if subgroups else min_member,
             minSubGroup=min_subgroup,
+            topologyConstraint=topology,
             queue=queue,
             priorityClassName=priority,
             preemptibility=preemptibility,  # type: ignore[arg-type]
@@ -356,3 +370,14 @@ def priority_class(name: str, value: int, *, default: bool = False) -> PriorityC
 def _uid(namespace: str, name: str) -> str:
     """Unique over all namespaces, and easy to guess in the one that tests use."""
     return f"uid-{name}" if namespace == "default" else f"uid-{namespace}-{name}"
+
+
+def topology(name: str, *labels: str, aliases: Mapping[str, str] | None = None) -> Topology:
+    """A topology with these node labels as levels, the widest first; `aliases` by label."""
+    levels = tuple(TopologyLevel(nodeLabel=label, alias=(aliases or {}).get(label)) for label in labels)
+    return Topology(metadata=ObjectMeta(name=name), spec=TopologySpec(levels=levels))
+
+
+def within(topology_name: str, required: str = "", preferred: str = "") -> TopologyConstraint:
+    """Keeps pods together."""
+    return TopologyConstraint(topology=topology_name, requiredTopologyLevel=required, preferredTopologyLevel=preferred)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
-from bosket.api.kai import BindRequest, PodGroup, Queue
+from bosket.api.kai import BindRequest, PodGroup, Queue, Topology
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
@@ -73,6 +73,8 @@ def put(state: ClusterState, obj: KubeObject) -> None:
             state.put_taint_rule(obj)
         case PodDisruptionBudget():
             state.put_budget(obj)
+        case Topology():
+            state.put_topology(obj)
         case NodeResourceTopology():
             state.put_node_topology(obj)
         case _:

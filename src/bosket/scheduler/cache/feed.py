@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
-from bosket.api.kai import BindRequest, PodGroup, Queue
+from bosket.api.kai import BindRequest, PodGroup, Queue, Topology
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
@@ -41,6 +41,7 @@ class Feed:
             lambda priority: state.drop_priority_class(priority.metadata.name),
         )
         self._follow(informers, Queue, state.put_queue, lambda queue: state.drop_queue(queue.metadata.name))
+        self._follow(informers, Topology, state.put_topology, lambda each: state.drop_topology(each.metadata.name))
         self._follow(informers, BindRequest, state.put_bind_request, state.drop_bind_request)
         self._follow(informers, PodGroup, state.put_pod_group, lambda group: state.drop_pod_group(group.key))
         if budgets:

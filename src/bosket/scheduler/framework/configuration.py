@@ -46,6 +46,7 @@ DEFAULT_PLUGINS: Final = (
     PluginChoice("dynamicresources"),
     PluginChoice("nodeplacement", {"cpu": "binpack", "gpu": "binpack"}),
     PluginChoice("minruntime"),
+    PluginChoice("topology"),
     PluginChoice("snapshot"),
     PluginChoice("sg-nodelocalgreedy"),
     PluginChoice("sg-multinodegang"),

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bosket.scheduler.model.node import Mask
 
 if TYPE_CHECKING:
     from bosket.scheduler.decisions import Bind
@@ -78,6 +80,21 @@ class NodeScorer(ABC):
     def score(self, pod_class: PodClass, row: int) -> float:
         """The same for one row, to the bit. Worth writing out where it is asked for after every placement."""
         return float(self.scores(pod_class, np.array([row]))[0])
+
+
+class NodeSubsets(NamedTuple):
+    """Which sets of nodes to try for a part of a job, one after the other, and which nodes are better among them."""
+
+    masks: list[Mask]
+    scores: Scores | None = None  #: added to what scorers say; -inf for nodes that must not be used
+
+
+class NodeSubsetChoice(Protocol):
+    """Says where all tasks of a part of a job may go together; None for no opinion, a reason when it is nowhere."""
+
+    def __call__(
+        self, job: JobState, group: PodSet | SubGroupSet, tasks: Sequence[Task], on: Mask
+    ) -> NodeSubsets | JobReason | None: ...
 
 
 class GpuScorer(Protocol):

@@ -54,7 +54,7 @@ class JobState:
 
     __slots__ = (
         "_min_children", "_narrowed", "_next", "_next_request", "_part", "_session", "_sets", "_stands", "had_active",
-        "job", "only_set", "queue_row",
+        "is_constrained", "job", "only_set", "queue_row",
     )  # fmt: skip
 
     def __init__(self, job: Job, session: Session, queue_row: int) -> None:
@@ -64,6 +64,8 @@ class JobState:
         self._stands: dict[Task, Standing] = {}
         self._sets = {pod_set.name: PodSetState(pod_set) for pod_set in job.pod_sets}
         self.only_set = next(iter(self._sets.values())) if len(self._sets) == 1 else None
+        #: whether where its pods may go depends on where others of them are
+        self.is_constrained = bool(job.topologies())
         self._narrowed: Sequence[Task] | None = None  # what alone is to be placed for now
         self._part: Mapping[str, list[Task]] | None = None  # by pod set: the tasks that it is chosen from
         self._min_children: dict[str, int] = {}  # of sets that are narrowed
@@ -286,7 +288,9 @@ class JobState:
         """The class and the number of the next tasks, where nothing else tells them from those of another job."""
         state = self.only_set
         pod_set = self.job.pod_sets[0]
-        if state is None or self._stands or self._narrowed is not None or pod_set.only_class is None:
+        if state is None or self.is_constrained or pod_set.only_class is None:
+            return None
+        if self._stands or self._narrowed is not None:
             return None
         return pod_set.only_class, min(max(1, state.minimum - state.active), len(state.waiting))
 

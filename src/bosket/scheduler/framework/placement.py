@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from bosket.scheduler.framework.devices import choose_devices
+from bosket.scheduler.framework.extension import NodeSubsets, Scores
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.reason import GangShort, JobReason, NodesRefused, NotReady, PodUnfit
@@ -37,7 +39,10 @@ def place_job(
     if not tasks:
         return _incomplete(job)
     with statement.checkpoint() as trial:
-        failed = _place_tasks(session, statement, job, tasks, on=on, rows=rows, real=real)
+        if job.is_constrained and rows is None:
+            failed = _Together(session, statement, job, real=real).place(job.job.root, tasks, on)
+        else:
+            failed = _place_tasks(session, statement, job, tasks, on=on, rows=rows, real=real)
         if failed is not None:
             return failed
         if real and not job.satisfied(job.job.root):
@@ -55,8 +60,9 @@ def _place_tasks(
     tasks: list[Task],
     *,
     on: Mask | None,
-    rows: Mapping[Task, int] | None,
     real: bool,
+    rows: Mapping[Task, int] | None = None,
+    bonus: Scores | None = None,
 ) -> JobReason | None:
     for number, task in enumerate(tasks):
         unfit = session.unfit(task)
@@ -68,7 +74,7 @@ def _place_tasks(
         if too_dear:
             cheap = ~session.nodes.shared.of_size(too_dear)
             usable = cheap if usable is None else usable & cheap
-        row = view.best(usable)
+        row = view.best(usable, bonus)
         if row is None:
             return _shortage(job, tasks, number, view.explain(too_dear) if real else NodesRefused({}))
         groups, waits = _devices(session, statement, task, row)
@@ -90,6 +96,55 @@ def _devices(session: Session, statement: Statement, task: Task, row: int) -> tu
     if own and choice.would_do(own, session.nodes.shared.on(row)):
         return own, choice.waits
     return choice.names(session, task, row), choice.waits
+
+
+class _Together:
+    """Places a job part by part, each within one of the sets of nodes that it may go to as a whole."""
+
+    def __init__(self, session: Session, statement: Statement, job: JobState, *, real: bool) -> None:
+        self._session, self._statement, self._job, self._real = session, statement, job, real
+
+    def place(
+        self, part: PodSet | SubGroupSet, tasks: list[Task], on: Mask | None, bonus: Scores | None = None
+    ) -> JobReason | None:
+        if not tasks:
+            return None
+        everywhere = np.ones(len(self._session.snapshot.nodes), dtype=bool) if on is None else on
+        choice = self._choose(part, tasks, everywhere)
+        if choice is None:
+            return self._place_members(part, tasks, on, bonus)
+        if not isinstance(choice, NodeSubsets):
+            return choice
+        scores = choice.scores if choice.scores is not None else bonus
+        first: JobReason | None = None
+        for nodes in choice.masks:
+            with self._statement.checkpoint() as trial:
+                failed = self._place_members(part, tasks, nodes, scores)
+                if failed is None:
+                    trial.keep()
+                    return None
+                first = first or failed
+        return first
+
+    def _choose(self, part: PodSet | SubGroupSet, tasks: list[Task], on: Mask) -> NodeSubsets | JobReason | None:
+        for choose in self._session.node_subsets:
+            choice = choose(self._job, part, tasks, on)
+            if choice is not None:
+                return choice
+        return None
+
+    def _place_members(
+        self, part: PodSet | SubGroupSet, tasks: list[Task], on: Mask | None, bonus: Scores | None
+    ) -> JobReason | None:
+        if isinstance(part, PodSet):
+            return _place_tasks(self._session, self._statement, self._job, tasks, on=on, real=self._real, bonus=bonus)
+        for member in sorted(part.children, key=self._session.subgroup_key(self._job)):
+            names = {pod_set.name for pod_set in member.pod_sets()}
+            mine = [task for task in tasks if self._job.pod_set(task).name in names]
+            failed = self.place(member, mine, on, bonus)
+            if failed is not None:
+                return failed
+        return None
 
 
 def _only(session: Session, row: int) -> Mask:

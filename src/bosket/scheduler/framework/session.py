@@ -26,6 +26,7 @@ from bosket.scheduler.framework.extension import (
     KeyOf,
     NodeFilter,
     NodeScorer,
+    NodeSubsetChoice,
     PlaceKeeper,
     PlacementListener,
     QueueOrder,
@@ -57,6 +58,7 @@ from bosket.scheduler.reason import (
     NotReady,
     QueueUnusable,
     SpecUnusable,
+    TopologyUnsatisfied,
     unknown_subgroup,
 )
 from bosket.scheduler.snapshot.snapshot import Snapshot
@@ -98,6 +100,7 @@ class Session:
         self.task_checks: FirstOpinion[TaskCheck] = FirstOpinion()
         self.node_filters: AllOf[NodeFilter] = AllOf()
         self.node_scores: SumOf[NodeScorer] = SumOf()
+        self.node_subsets: FirstOpinion[NodeSubsetChoice] = FirstOpinion()
         self.gpu_scores: SumOf[GpuScorer] = SumOf()
         self.capacity_checks: FirstOpinion[CapacityCheck] = FirstOpinion()
         self.placement_listeners: EachOf[PlacementListener] = EachOf()
@@ -302,6 +305,8 @@ class Session:
 
     def not_placed(self, job: JobState, reason: JobReason) -> None:
         """One more reason why the job waits. Of two of the same kind the first is kept."""
+        if isinstance(reason, TopologyUnsatisfied) and reason.shortage is not None:
+            self._add_reason(job.job, reason.shortage)
         self._add_reason(job.job, reason)
 
     def _add_reason(self, job: Job, reason: JobReason) -> None:

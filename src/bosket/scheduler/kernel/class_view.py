@@ -58,15 +58,17 @@ class ClassView:
         self._total_at: Cells[int] = cells(self._total)
         self._seen = -1
 
-    def best(self, on: Mask | None = None) -> int | None:
+    def best(self, on: Mask | None = None, bonus: Scores | None = None) -> int | None:
         """The row with the highest score among nodes that can take the pod; the smallest name on a tie.
 
-        `on`: the nodes that may be used, all of them by default.
+        `on`: the nodes that may be used, all of them by default; `bonus`: what their scores are raised by.
         """
         if not len(self._total):
             return None
         self._catch_up()
-        total = self._total if on is None else np.where(on, self._total, -math.inf)
+        total = self._total if bonus is None else self._total + bonus
+        if on is not None:
+            total = np.where(on, total, -math.inf)
         row = int(total.argmax())
         return row if total[row] > -math.inf else None
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
 from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup
+from bosket.api.kai import TopologyConstraint as TopologyConstraintObject
 from bosket.api.keys import LAST_EVICTION_ANNOTATION, LAST_START_ANNOTATION, STALE_SINCE_ANNOTATION
 from bosket.api.object import ObjectKey
 from bosket.api.time import InvalidDuration, InvalidTime, parse_duration, parse_time
@@ -27,6 +29,14 @@ _pending, _gated, _active = map(attrgetter, ("pending", "gated", "active"))
 DEEPEST = 64
 
 
+class TopologyConstraint(NamedTuple):
+    """Keeps pods close to each other: in one domain of the required level, in one of the preferred if possible."""
+
+    topology: str
+    required: str
+    preferred: str
+
+
 class PodSet(msgspec.Struct, frozen=True, eq=False):
     """A leaf: equal-ranking tasks, at least `min_available` of which run together, those not counted that succeeded."""
 
@@ -39,6 +49,7 @@ class PodSet(msgspec.Struct, frozen=True, eq=False):
     active: int  #: tasks that count towards the minimum
     used: int  #: those, and tasks that are on their way out
     succeeded: int
+    topology: TopologyConstraint | None = None
 
     @property
     def alive(self) -> int:
@@ -63,6 +74,7 @@ class SubGroupSet(msgspec.Struct, frozen=True, eq=False):
     name: str
     min_children: int
     children: tuple[SubGroupSet | PodSet, ...]
+    topology: TopologyConstraint | None = None
     says_minimum: bool = False  #: whether the pod group itself does; otherwise all children are needed
 
     def pod_sets(self) -> Iterator[PodSet]:
@@ -120,6 +132,11 @@ class Job(msgspec.Struct, frozen=True, eq=False):
         """What people call a pod set; nothing where the group has no sub-groups."""
         return pod_set.name if self.group.spec.subGroups else ""
 
+    def topologies(self) -> tuple[TopologyConstraint | None, ...]:
+        """The constraints of all its parts, in order; empty when there are none."""
+        found = tuple(_constraints(self.root))
+        return found if any(found) else ()
+
     @property
     def is_active(self) -> bool:
         return any(map(_active, self.pod_sets))
@@ -136,6 +153,12 @@ class Job(msgspec.Struct, frozen=True, eq=False):
                 return False
             used += pod_set.used
         return used > 0 and not _holds_together(self.root)
+
+
+def _constraints(part: PodSet | SubGroupSet) -> Iterator[TopologyConstraint | None]:
+    yield part.topology
+    for child in part.children if isinstance(part, SubGroupSet) else ():
+        yield from _constraints(child)
 
 
 def _holds_together(subgroup: PodSet | SubGroupSet) -> bool:
@@ -168,7 +191,7 @@ def build_job(
         by_subgroup: dict[str, list[Task]] = {}
         for task in ordered:
             by_subgroup.setdefault(task.subgroup, []).append(task)
-        root = _build_root(spec.subGroups, spec.minSubGroup, by_subgroup)
+        root = _build_root(spec, by_subgroup)
         pod_sets = tuple(root.pod_sets())
         known = {pod_set.name for pod_set in pod_sets}
         strangers = tuple(task for task in ordered if task.subgroup not in known)
@@ -179,7 +202,7 @@ def build_job(
             strangers = tuple(task for task in ordered if task.subgroup not in ("", DEFAULT_POD_SET))
         minimum = 1 if spec.minMember is None else spec.minMember
         only = _pod_set(DEFAULT_POD_SET, minimum, mine)
-        root, pod_sets = SubGroupSet("", 1, (only,)), (only,)
+        root, pod_sets = SubGroupSet("", 1, (only,), _topology(spec.topologyConstraint)), (only,)
     if pod_problem is not None and not root.ready:
         problem = problem or pod_problem  # others of the gang may do without it
     has_pending = any(map(_pending, pod_sets))
@@ -266,21 +289,31 @@ def _problem_of_tree(subgroups: tuple[SubGroup, ...], min_subgroup: int | None) 
     return None
 
 
-def _build_root(subgroups: tuple[SubGroup, ...], minimum: int | None, tasks: Mapping[str, list[Task]]) -> SubGroupSet:
+def _build_root(spec: PodGroupSpec, tasks: Mapping[str, list[Task]]) -> SubGroupSet:
     children: dict[str, list[SubGroup]] = {}
-    for subgroup in subgroups:
+    for subgroup in spec.subGroups:
         children.setdefault((subgroup.parent or "").lower(), []).append(subgroup)
 
     def build(subgroup: SubGroup) -> SubGroupSet | PodSet:
         below = children.get(subgroup.name)
         if not below:
-            return _pod_set(subgroup.name, subgroup.minMember or 0, tuple(tasks.get(subgroup.name, ())))
-        return _set(subgroup.name, subgroup.minSubGroup, tuple(build(child) for child in below))
+            mine = tuple(tasks.get(subgroup.name, ()))
+            return _pod_set(subgroup.name, subgroup.minMember or 0, mine, _topology(subgroup.topologyConstraint))
+        parts = tuple(build(child) for child in below)
+        return _set(subgroup.name, subgroup.minSubGroup, parts, _topology(subgroup.topologyConstraint))
 
-    return _set("", minimum, tuple(build(child) for child in children.get("", ())))
+    parts = tuple(build(child) for child in children.get("", ()))
+    return _set("", spec.minSubGroup, parts, _topology(spec.topologyConstraint))
 
 
-def _pod_set(name: str, minimum: int, tasks: tuple[Task, ...]) -> PodSet:
+def _topology(constraint: TopologyConstraintObject | None) -> TopologyConstraint | None:
+    """One that names no topology says nothing."""
+    if constraint is None or not constraint.topology:
+        return None
+    return TopologyConstraint(constraint.topology, constraint.requiredTopologyLevel, constraint.preferredTopologyLevel)
+
+
+def _pod_set(name: str, minimum: int, tasks: tuple[Task, ...], topology: TopologyConstraint | None = None) -> PodSet:
     """Members that succeeded have had their part in the gang: what is left of it must not wait for them.
 
     KAI counts living pods alone: the last members of a Job, or of a gang bound in two halves, then wait for ever.
@@ -310,6 +343,7 @@ def _pod_set(name: str, minimum: int, tasks: tuple[Task, ...]) -> PodSet:
         active=active,
         used=active + going,
         succeeded=succeeded,
+        topology=topology,
     )
 
 
@@ -318,7 +352,12 @@ def _only_class(tasks: tuple[Task, ...]) -> PodClass | None:
     return classes.pop() if len(classes) == 1 else None
 
 
-def _set(name: str, minimum: int | None, children: tuple[SubGroupSet | PodSet, ...]) -> SubGroupSet:
+def _set(
+    name: str,
+    minimum: int | None,
+    children: tuple[SubGroupSet | PodSet, ...],
+    topology: TopologyConstraint | None = None,
+) -> SubGroupSet:
     if minimum is None:
-        return SubGroupSet(name, len(children), children)
-    return SubGroupSet(name, minimum, children, says_minimum=True)
+        return SubGroupSet(name, len(children), children, topology)
+    return SubGroupSet(name, minimum, children, topology, says_minimum=True)

@@ -28,6 +28,7 @@ from bosket.scheduler.plugins.resourcetype import ResourceType
 from bosket.scheduler.plugins.snapshot import Snapshot
 from bosket.scheduler.plugins.subgrouporder import SubGroupOrder
 from bosket.scheduler.plugins.taskorder import TaskOrder
+from bosket.scheduler.plugins.topology import Topology
 
 BUILT_IN: Mapping[str, PluginFactory] = {
     "dynamicresources": DynamicResources,
@@ -53,4 +54,5 @@ BUILT_IN: Mapping[str, PluginFactory] = {
     "sg-multinodegang": MultiNodeGang,
     "sg-nodelocalgreedy": NodeLocalGreedy,
     "taskorder": TaskOrder,
+    "topology": Topology,
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
-from bosket.api.kai import BindRequest, PodGroup, Queue
+from bosket.api.kai import BindRequest, PodGroup, Queue, Topology
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
@@ -45,6 +45,7 @@ LISTS: Final[Mapping[str, RecordedList]] = {
     "nodeResourceTopologies": RecordedList(NodeResourceTopology, ClusterState.put_node_topology),
     "priorityClasses": RecordedList(PriorityClass, ClusterState.put_priority_class),
     "queues": RecordedList(Queue, ClusterState.put_queue, sharded=True),
+    "topologies": RecordedList(Topology, ClusterState.put_topology),
     "podGroups": RecordedList(PodGroup, ClusterState.put_pod_group, sharded=True),
     "namespaces": RecordedList(Namespace, ClusterState.put_namespace),  # Bosket's own; KAI records none
     "configMaps": RecordedList(ConfigMap, ClusterState.put_config_map),

@@ -15,6 +15,7 @@ from bosket.scheduler.model.peer import Mark, PeerTerm, PodSelector
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task
+from bosket.scheduler.model.topology import TopologyTree
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.model.volume import NO_VOLUME_ACCOUNTS, VolumeAccounts
 from bosket.scheduler.snapshot.budgets import Disruptions
@@ -69,6 +70,7 @@ class Snapshot:
     #: by selector: the terms with it that pods carry which are on a node, or may be placed
     terms: Mapping[PodSelector, tuple[PeerTerm, ...]] = field(default_factory=dict)
     volumes: VolumeAccounts = NO_VOLUME_ACCOUNTS
+    topologies: Mapping[str, TopologyTree] = field(default_factory=dict)  #: by name
     numa: Mapping[str, NumaZones] = field(default_factory=dict)  #: by node, where nodes tell about their zones
     config_maps: Container[ObjectKey] = ()  #: those that exist
     inventory: Inventory = NO_INVENTORY  #: devices, and claims on them

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
-from bosket.api.kai import BindRequest, PodGroup
+from bosket.api.kai import BindRequest, PodGroup, Topology
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.keys import (
     DEFAULT_NODE_POOL,
@@ -40,6 +40,7 @@ from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.model.device import DeviceNeeds, PodDevices
 from bosket.scheduler.model.gpu_share import UnusableShare
 from bosket.scheduler.model.job import Job, build_job
+from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.numa import Record, needs_of
 from bosket.scheduler.model.peer import NO_MARKS, PeerWishes, PodSelector
 from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
@@ -49,6 +50,8 @@ from bosket.scheduler.model.resource import (
     amounts_of,
 )
 from bosket.scheduler.model.task import Task, TaskStatus
+from bosket.scheduler.model.topology import TopologyTree
+from bosket.scheduler.model.topology import build_tree as build_topology
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.model.volume import NO_STORAGE, PodStorage, VolumeAccounts
 from bosket.scheduler.snapshot.attachments import Attachments
@@ -125,6 +128,8 @@ class ClusterState:
         self._claims = Claims()
         self._displacements = Displacements()
 
+        self._topologies: dict[str, Topology] = {}
+        self._topology_trees: dict[str, tuple[Topology, int, TopologyTree]] = {}
         self._namespaces: dict[str, Namespace] = {}
         self._volumes = Volumes(self._report)
         self._attachments = Attachments()
@@ -365,6 +370,16 @@ class ClusterState:
     def drop_storage_capacity(self, key: ObjectKey) -> None:
         self._volumes.drop_capacity(key)
 
+    def put_topology(self, topology: Topology) -> None:
+        self._topologies[topology.metadata.name] = topology
+        self._displacements.forget_all()
+        self._last = None
+
+    def drop_topology(self, name: str) -> None:
+        self._topologies.pop(name, None)
+        self._displacements.forget_all()
+        self._last = None
+
     def put_node_topology(self, topology: NodeResourceTopology) -> None:
         had_any = bool(self._node_topologies)
         if self._node_topologies.put(topology):
@@ -447,6 +462,7 @@ class ClusterState:
             ResourceSlice: self._devices.slices,
             DeviceClass: self._devices.classes,
             DeviceTaintRule: self._devices.pools.rules,
+            Topology: self._topologies,
             ConfigMap: {key: ConfigMap(metadata=_named(key)) for key in self._config_maps.freeze()},
             PodDisruptionBudget: self._evictions.budgets,
             NodeResourceTopology: self._node_topologies.objects,
@@ -524,6 +540,7 @@ class ClusterState:
             tallies=self._tallies.freeze(),
             terms=self._peers.terms(),
             volumes=self._volume_accounts(),
+            topologies=self._arrange(nodes),
             numa=self._node_topologies.freeze(),
             config_maps=self._config_maps.freeze(),
             inventory=self._devices.freeze(),
@@ -537,6 +554,16 @@ class ClusterState:
     def _volume_accounts(self) -> VolumeAccounts:
         limits, attached = self._volumes.drivers.limits(), self._attachments.freeze()
         return VolumeAccounts(limits, attached, self._volumes.being_made(), self._attachments.contested)
+
+    def _arrange(self, nodes: NodeTable) -> Mapping[str, TopologyTree]:
+        """The nodes by each topology; made anew only when the topology, or what nodes are, changed."""
+        known, self._topology_trees = self._topology_trees, {}
+        for name, topology in sorted(self._topologies.items()):
+            found = known.get(name)
+            if found is None or found[0] is not topology or found[1] != nodes.static_version:
+                found = (topology, nodes.static_version, build_topology(topology, nodes.nodes))
+            self._topology_trees[name] = found
+        return {name: tree for name, (_, _, tree) in self._topology_trees.items()}
 
     def _usage_is_no_news(self) -> bool:
         """Whether what queues used is as in the last snapshot, or concerns nobody."""

@@ -1,0 +1,143 @@
+"""Gangs and their parts close together: required and preferred levels, nested, and what is said when it can't be."""
+
+from __future__ import annotations
+
+import pytest
+
+from bosket.api.core import Node
+from bosket.api.kai import SubGroup, TopologyConstraint
+from bosket.api.object import KubeObject
+from bosket.scheduler.decide import decide
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.testing.build import gang, job, node, pod, pod_group, queue, topology, within
+from bosket.testing.cluster import decided, evictions, pipelines, placements, reasons, snapshot_of
+
+ZONE, RACK = "zone", "rack"
+
+
+def racks(*gpus: tuple[str, str, int]) -> list[Node]:
+    """Nodes n0, n1 … in (zone, rack, GPUs)."""
+    return [node(f"n{i}", gpus=count, zone=zone, rack=rack) for i, (zone, rack, count) in enumerate(gpus)]
+
+
+TWO_RACKS = racks(("a", "r1", 2), ("a", "r1", 1), ("a", "r2", 2), ("a", "r2", 2))
+
+
+def constrained(name: str, size: int, constraint: TopologyConstraint) -> list[KubeObject]:
+    return [pod_group(name, min_member=size, topology=constraint), *gang(name, size)]
+
+
+def test_a_gang_goes_into_one_rack() -> None:
+    decisions = decided(TWO_RACKS, queue("q"), topology("t", ZONE, RACK), constrained("g", 4, within("t", RACK)))
+    assert set(placements(decisions).values()) == {"n2", "n3"}
+
+
+def test_the_fullest_rack_that_fits_is_taken() -> None:
+    decisions = decided(TWO_RACKS, queue("q"), topology("t", ZONE, RACK), constrained("g", 3, within("t", RACK)))
+    assert set(placements(decisions).values()) == {"n0", "n1"}
+
+
+def test_a_gang_that_fits_in_no_rack_waits_and_is_told_what_racks_lack() -> None:
+    decisions = decided(TWO_RACKS, queue("q"), topology("t", ZONE, RACK), constrained("g", 5, within("t", RACK)))
+    assert placements(decisions) == {}
+    told = reasons(decisions)["g"]
+    assert "node-group a.r1 can allocate only 3 of 5 required pods" in told
+    assert "node-group a.r2 can allocate only 4 of 5 required pods" in told
+    assert "topology t, requirement rack couldn't be satisfied for job <default/g>" in told
+
+
+def test_a_preferred_rack_is_left_where_it_is_too_small() -> None:
+    decisions = decided(TWO_RACKS, queue("q"), topology("t", ZONE, RACK), constrained("g", 5, within("t", ZONE, RACK)))
+    assert len(placements(decisions)) == 5
+
+
+def test_sub_groups_have_racks_of_their_own_in_one_zone() -> None:
+    nodes = racks(("a", "r1", 4), ("b", "r1", 4), ("b", "r2", 4))
+    subgroups = tuple(SubGroup(name=name, minMember=4, topologyConstraint=within("t", RACK)) for name in ("x", "y"))
+    decisions = decided(
+        nodes,
+        queue("q"),
+        topology("t", ZONE, RACK),
+        pod_group("g", subgroups=subgroups, topology=within("t", ZONE)),
+        [*gang("g", 4, subgroup="x"), *gang("g", 4, subgroup="y")],
+    )
+    found = placements(decisions)
+    assert {found[f"g-x-{i}"] for i in range(4)} | {found[f"g-y-{i}"] for i in range(4)} == {"n1", "n2"}
+    assert len({found[f"g-x-{i}"] for i in range(4)}) == 1
+
+
+def test_extras_join_the_rack_where_the_others_are() -> None:
+    decisions = decided(
+        TWO_RACKS,
+        queue("q"),
+        topology("t", ZONE, RACK),
+        pod_group("g", min_member=1, topology=within("t", RACK)),
+        gang("g", 3, on=["n1"]),
+    )
+    assert set(placements(decisions).values()) == {"n0"}
+
+
+def test_a_level_goes_by_its_other_name_too() -> None:
+    decisions = decided(
+        TWO_RACKS,
+        queue("q"),
+        topology("t", ZONE, RACK, aliases={RACK: "cabinet"}),
+        constrained("g", 4, within("t", "cabinet")),
+    )
+    assert set(placements(decisions).values()) == {"n2", "n3"}
+
+
+def test_where_all_nodes_are_in_one_rack_a_zone_will_do() -> None:
+    nodes = racks(("a", "r1", 2), ("a", "r1", 2))
+    decisions = decided(nodes, queue("q"), topology("t", ZONE, RACK), constrained("g", 4, within("t", ZONE)))
+    assert len(placements(decisions)) == 4
+
+
+def test_a_gang_that_needs_a_rack_has_others_evicted_in_one_rack() -> None:
+    decisions = decided(
+        racks(("a", "r1", 2), ("a", "r2", 2)),
+        [queue("poor", quota=0), queue("q", quota=2)],
+        topology("t", ZONE, RACK),
+        [*job("x", on="n0", queue="poor"), *job("y", on="n0", queue="poor")],
+        [*job("v", on="n1", queue="poor"), *job("w", on="n1", queue="poor")],
+        constrained("g", 2, within("t", RACK)),
+    )
+    assert len(evictions(decisions)) == 2
+    assert len({node for name, node in pipelines(decisions).items() if name.startswith("g-")}) == 1
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text"),
+    [
+        (within("nowhere", RACK), "Requested topology nowhere does not exist"),
+        (within("t", "row"), "specified 'row' as the required topology constraint level"),
+        (within("t", RACK, ZONE), "specified 'zone' as the preferred topology constraint level"),
+        (within("t"), "names topology t, and no level of it"),
+    ],
+)
+def test_a_constraint_that_cannot_be_followed_is_named_and_others_go_on(
+    constraint: TopologyConstraint, text: str
+) -> None:
+    decisions = decided(
+        TWO_RACKS, queue("q"), topology("t", ZONE, RACK), constrained("bad", 1, constraint), job("good")
+    )
+    assert list(placements(decisions)) == ["good-0"]
+    assert text in reasons(decisions)["bad"]
+
+
+def test_nodes_without_all_labels_are_outside() -> None:
+    nodes = [node("inside", gpus=1, zone="a", rack="r1"), node("outside", gpus=8, zone="a")]
+    decisions = decided(nodes, queue("q"), topology("t", ZONE, RACK), constrained("g", 2, within("t", ZONE)))
+    assert placements(decisions) == {}
+
+
+def test_pods_that_differ_are_counted_by_what_they_ask_for_together() -> None:
+    members = [pod("g-0").of_group("g").gpu(2).build(), pod("g-1").of_group("g").cpu("1").build()]
+    snapshot = snapshot_of(
+        racks(("a", "r1", 1), ("a", "r2", 1)),
+        queue("q"),
+        topology("t", ZONE, RACK),
+        pod_group("g", min_member=2, topology=within("t", RACK)),
+        members,
+    )
+    assert "didn't have enough resources" in reasons(decide(snapshot, Configuration()))["g"]
