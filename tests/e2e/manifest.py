@@ -38,9 +38,10 @@ def pod(name: str, *, queue: str | None = None, annotations: dict[str, str] | No
     }
 
 
-def sharing_pod(name: str, *, fraction: str = "0.25", devices: int = 1, **spec: Any) -> Manifest:
-    """A pod that asks for a part of each of so many GPUs, as admission leaves it."""
-    annotations = {"gpu-fraction": fraction, "runai/shared-gpu-configmap": f"{name}-shared-gpu"}
+def sharing_pod(name: str, *, fraction: str = "0.25", memory_mib: int = 0, devices: int = 1, **spec: Any) -> Manifest:
+    """A pod that asks for a part of each of so many GPUs, or for so much of their memory, as admission leaves it."""
+    share = {"gpu-memory": str(memory_mib)} if memory_mib else {"gpu-fraction": fraction}
+    annotations = {**share, "runai/shared-gpu-configmap": f"{name}-shared-gpu"}
     if devices > 1:
         annotations["gpu-fraction-num-devices"] = str(devices)
     return pod(name, annotations=annotations, **spec)

@@ -152,3 +152,34 @@ async def test_the_scheduler_puts_four_quarters_on_one_gpu_and_a_whole_one_where
         await cluster.client.delete(Pod, name, cluster.namespace, grace_seconds=0)
     await running(cluster, "whole")
     await none_left(cluster, node)
+
+
+async def test_memory_is_a_larger_part_of_a_smaller_gpu(cluster: Cluster) -> None:
+    (small,) = await cluster.add_nodes(1, gpus=1, labels={"nvidia.com/gpu.memory": "16384"})
+    (large,) = await cluster.add_nodes(1, gpus=1, labels={"nvidia.com/gpu.memory": "81920"})
+    queue = await cluster.add_queue(gpu_quota=2)
+    await cluster.start_services("podgrouper", "scheduler", "binder")
+    for name, node in (("on-small", small), ("on-large", large)):
+        where = {"kubernetes.io/hostname": node}
+        manifest = sharing_pod(name, memory_mib=12_000, queue=queue, nodeSelector=where)
+        await cluster.client.create(manifest, cluster.namespace)
+    await running(cluster, "on-small", "on-large")
+    portions = [await portion(cluster, name) for name in ("on-small", "on-large")]
+    assert portions == ["0.74", "0.15"]
+    await cluster.client.create(sharing_pod("second", memory_mib=12_000, queue=queue), cluster.namespace)
+    await running(cluster, "second")
+    found = await cluster.client.get(Pod, "second", cluster.namespace)
+    assert found.spec.nodeName == large, "there is no room for it on the small one"
+    await cluster.client.create(sharing_pod("greedy", memory_mib=90_000, queue=queue), cluster.namespace)
+
+    async def is_told_why() -> bool:
+        waiting = await cluster.client.get(Pod, "greedy", cluster.namespace)
+        return any("GPU memory" in condition.message for condition in waiting.status.conditions)
+
+    await cluster.eventually(is_told_why)
+
+
+async def portion(cluster: Cluster, name: str) -> str:
+    """The part of a GPU that the pod's container is told it has."""
+    found = await cluster.client.get(ConfigMap, f"{name}-shared-gpu-0", cluster.namespace)
+    return found.data["GPU_PORTION"]

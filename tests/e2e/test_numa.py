@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 import msgspec
 import pytest
@@ -52,12 +53,12 @@ async def test_guaranteed_pods_fill_zone_after_zone_and_the_next_one_waits(zoned
     await zoned.client.create(numa_zones(name, {"cpu": "4"}, {"cpu": "4"}))
     await zoned.start_services("podgrouper", "binder")
     await zoned.start_services("scheduler", options=Options(configuration=aligning()))
-    on_node = {"nodeSelector": {"kubernetes.io/hostname": name}}
+    on_node = {"kubernetes.io/hostname": name}
     for number, zone in enumerate(("node-0", "node-1")):
-        await zoned.client.create(pod(f"p{number}", cpu="3", **on_node), zoned.namespace)
-        found = await zoned.eventually(lambda number=number: zone_of(zoned, f"p{number}"))
+        await zoned.client.create(pod(f"p{number}", cpu="3", nodeSelector=on_node), zoned.namespace)
+        found = await zoned.eventually(partial(zone_of, zoned, f"p{number}"))
         assert found == zone
-    await zoned.client.create(pod("p2", cpu="3", **on_node), zoned.namespace)
+    await zoned.client.create(pod("p2", cpu="3", nodeSelector=on_node), zoned.namespace)
 
     async def is_told_why() -> bool:
         waiting = await zoned.client.get(Pod, "p2", zoned.namespace)

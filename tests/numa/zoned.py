@@ -44,4 +44,9 @@ def placements(zones: Zones) -> tuple[NUMAZonePlacement, ...]:
 
 def zones_by_pod(decisions: Decisions) -> dict[str, dict[str, dict[str, str]]]:
     """Pod → zone → resource → amount, of all binds."""
-    return {bind.task.key.name: {each.zone: dict(each.amount) for each in bind.numa_zones} for bind in decisions.binds}
+    return {
+        bind.task.key.name: {
+            each.zone: {name: str(amount) for name, amount in each.amount.items()} for each in bind.numa_zones
+        }
+        for bind in decisions.binds
+    }
