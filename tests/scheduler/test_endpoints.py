@@ -74,6 +74,7 @@ async def test_a_snapshot_holds_what_the_scheduler_knows_and_is_decided_on_as_it
         "storageClasses": 0,
         "persistentVolumes": 0,
         "persistentVolumeClaims": 0,
+        "topologies": 0,
         "csiStorageCapacities": 0,
         "csiDrivers": 0,
         "csiNodes": 0,

@@ -209,6 +209,7 @@ def test_the_file_is_kais_one_with_every_list_and_all_that_was_configured():
         "storageClasses": 0,
         "persistentVolumes": 0,
         "persistentVolumeClaims": 0,
+        "topologies": 0,
         "csiStorageCapacities": 0,
         "csiDrivers": 0,
         "csiNodes": 0,

@@ -41,7 +41,13 @@ class Feed:
             lambda priority: state.drop_priority_class(priority.metadata.name),
         )
         self._follow(informers, Queue, state.put_queue, lambda queue: state.drop_queue(queue.metadata.name))
-        self._follow(informers, Topology, state.put_topology, lambda each: state.drop_topology(each.metadata.name))
+        self._follow(
+            informers,
+            Topology,
+            state.put_topology,
+            lambda each: state.drop_topology(each.metadata.name),
+            optional=True,
+        )
         self._follow(informers, BindRequest, state.put_bind_request, state.drop_bind_request)
         self._follow(informers, PodGroup, state.put_pod_group, lambda group: state.drop_pod_group(group.key))
         if budgets:
