@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bosket.api.kai import SubGroup
-from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.decisions import Bind, Decisions
 from bosket.scheduler.outcome import states, status_name
 from bosket.testing import build
 from bosket.testing.cluster import snapshot_of
@@ -185,9 +185,13 @@ def test_an_answer_that_only_differs_is_different() -> None:
     assert outcome == Outcome.DIFFERENT
 
 
-def test_what_cannot_be_checked_is_never_called_better() -> None:
-    cycle = {**_cycle([{"pod": "n/old", "action": "reclaim"}]), "tags": ["topology-required"]}
-    assert differential.judge(cycle)[0] == Outcome.DIFFERENT
+def test_a_gang_torn_apart_is_noticed() -> None:
+    racks = [build.node(f"n{number}", gpus=1, rack=f"r{number}") for number in range(2)]
+    group = build.pod_group("g", min_member=2, topology=build.within("t", "rack"))
+    snapshot = snapshot_of(racks, build.queue("q"), build.topology("t", "rack"), group, build.gang("g", 2))
+    ((key, job),) = snapshot.jobs.items()
+    torn = Decisions(tuple(Bind(task, job, f"n{number}") for number, task in enumerate(job.tasks)))
+    assert list(differential._broken_rules(snapshot, torn)) == [f"{key}: part as a whole is in 2 domains of rack"]
 
 
 def _answer_with(pod_groups: dict[str, object]) -> dict[str, object]:

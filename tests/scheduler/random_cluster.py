@@ -83,6 +83,7 @@ class RandomCluster:
     jobs: int
     releasing: bool = True  #: whether pods may be on their way out
     sharing: bool = True  #: whether pods may share GPUs
+    close: bool = True  #: whether gangs may have to be close together
 
     def objects(self) -> list[KubeObject]:
         """The same ones each time."""
@@ -95,7 +96,7 @@ class RandomCluster:
         objects.append(topology("racks", "zone", "rack"))
         objects += [priority_class("high", 125), priority_class("middle", 75), priority_class("low", 25)]
         for name in (f"g{number}" for number in range(self.jobs)):
-            objects += _job(self._dice(name), name, leaves, names, states, sharing=self.sharing)
+            objects += _job(self._dice(name), name, leaves, names, states, sharing=self.sharing, close=self.close)
         for name in names:
             objects += _strangers(self._dice(f"on {name}"), name, releasing=self.releasing)
         return objects
@@ -104,8 +105,9 @@ class RandomCluster:
         return Random(f"{self.seed}/{name}")
 
 
-def clusters(*, releasing: bool = True, sharing: bool = True) -> st.SearchStrategy[RandomCluster]:
-    """Small clusters of all kinds. Without `releasing` no pod is being deleted, without `sharing` none shares GPUs."""
+def clusters(*, releasing: bool = True, sharing: bool = True, close: bool = True) -> st.SearchStrategy[RandomCluster]:
+    """Small clusters of all kinds. Without `releasing` no pod is being deleted, without `sharing` none shares GPUs,
+    without `close` no gang has to be close together."""
     return st.builds(
         RandomCluster,
         seed=st.integers(0, 2**32),
@@ -114,6 +116,7 @@ def clusters(*, releasing: bool = True, sharing: bool = True) -> st.SearchStrate
         jobs=st.integers(0, 8),
         releasing=st.just(releasing),
         sharing=st.just(sharing),
+        close=st.just(close),
     )
 
 
@@ -175,12 +178,19 @@ def _share(dice: Random, quotas: Sequence[float], limits: Sequence[float]) -> Qu
 
 
 def _job(
-    dice: Random, name: str, queues: Sequence[str], nodes: Sequence[str], states: Sequence[State], *, sharing: bool
+    dice: Random,
+    name: str,
+    queues: Sequence[str],
+    nodes: Sequence[str],
+    states: Sequence[State],
+    *,
+    sharing: bool,
+    close: bool,
 ) -> list[KubeObject]:
     """A pod group and its pods."""
     requests = (*REQUESTS, *SHARING) if sharing else REQUESTS
     namespace = dice.choice(("default", "default", "other"))
-    subgroups = tuple(_tree(dice)) if dice.random() < 0.4 else ()
+    subgroups = tuple(_tree(dice, close=close)) if dice.random() < 0.4 else ()
     roots = sum(not subgroup.parent for subgroup in subgroups)
     minimum = dice.choice((None, 0, 1, 2, 3, 4))
     group = pod_group(
@@ -193,7 +203,7 @@ def _job(
         subgroups=subgroups,
         min_subgroup=dice.choice((None, dice.randint(1, roots))) if subgroups else None,
         created=1.7e9 + dice.randint(0, 1),
-        topology=_constraint(dice, 0.25),
+        topology=_constraint(dice, 0.25 if close else 0.0),
     )
     parents = {subgroup.parent for subgroup in subgroups}
     minima = {each.name: each.minMember or 0 for each in subgroups if each.name not in parents}
@@ -239,21 +249,22 @@ def _constraint(dice: Random, likely: float) -> TopologyConstraint | None:
     )
 
 
-def _tree(dice: Random) -> list[SubGroup]:
+def _tree(dice: Random, *, close: bool) -> list[SubGroup]:
     subgroups: list[SubGroup] = []
+    likely = 0.15 if close else 0.0
 
     def grow(parent: str | None, depth: int) -> None:
         name = f"s{len(subgroups)}"
         children = dice.randint(1, 3) if depth < DEEPEST_SUBGROUP and dice.random() < 0.3 else 0
         if children:
             minimum = dice.choice((None, dice.randint(0, children)))
-            constraint = _constraint(dice, 0.15)
+            constraint = _constraint(dice, likely)
             subgroups.append(SubGroup(name=name, parent=parent, minSubGroup=minimum, topologyConstraint=constraint))
             for _ in range(children):
                 grow(name, depth + 1)
         else:
             minimum = dice.choice((None, 0, 1, 1, 2, 3))
-            constraint = _constraint(dice, 0.15)
+            constraint = _constraint(dice, likely)
             subgroups.append(SubGroup(name=name, parent=parent, minMember=minimum, topologyConstraint=constraint))
 
     for _ in range(dice.randint(1, 3)):

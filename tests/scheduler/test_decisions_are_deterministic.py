@@ -97,7 +97,7 @@ def _first_of(file: Path) -> Json:
 
 def evictions() -> Json:
     """A random cluster in which all actions find something to do."""
-    return {"config": {"actions": ", ".join(ACTIONS)}, **recording_of(RandomCluster(1240, 5, 5, 6).objects())}
+    return {"config": {"actions": ", ".join(ACTIONS)}, **recording_of(RandomCluster(191, 5, 5, 6).objects())}
 
 
 CASES = [

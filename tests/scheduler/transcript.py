@@ -33,6 +33,7 @@ LISTS = {
     "StorageClass": "storageClasses",
     "Node": "nodes",
     "Queue": "queues",
+    "Topology": "topologies",
     "PodGroup": "podGroups",
     "PriorityClass": "priorityClasses",
     "Pod": "pods",
