@@ -22,6 +22,8 @@ from bosket.kube.errors import ConfigError, TransportError
 from bosket.kube.kubeconfig import ClusterConfig
 from bosket.kube.transport import Request, Response, Stream
 
+#: Rounds of the event loop after which cancelled connections are closed.
+CLOSING_ROUNDS = 5
 #: Characters that may stand in a path as they are, beside letters and digits.
 _PATH_SAFE = "/:@!$&'()*+,;=~-._"
 
@@ -70,6 +72,9 @@ class HttpTransport:
         for sessions in open_ones:
             if sessions is not None:
                 await sessions.aclose()
+        # What was being connected when its request was cancelled closes in the loop's next rounds, if it has any.
+        for _ in range(CLOSING_ROUNDS):
+            await asyncio.sleep(0)
 
     async def _send(
         self, request: Request, timeout: aiohttp.ClientTimeout, *, streaming: bool
