@@ -21,7 +21,7 @@ from bosket.scheduler.decisions import Decisions, Eviction
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.resource import NOTHING, plus
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.testing.build import node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW
@@ -262,7 +262,10 @@ def _note(story: Story, number: int, cluster: SimulatedCluster, decisions: Decis
             story.promised[by] = Promise(number, placed, frozenset(each.key for each in _placed(cluster, by)))
     for task, end in outcome.items():
         promise = story.promised.get(end.job.key)
-        if isinstance(end, Eviction) and promise is not None and task.key in promise.pods:
+        if promise is None or not isinstance(end, Eviction):
+            continue
+        # Another pod of the job may have been given the place: then that one was seen later.
+        if task.key in promise.pods or task.status == TaskStatus.PENDING:
             del story.promised[end.job.key]  # one with a better right took it
 
 

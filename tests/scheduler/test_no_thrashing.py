@@ -173,6 +173,18 @@ def test_one_with_a_better_right_takes_the_claim_over_without_another_eviction()
     assert bound(cycle(state)) == {"first-0": "n1"}
 
 
+def test_a_claim_is_over_when_another_pod_of_its_job_loses_the_place():
+    state = preemption()
+    cycle(state)
+    put(state, pod("earlier").of_group("high").gpu(1).build())  # goes before the one that was promised the place
+    assert waits_for(cycle(state)) == {"earlier": "n1"}
+    put(state, priority_class("highest", 95))
+    put(state, pod_group("first", priority="highest"))
+    put(state, gang("first", 1)[0])
+    assert waits_for(cycle(state)) == {"first-0": "n1"}
+    assert [claim.job.name for claim in state.snapshot(NOW + 1).claims] == ["first"]
+
+
 def test_a_place_that_another_job_takes_in_the_same_cycle_is_not_bound_and_the_next_cycle_settles_it():
     """`rich` gets the idle GPU in its turn, `poor` reclaims it together with one that `rich` holds."""
     state = state_of(

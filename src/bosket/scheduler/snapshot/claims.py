@@ -77,11 +77,17 @@ class Claims:
         """What a cycle promises, and what it takes away from those who were promised something before."""
         ends = {task.key: operation for task, operation in decisions.outcome.items()}
         bound = {bind.job.key for bind in decisions.lasting_binds}
+        # Another pod of the job may have been given the place: then that one was seen later.
+        lost = {
+            end.job.key
+            for task, end in decisions.outcome.items()
+            if isinstance(end, Eviction) and task.status == TaskStatus.PENDING
+        }
         for key, claim in list(self._claims.items()):
             if claim.is_return:
                 if claim.job in bound:
                     self._end(key)
-            elif any(isinstance(ends.get(place.pod), Eviction) for place in claim.places):
+            elif claim.job in lost or any(isinstance(ends.get(place.pod), Eviction) for place in claim.places):
                 self._end(key)
             else:
                 self._follow(key, [ends.get(place.pod) for place in claim.places])
