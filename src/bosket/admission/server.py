@@ -34,6 +34,8 @@ IDLE_SECONDS: Final = 120.0
 #: How long the rest of a body is read and thrown away, so that its sender gets to hear the answer.
 _LINGER_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 2.0
+#: Rounds of the event loop after which aborted connections are closed.
+CLOSING_ROUNDS: Final = 5
 
 
 @asynccontextmanager
@@ -69,7 +71,8 @@ async def serve_webhooks(
         for transport in connections:
             if transport is not None:
                 transport.abort()
-        await asyncio.sleep(0)  # the loop lets go of them in its next round
+        for _ in range(CLOSING_ROUNDS):  # the loop lets go of them, and of those that were just coming in
+            await asyncio.sleep(0)
 
 
 class _Handler:

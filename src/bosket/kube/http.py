@@ -143,8 +143,11 @@ class _Sessions:
         self.streams = _session(context, 0)
 
     async def aclose(self) -> None:
-        await self.requests.close()
-        await self.streams.close()
+        for session in (self.requests, self.streams):
+            if session.connector is not None:
+                # No polite end of TLS, for which the server may take longer than the event loop lives.
+                await session.connector.close(abort_ssl=True)
+            await session.close()
 
 
 def _session(context: ssl.SSLContext, connection_limit: int) -> aiohttp.ClientSession:
