@@ -1,4 +1,5 @@
-"""How a pod that shares GPUs is written: its groups, the container that gets the devices, and the ConfigMaps it reads.
+"""How a pod that shares GPUs is written: how much it asks for, its groups, the container that gets the devices, and the
+ConfigMaps it reads.
 
 Admission puts the names of the ConfigMaps on a pod, the binder fills them and puts the groups on it; whoever counts
 GPUs reads them. Pure: looks at one pod, and knows no cluster.
@@ -6,6 +7,7 @@ GPUs reads them. Pure: looks at one pod, and knows no cluster.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -24,6 +26,13 @@ GPU_PORTION: Final = "GPU_PORTION"
 #: What `GPU_PORTION` was called before.
 NUMBER_OF_GPUS: Final = "RUNAI_NUM_OF_GPUS"
 CUDA_DEVICE_MEMORY_LIMIT: Final = "CUDA_DEVICE_MEMORY_LIMIT"
+#: More devices than this no node has; and no more memory, in mebibytes.
+MOST_DEVICES: Final = 10_000
+MOST_MEMORY_MIB: Final = 10**9
+
+#: A number as Go and Kubernetes' quantities read it, too; neither "0x1p-2" nor "nan" nor "1_0".
+_NUMBER: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
+_WHOLE: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 class SharingContainer(NamedTuple):
@@ -42,6 +51,18 @@ class MapNames(NamedTuple):
     capabilities: str
     #: What the container takes as a whole into its environment.
     environment: str
+
+
+def read_portion(text: str) -> float | None:
+    """A part of a GPU, above 0 and up to 1; None when the text is none."""
+    value = float(text) if _NUMBER.fullmatch(text) else 0.0
+    return value if 0 < value <= 1 else None
+
+
+def read_whole(text: str, most: int) -> int | None:
+    """A whole number from 1 to `most`; None when the text is none."""
+    value = int(text) if _WHOLE.fullmatch(text) else 0
+    return value if 0 < value <= most else None
 
 
 def gpu_groups(labels: Mapping[str, str]) -> tuple[str, ...]:
@@ -65,7 +86,7 @@ def is_group_label(key: str) -> bool:
 def shared_devices(pod: Pod) -> int | None:
     """How many devices the pod asked for a part of; None when its annotation is no such number."""
     text = pod.metadata.annotations.get(GPU_FRACTION_DEVICES_ANNOTATION, "1")
-    return int(text) if text.isascii() and text.isdecimal() and int(text) > 0 else None
+    return read_whole(text, MOST_DEVICES)
 
 
 def sharing_container(pod: Pod) -> SharingContainer | None:

@@ -6,9 +6,7 @@ device. Until then the container can't start, because the second one is not opti
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -40,17 +38,14 @@ from bosket.api.keys import (
 )
 from bosket.api.shared_gpu import (
     GPU_PORTION,
+    MOST_DEVICES,
+    MOST_MEMORY_MIB,
     NUMBER_OF_GPUS,
     NVIDIA_VISIBLE_DEVICES,
     map_names,
+    read_portion,
+    read_whole,
 )
-
-#: A number as Go, Kubernetes' quantities and our scheduler read it; neither "0x1p-2" nor "nan" nor "1_0".
-_NUMBER: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
-_WHOLE: Final = re.compile(r"[0-9]{1,18}")
-#: As much as the scheduler takes; no node has more.
-_MOST_DEVICES: Final = 10_000
-_MOST_MEMORY_MIB: Final = 10**9
 
 
 class GpuSharing:
@@ -111,7 +106,7 @@ def _about_sharing_alone(pod: Pod) -> Iterator[Refusal]:
 
 def _check_amounts(pod: Pod) -> Iterator[Refusal]:
     fraction = _get(pod, GPU_FRACTION_ANNOTATION)
-    if fraction is not None and not _is_fraction(fraction):
+    if fraction is not None and read_portion(fraction) in (None, 1.0):
         key = GPU_FRACTION_ANNOTATION
         yield _refusal(
             key,
@@ -119,11 +114,11 @@ def _check_amounts(pod: Pod) -> Iterator[Refusal]:
             f"whole GPUs are asked for with the limit {NVIDIA_GPU}",
         )
     for key, unit, most in (
-        (GPU_MEMORY_ANNOTATION, "MiB of each GPU", _MOST_MEMORY_MIB),
-        (GPU_FRACTION_DEVICES_ANNOTATION, "GPUs", _MOST_DEVICES),
+        (GPU_MEMORY_ANNOTATION, "MiB of each GPU", MOST_MEMORY_MIB),
+        (GPU_FRACTION_DEVICES_ANNOTATION, "GPUs", MOST_DEVICES),
     ):
         count = _get(pod, key)
-        if count is not None and not (_WHOLE.fullmatch(count) and 0 < int(count) <= most):
+        if count is not None and read_whole(count, most) is None:
             yield _refusal(
                 key, f"annotation {key} is {quoted(count)}: it must be a whole number of {unit}, from 1 to {most}"
             )
@@ -165,10 +160,6 @@ def _check_container(pod: Pod) -> Iterator[Refusal]:
                 f"annotation {SHARED_GPU_CONFIG_MAP_ANNOTATION} is {quoted(prefix)}, which {problem}: leave it out, "
                 "and a fitting name is made",
             )
-
-
-def _is_fraction(text: str) -> bool:
-    return bool(_NUMBER.fullmatch(text)) and 0 < float(text) < 1
 
 
 def _whole_gpus(container: Container) -> str | None:

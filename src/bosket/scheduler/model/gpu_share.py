@@ -7,7 +7,6 @@ counted in hundredths, so that sums of them stay exact.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -17,19 +16,15 @@ from bosket.api.keys import (
     GPU_MEMORY_ANNOTATION,
     NODE_GPU_MEMORY_LABEL,
 )
+from bosket.api.shared_gpu import MOST_DEVICES, MOST_MEMORY_MIB, read_portion, read_whole
 
 HUNDREDTHS = 100
 #: The size that devices of unknown memory are taken to have, in mebibytes; a part of them comes out right all the same.
 UNKNOWN_DEVICE_MIB = 100
 #: Labels with numbers from here on are bytes: no device has so many mebibytes.
 LEAST_BYTES = 1024 * 1024
-#: More devices than this no node has; and no more memory, in mebibytes.
-MOST_DEVICES = 10_000
-MOST_MEMORY_MIB = 10**9
-
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
-_EXPONENT = re.compile(r"[eE][+-]?[0-9]{1,3}", re.ASCII)
-_WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
+#: The largest number of bytes that a label is believed to tell.
+MOST_BYTES = 10**18
 
 
 class UnusableShare(ValueError):
@@ -89,10 +84,9 @@ def share_of(annotations: Mapping[str, str]) -> GpuShare | None:
 
 def device_memory(labels: Mapping[str, str]) -> int | None:
     """The memory of each of a node's devices in mebibytes, by its label; None when that isn't known."""
-    text = labels.get(NODE_GPU_MEMORY_LABEL, "")
-    if not _WHOLE.fullmatch(text):
+    amount = read_whole(labels.get(NODE_GPU_MEMORY_LABEL, ""), MOST_BYTES)
+    if amount is None:
         return None
-    amount = int(text)
     if amount >= LEAST_BYTES:
         amount //= LEAST_BYTES
     # A multiple of 100, so that every hundredth of a device is a whole number of mebibytes.
@@ -100,18 +94,16 @@ def device_memory(labels: Mapping[str, str]) -> int | None:
 
 
 def _portion(text: str) -> float:
-    mantissa = _NUMBER.match(text)
-    rest = text[mantissa.end() :] if mantissa else ""
-    value = float(text) if mantissa and (not rest or _EXPONENT.fullmatch(rest)) else 0.0
-    if not 0 < value <= 1:
+    value = read_portion(text)
+    if value is None:
         expected = "a number above 0 and not above 1"
         raise UnusableShare(f'annotation {GPU_FRACTION_ANNOTATION} is "{text[:40]}"; expected {expected}')
     return value
 
 
 def _whole(annotation: str, text: str, most: int) -> int:
-    value = int(text) if _WHOLE.fullmatch(text) else 0
-    if not 0 < value <= most:
+    value = read_whole(text, most)
+    if value is None:
         raise UnusableShare(f'annotation {annotation} is "{text[:40]}"; expected a whole number from 1 to {most}')
     return value
 

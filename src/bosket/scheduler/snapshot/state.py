@@ -8,7 +8,7 @@ with the snapshot before, so that its cost follows what changed.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,13 +19,9 @@ from bosket.api.kai import BindRequest, PodGroup, Topology
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.keys import (
     DEFAULT_NODE_POOL,
-    GPU_GROUP_LABEL,
-    GPU_GROUP_LABEL_PREFIX,
     NODE_POOL_LABEL,
     POD_GROUP_ANNOTATION,
     SCHEDULER_NAME,
-    SUBGROUP_LABEL,
-    TASK_PRIORITY_LABEL,
 )
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
@@ -35,25 +31,17 @@ from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim,
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from bosket.api.time import time_or_zero
-from bosket.kube.volume import chosen_volumes
 from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.model.device import DeviceNeeds, PodDevices
-from bosket.scheduler.model.gpu_share import UnusableShare
 from bosket.scheduler.model.job import Job, build_job
-from bosket.scheduler.model.node import NodeTable
-from bosket.scheduler.model.numa import Record, needs_of
-from bosket.scheduler.model.peer import NO_MARKS, PeerWishes, PodSelector
-from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
+from bosket.scheduler.model.peer import NO_MARKS
 from bosket.scheduler.model.resource import (
     ResourceAxis,
     UncountableAmount,
     amounts_of,
 )
 from bosket.scheduler.model.task import Task, TaskStatus
-from bosket.scheduler.model.topology import TopologyTree
-from bosket.scheduler.model.topology import build_tree as build_topology
 from bosket.scheduler.model.usage import NO_USAGE, Usage
-from bosket.scheduler.model.volume import NO_STORAGE, PodStorage, VolumeAccounts
+from bosket.scheduler.model.volume import NO_STORAGE, VolumeAccounts
 from bosket.scheduler.snapshot.attachments import Attachments
 from bosket.scheduler.snapshot.bind_requests import BindRequests, pod_of
 from bosket.scheduler.snapshot.claims import Claims
@@ -64,24 +52,28 @@ from bosket.scheduler.snapshot.evictions import Evictions
 from bosket.scheduler.snapshot.hold import Holds
 from bosket.scheduler.snapshot.node_accounts import NodeAccounts
 from bosket.scheduler.snapshot.notes import Notes
-from bosket.scheduler.snapshot.numa_zones import NumaTopologies, record_of
+from bosket.scheduler.snapshot.numa_zones import NumaTopologies
 from bosket.scheduler.snapshot.peers import Peers
 from bosket.scheduler.snapshot.pod_classes import PodClasses
+from bosket.scheduler.snapshot.queue_objects import QueueObjects
 from bosket.scheduler.snapshot.queue_uses import QueueUses
 from bosket.scheduler.snapshot.shared import Shared
 from bosket.scheduler.snapshot.snapshot import Snapshot, WorkerLabels
 from bosket.scheduler.snapshot.tally import Tallies
+from bosket.scheduler.snapshot.task_reader import (
+    Surroundings,
+    TaskReader,
+    UncountablePod,
+    integer_or_none,
+    stand_alike,
+)
+from bosket.scheduler.snapshot.topologies import Topologies
 from bosket.scheduler.snapshot.verdict import VerdictMemory
 from bosket.scheduler.snapshot.volumes import Volumes
 
 DEFAULT_PRIORITY = 50
 #: spec.schedulingBackoff of groups that are tried for ever; so are those that don't say.
 NO_BACKOFF = -1
-# Members of an Enum are looked up far more slowly than names of a module.
-PENDING, GATED, BINDING, BOUND = TaskStatus.PENDING, TaskStatus.GATED, TaskStatus.BINDING, TaskStatus.BOUND
-RUNNING, RELEASING = TaskStatus.RUNNING, TaskStatus.RELEASING
-#: By phase.
-FINISHED = {"Succeeded": TaskStatus.SUCCEEDED, "Failed": TaskStatus.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +102,11 @@ class ClusterState:
 
     def __init__(self, options: StateOptions | None = None, report: Callable[[str], None] | None = None) -> None:
         self._options = options or StateOptions()
-        self._scheduler_name = self._options.scheduler_name
         self._report = report or (lambda _: None)
         self._axis = ResourceAxis()
-        self._classes = PodClasses(self._axis)
         self._pods: dict[ObjectKey, Pod] = {}
         self._groups: dict[ObjectKey, PodGroup] = {}
-        self._queue_objects: dict[str, QueueObject] = {}
-        self._queues: dict[str, Queue] = {}
-        self._refused_queues: dict[str, str] = {}
+        self._queues = QueueObjects(self._report, full_hierarchy=self._options.full_hierarchy_fairness)
         self._priorities: dict[str, PriorityClass] = {}
         self._nodes = NodeAccounts(self._axis, self._options.scheduler_name)
         self._requests = BindRequests(self._pods, self._nodes.nodes)
@@ -128,8 +116,7 @@ class ClusterState:
         self._claims = Claims()
         self._displacements = Displacements()
 
-        self._topologies: dict[str, Topology] = {}
-        self._topology_trees: dict[str, tuple[Topology, int, TopologyTree]] = {}
+        self._topologies = Topologies()
         self._namespaces: dict[str, Namespace] = {}
         self._volumes = Volumes(self._report)
         self._attachments = Attachments()
@@ -139,7 +126,6 @@ class ClusterState:
 
         self._tasks: dict[ObjectKey, Task] = {}
         self._left_out: dict[ObjectKey, LeftOut] = {}
-        self._latest_group = ObjectKey("", "")
         self._members: dict[ObjectKey, dict[ObjectKey, Task]] = defaultdict(dict)  # pod group → its tasks
         self._jobs: dict[ObjectKey, Job] = {}
         self._uses = QueueUses()
@@ -149,10 +135,13 @@ class ClusterState:
         self._releasing: set[ObjectKey] = set()  # tasks whose status depends on the time
         self._peers = Peers(self._tasks)
         self._tallies = Tallies()
+        around = Surroundings(
+            self._requests, self._evictions, self._peers, self._volumes, self._devices, self._node_topologies
+        )
+        self._reader = TaskReader(PodClasses(self._axis), around, self._options.scheduler_name, self._report)
 
         self._dirty_pods: set[ObjectKey] = set()  # something that they refer to changed
         self._dirty_jobs: set[ObjectKey] = set()
-        self._tree: QueueTree | None = None
         self._memory = VerdictMemory()
         self._last: Snapshot | None = None
 
@@ -277,27 +266,12 @@ class ClusterState:
             self._node_came_or_went(name)
 
     def put_queue(self, obj: QueueObject) -> None:
-        name = obj.metadata.name
-        before = self._queue_objects.get(name)
-        self._queue_objects[name] = obj
-        if before is not None and before.spec == obj.spec and before.metadata.uid == obj.metadata.uid:
-            return  # its status is no matter of ours
-        self._displacements.forget_all()
-        self._queues.pop(name, None)
-        self._refused_queues.pop(name, None)
-        try:
-            self._queues[name] = queue_from(obj)
-        except QueueError as error:
-            self._refused_queues[name] = str(error)
-            self._report(str(error))
-        self._tree = None
+        if self._queues.put(obj):
+            self._displacements.forget_all()
 
     def drop_queue(self, name: str) -> None:
-        self._queue_objects.pop(name, None)
+        self._queues.drop(name)
         self._displacements.forget_all()
-        self._queues.pop(name, None)
-        self._refused_queues.pop(name, None)
-        self._tree = None
 
     def put_pod_group(self, group: PodGroup) -> None:
         key = group.key
@@ -371,12 +345,12 @@ class ClusterState:
         self._volumes.drop_capacity(key)
 
     def put_topology(self, topology: Topology) -> None:
-        self._topologies[topology.metadata.name] = topology
+        self._topologies.put(topology)
         self._displacements.forget_all()
         self._last = None
 
     def drop_topology(self, name: str) -> None:
-        self._topologies.pop(name, None)
+        self._topologies.drop(name)
         self._displacements.forget_all()
         self._last = None
 
@@ -447,7 +421,7 @@ class ClusterState:
         tables: Mapping[type[KubeObject], Mapping[Any, KubeObject]] = {
             Pod: self._pods,
             Node: self._nodes.nodes,
-            QueueObject: self._queue_objects,
+            QueueObject: self._queues.objects,
             PodGroup: self._groups,
             BindRequest: self._requests.known,
             PriorityClass: self._priorities,
@@ -462,7 +436,7 @@ class ClusterState:
             ResourceSlice: self._devices.slices,
             DeviceClass: self._devices.classes,
             DeviceTaintRule: self._devices.pools.rules,
-            Topology: self._topologies,
+            Topology: self._topologies.objects,
             ConfigMap: {key: ConfigMap(metadata=_named(key)) for key in self._config_maps.freeze()},
             PodDisruptionBudget: self._evictions.budgets,
             NodeResourceTopology: self._node_topologies.objects,
@@ -509,24 +483,20 @@ class ClusterState:
         held, disruptions = self._held_jobs(now), self._evictions.disruptions(now)
         claims, takers = self._claims.standing(now, self._jobs, self._tasks.get), self._displacements.takers(now)
         last = self._last
-        unchanged = self._tree is not None and self._nodes.is_unchanged() and self._uses.is_unchanged()
+        unchanged = self._queues.is_unchanged() and self._nodes.is_unchanged() and self._uses.is_unchanged()
         unchanged = unchanged and self._usage_is_no_news() and self._devices.is_unchanged()
         unchanged = unchanged and last is not None and last.volumes.limits is self._volumes.drivers.limits()
         if last is not None and unchanged and last.jobs is self._jobs and last.held == held:
             own = (last.disruptions, last.claims, last.takers)
             if all(then is now for then, now in zip(own, (disruptions, claims, takers), strict=True)):
                 return last
-        if self._tree is None:
-            queues = self._queues.values()
-            full = self._options.full_hierarchy_fairness
-            self._tree = build_tree(queues if full else without_hierarchy(queues), self._refused_queues)
         nodes = self._nodes.table()
         self._last = Snapshot(
             now=now,
             resource_names=tuple(self._axis.names),
             nodes=nodes,
             residents=self._nodes.residents,
-            queues=self._tree,
+            queues=self._queues.tree(),
             jobs=self._jobs,
             unsettled=tuple(self._jobs[key] for key in sorted(self._unsettled)),
             stale=tuple(self._jobs[key] for key in sorted(self._stale)),
@@ -540,7 +510,7 @@ class ClusterState:
             tallies=self._tallies.freeze(),
             terms=self._peers.terms(),
             volumes=self._volume_accounts(),
-            topologies=self._arrange(nodes),
+            topologies=self._topologies.arrange(nodes),
             numa=self._node_topologies.freeze(),
             config_maps=self._config_maps.freeze(),
             inventory=self._devices.freeze(),
@@ -554,16 +524,6 @@ class ClusterState:
     def _volume_accounts(self) -> VolumeAccounts:
         limits, attached = self._volumes.drivers.limits(), self._attachments.freeze()
         return VolumeAccounts(limits, attached, self._volumes.being_made(), self._attachments.contested)
-
-    def _arrange(self, nodes: NodeTable) -> Mapping[str, TopologyTree]:
-        """The nodes by each topology; made anew only when the topology, or what nodes are, changed."""
-        known, self._topology_trees = self._topology_trees, {}
-        for name, topology in sorted(self._topologies.items()):
-            found = known.get(name)
-            if found is None or found[0] is not topology or found[1] != nodes.static_version:
-                found = (topology, nodes.static_version, build_topology(topology, nodes.nodes))
-            self._topology_trees[name] = found
-        return {name: tree for name, (_, _, tree) in self._topology_trees.items()}
 
     def _usage_is_no_news(self) -> bool:
         """Whether what queues used is as in the last snapshot, or concerns nobody."""
@@ -588,7 +548,7 @@ class ClusterState:
             key = self._dirty_pods.pop()
             pod, before = self._pods.get(key), self._tasks.get(key)
             task = self._task_of(key, pod, before) if pod is not None else None
-            if not _stand_alike(before, task):
+            if not stand_alike(before, task):
                 self._set_task(key, before, task)
 
     def _set_task(self, key: ObjectKey, before: Task | None, task: Task | None) -> None:
@@ -603,7 +563,7 @@ class ClusterState:
                 self._dirty_jobs.add(group)
             if task.node:
                 self._nodes.add(key, task)
-            if task.status is RELEASING:
+            if task.status is TaskStatus.RELEASING:
                 self._releasing.add(key)
         if (task is not None and task.storage is not NO_STORAGE) or (
             before is not None and before.storage is not NO_STORAGE
@@ -631,77 +591,14 @@ class ClusterState:
         self._nodes.remove(key, task)
 
     def _task_of(self, key: ObjectKey, pod: Pod, before: Task | None) -> Task | None:
-        spec, metadata = pod.spec, pod.metadata
-        labels = metadata.labels
-        storage = self._storage_of(key, pod) if spec.volumes else NO_STORAGE
-        has_zones = bool(self._node_topologies)
-        devices, device_needs = self._devices_of(key, pod) if self._devices.concern(spec) else (None, None)
-        wishes: PeerWishes | None = None
-        matched: Sequence[PodSelector] = ()
-        if spec.affinity is not None or spec.topologySpreadConstraints or self._peers.selectors:
-            wishes, matched = self._peers.look_at(pod)
         try:
-            numa = needs_of(pod) if has_zones else None
-            pod_class = self._classes.of(pod, before, wishes, matched, storage, numa=numa, device_needs=device_needs)
-        except (InvalidQuantity, UncountableAmount) as error:
-            self._leave_out(key, pod, f"resources: {error}")
-            return None
-        except UnusableShare as error:
+            task = self._reader.read(key, pod, before)
+        except UncountablePod as error:
             self._leave_out(key, pod, str(error))
             return None
         if self._left_out:
             self._left_out.pop(key, None)
-        node = spec.nodeName
-        request = self._requests.live_for(key) if self._requests.known else None
-        requested = request.spec.selectedNode if request is not None else None
-        going = self._evictions.is_going(pod) if self._evictions.assumed else False
-        group = None
-        if spec.schedulerName == self._scheduler_name:
-            group = metadata.annotations.get(POD_GROUP_ANNOTATION)
-        return Task(
-            key,
-            pod,
-            pod_class,
-            _status_of(pod, requested, going),
-            node=node or requested or "",
-            group=self._group_key(metadata.namespace, group) if group else None,
-            subgroup=labels.get(SUBGROUP_LABEL, ""),
-            created=time_or_zero(metadata.creationTimestamp),
-            task_priority=_integer_or_none(labels[TASK_PRIORITY_LABEL]) if TASK_PRIORITY_LABEL in labels else None,
-            gpu_groups=self._gpu_groups(key, pod) if pod_class.share is not None and (node or requested) else (),
-            storage=storage,
-            numa_record=self._numa_record(pod, request) if has_zones else (),
-            devices=devices,
-        )
-
-    def _group_key(self, namespace: str, name: str) -> ObjectKey:
-        """Pods of a job come one after another: they share the key."""
-        if self._latest_group != (namespace, name):
-            self._latest_group = ObjectKey(namespace, name)
-        return self._latest_group
-
-    def _gpu_groups(self, key: ObjectKey, pod: Pod) -> tuple[str, ...]:
-        """The shared GPUs that the pod is on, or was given: as its bind request has it, or its labels."""
-        given = self._requests.gpu_groups_of(key)
-        if given:
-            return given
-        labels = pod.metadata.labels
-        found = {value for name, value in labels.items() if name.startswith(GPU_GROUP_LABEL_PREFIX)}
-        if GPU_GROUP_LABEL in labels:
-            found.add(labels[GPU_GROUP_LABEL])
-        return tuple(sorted(found))
-
-    def _numa_record(self, pod: Pod, request: BindRequest | None) -> Record:
-        return record_of(pod, request.spec.predictedNUMAZones if request is not None else (), self._report)
-
-    def _storage_of(self, key: ObjectKey, pod: Pod) -> PodStorage:
-        request = self._requests.live_for(key) if not pod.spec.nodeName else None
-        if request is None:
-            return self._volumes.storage_of(key, pod)
-        return self._volumes.storage_of(key, pod, request.spec.selectedNode, chosen_volumes(request))
-
-    def _devices_of(self, key: ObjectKey, pod: Pod) -> tuple[PodDevices | None, DeviceNeeds | None]:
-        return self._devices.of(key, pod, self._requests.live_for(key))
+        return task
 
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
         """The pod can't be counted; its job is told."""
@@ -769,41 +666,10 @@ def _named(key: ObjectKey) -> ObjectMeta:
     return ObjectMeta(namespace=key.namespace, name=key.name)
 
 
-def _stand_alike(before: Task | None, after: Task | None) -> bool:
-    """Of two tasks made of the same pod: whether the pod's surroundings left it what it was."""
-    if before is None or after is None:
-        return before is after
-    if before.pod_class is not after.pod_class or before.numa_record != after.numa_record:
-        return False
-    return before.storage == after.storage and before.devices == after.devices
-
-
-def _status_of(pod: Pod, requested: str | None, evicted: bool) -> TaskStatus:
-    phase, spec = pod.status.phase, pod.spec
-    if phase in FINISHED:
-        return FINISHED[phase]
-    if evicted or pod.metadata.deletionTimestamp is not None:
-        return RELEASING
-    if phase == "Running":
-        return RUNNING
-    if spec.nodeName:
-        return RUNNING if phase == "Unknown" else BOUND  # a node that doesn't answer may still run it
-    if requested:
-        return BINDING
-    return GATED if spec.schedulingGates else PENDING
-
-
 def _gave_up(group: PodGroup, node_pool_label: str) -> bool:
     """Whether the group wants to be tried only once per node pool, and this one has been: somebody moves it on."""
     conditions = group.status.schedulingConditions
     if group.spec.schedulingBackoff in (None, NO_BACKOFF) or not conditions:
         return False
-    newest = max(conditions, key=lambda condition: _integer_or_none(condition.transitionID) or 0)
+    newest = max(conditions, key=lambda condition: integer_or_none(condition.transitionID) or 0)
     return newest.nodePool == (group.metadata.labels.get(node_pool_label) or DEFAULT_NODE_POOL)
-
-
-def _integer_or_none(text: str | None) -> int | None:
-    try:
-        return int(text) if text is not None else None
-    except ValueError:
-        return None

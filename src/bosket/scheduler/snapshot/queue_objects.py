@@ -1,0 +1,54 @@
+"""Queues as they were put in, those that make no sense set aside, and the tree that the others form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bosket.api.kai import Queue as QueueObject
+from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
+
+
+class QueueObjects:
+    """All queues; the tree is made anew when one of them changed."""
+
+    def __init__(self, report: Callable[[str], None], *, full_hierarchy: bool) -> None:
+        """`full_hierarchy`: whether queues share by levels, or as if they were all siblings."""
+        self._report, self._full_hierarchy = report, full_hierarchy
+        self.objects: dict[str, QueueObject] = {}
+        self._queues: dict[str, Queue] = {}
+        self._refused: dict[str, str] = {}
+        self._tree: QueueTree | None = None
+
+    def put(self, obj: QueueObject) -> bool:
+        """True when something changed that anybody rests on; its status is no matter of ours."""
+        name = obj.metadata.name
+        before = self.objects.get(name)
+        self.objects[name] = obj
+        if before is not None and before.spec == obj.spec and before.metadata.uid == obj.metadata.uid:
+            return False
+        self._forget(name)
+        try:
+            self._queues[name] = queue_from(obj)
+        except QueueError as error:
+            self._refused[name] = str(error)
+            self._report(str(error))
+        return True
+
+    def drop(self, name: str) -> None:
+        self.objects.pop(name, None)
+        self._forget(name)
+
+    def is_unchanged(self) -> bool:
+        """Whether `tree()` would be the one that it gave last."""
+        return self._tree is not None
+
+    def tree(self) -> QueueTree:
+        if self._tree is None:
+            queues = self._queues.values()
+            self._tree = build_tree(queues if self._full_hierarchy else without_hierarchy(queues), self._refused)
+        return self._tree
+
+    def _forget(self, name: str) -> None:
+        self._queues.pop(name, None)
+        self._refused.pop(name, None)
+        self._tree = None
