@@ -19,6 +19,7 @@ from aiohttp import web
 from bosket.admission.metrics import WebhookMetrics
 from bosket.admission.review import Judge, UnreadableReview, read_review, write_answer
 from bosket.runtime.clock import Clock
+from bosket.runtime.connections import stop_serving
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +35,6 @@ IDLE_SECONDS: Final = 120.0
 #: How long the rest of a body is read and thrown away, so that its sender gets to hear the answer.
 _LINGER_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 2.0
-#: Rounds of the event loop after which aborted connections are closed.
-CLOSING_ROUNDS: Final = 5
 
 
 @asynccontextmanager
@@ -65,14 +64,7 @@ async def serve_webhooks(
         shown = f"[{host}]" if ":" in host else host
         yield f"https://{shown}:{runner.addresses[0][1]}"
     finally:
-        connections = [each.transport for each in low_level.connections]
-        await runner.cleanup()
-        # A closed TLS connection waits for its peer's goodbye, which one that went away never says.
-        for transport in connections:
-            if transport is not None:
-                transport.abort()
-        for _ in range(CLOSING_ROUNDS):  # the loop lets go of them, and of those that were just coming in
-            await asyncio.sleep(0)
+        await stop_serving(runner)
 
 
 class _Handler:

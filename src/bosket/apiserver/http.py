@@ -22,6 +22,7 @@ from bosket.apiserver.status import StatusError, timeout, too_large, too_many_re
 from bosket.apiserver.watch import Watcher
 from bosket.kube.transport import Request, Response
 from bosket.runtime.certificates import KeyPair
+from bosket.runtime.connections import stop_serving
 from bosket.runtime.tls import server_context
 
 log = logging.getLogger(__name__)
@@ -54,14 +55,7 @@ class Listener:
     async def aclose(self) -> None:
         """End the watches, let the rest finish, and stop listening."""
         self._server.close_watches()
-        listening = self._runner.server
-        connections = [each.transport for each in listening.connections] if listening is not None else []
-        await self._runner.cleanup()
-        # A connection that was closed waits for its peer to say goodbye, too, which one that went away never does.
-        for transport in connections:
-            if transport is not None:
-                transport.abort()
-        await asyncio.sleep(0)  # the loop lets go of them in its next round
+        await stop_serving(self._runner)
 
 
 async def serve(
