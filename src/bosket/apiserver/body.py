@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from bosket.apiserver.call import Call
+from bosket.apiserver.protobuf import MEDIA_TYPE as PROTOBUF
+from bosket.apiserver.protobuf import decode_protobuf
 from bosket.apiserver.status import JSON, bad_request, unsupported_media_type
 from bosket.apiserver.store import Doc
 from bosket.apiserver.yaml_body import decode_yaml
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
-PROTOBUF = "application/vnd.kubernetes.protobuf"
 #: Deeper nesting than any schema has; keeps recursive walks within Python's stack.
 MAX_DEPTH = 100
 
@@ -25,7 +26,7 @@ def media_type(headers_value: str) -> str:
 
 
 def decode_body(body: bytes, content_type: str) -> Any:
-    """The value in a body of JSON or YAML."""
+    """The value in a body of JSON, YAML or Kubernetes' protobuf."""
     kind = media_type(content_type)
     if kind in ("", JSON) or kind.endswith("+json"):
         try:
@@ -38,11 +39,9 @@ def decode_body(body: bytes, content_type: str) -> Any:
         value = decode_yaml(body, MAX_DEPTH)
         _check_depth(value, MAX_DEPTH)  # aliases may have made it deeper than it is written
     elif kind == PROTOBUF:
-        raise unsupported_media_type(
-            f"{PROTOBUF} is not supported; accepted media types include: {JSON}, {YAML_TYPES[0]}"
-        )
+        value = decode_protobuf(body, MAX_DEPTH)
     else:
-        raise unsupported_media_type(f"accepted media types include: {JSON}, {YAML_TYPES[0]}")
+        raise unsupported_media_type(f"accepted media types include: {JSON}, {YAML_TYPES[0]}, {PROTOBUF}")
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value, MAX_DEPTH)
     return value
@@ -64,7 +63,10 @@ def _check_depth(value: Any, allowed: int) -> None:
 
 def decode_object(call: Call) -> Doc:
     """The object that a request carries, of the kind that its path names."""
-    return check_object(call, decode_body(call.body, call.headers.get("content-type", "")))
+    content_type = call.headers.get("content-type", "")
+    if call.kind.custom and media_type(content_type) == PROTOBUF:  # it has no numbers for custom resources' fields
+        raise unsupported_media_type(f"accepted media types include: {JSON}, {YAML_TYPES[0]}")
+    return check_object(call, decode_body(call.body, content_type))
 
 
 def check_object(call: Call, value: Any) -> Doc:
