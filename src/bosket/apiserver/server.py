@@ -35,6 +35,10 @@ from bosket.apiserver.reading import Reader
 from bosket.apiserver.rest import Answer, Rest
 from bosket.apiserver.reviews import register_reviews
 from bosket.apiserver.status import JSON, StatusError, internal_error
+from bosket.apiserver.storage.database import StorageError
+from bosket.apiserver.storage.directory import DataDirectory
+from bosket.apiserver.storage.journal import KEPT_HISTORY, Journal
+from bosket.apiserver.storage.restore import restore
 from bosket.apiserver.store import Store
 from bosket.apiserver.subresource import Subresources
 from bosket.apiserver.transport import InProcessTransport
@@ -50,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 class ApiServer:
-    """A Kubernetes API server in memory."""
+    """A Kubernetes API server, in memory unless it is given a data directory."""
 
     def __init__(
         self,
@@ -61,12 +65,15 @@ class ApiServer:
         watch_queue: int = QUEUE_LIMIT,
         enabled_versions: Collection[str] = (),
         admission: Callable[[Store], Admission] | None = None,
+        data: DataDirectory | None = None,
+        kept_history: int = KEPT_HISTORY,
     ) -> None:
         """Pods that name no scheduler get the default; watches may resume within `history` events of a resource,
         and have `watch_queue` events pending before they are dropped.
 
         `enabled_versions` are alpha and beta versions to serve, such as `scheduling.k8s.io/v1beta1`. `admission` is
-        made with the server's store and asked after the built-in one.
+        made with the server's store and asked after the built-in one. What is in `data` is there again, and what is
+        written is kept in it until `close`, with `kept_history` writes for watches that resume after a restart.
         """
         self.clock = clock
         self.store = Store(history=history)
@@ -100,6 +107,18 @@ class ApiServer:
         self.metrics = RequestMetrics(self.store, self.reader)
         self._nonresource = NonResource(Discovery(self.registry), OpenApi(self.registry), self.metrics)
         self._bootstrapped = False
+        self._journal = None if data is None else self._resume(data, kept_history)
+
+    def _resume(self, data: DataDirectory, kept_history: int) -> Journal:
+        """Go on where the last server on this directory ended."""
+        restore(self.store, data.database, (definition.GROUP, definition.PLURAL))
+        journal = self.store.journal = Journal(data.database, self.store.version, kept_history=kept_history)
+        return journal
+
+    def close(self) -> None:
+        """Bring to disk what is on its way there; nothing may be written afterwards."""
+        if self._journal is not None:
+            self._journal.close()
 
     def transport(
         self, user: str = "system:admin", groups: tuple[str, ...] = ("system:masters",)
@@ -108,12 +127,20 @@ class ApiServer:
         return InProcessTransport(self, User(user, groups))
 
     async def run(self) -> None:
-        """What happens behind the requests, until cancelled: garbage collection, draining, expiry, bookmarks."""
-        async with asyncio.TaskGroup() as tasks:
-            for chore in self._chores:
-                tasks.create_task(chore.run())
-            tasks.create_task(self._expiry.run())
-            tasks.create_task(self._send_bookmarks())
+        """What happens behind the requests, until cancelled: garbage collection, draining, expiry, bookmarks.
+
+        Raises `StorageError` when nothing can be kept any more.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for chore in self._chores:
+                    tasks.create_task(chore.run())
+                tasks.create_task(self._expiry.run())
+                tasks.create_task(self._send_bookmarks())
+                if self._journal is not None:
+                    tasks.create_task(self._journal.wait_failed())
+        except* StorageError as failures:
+            raise failures.exceptions[0] from None
 
     async def _send_bookmarks(self) -> None:
         while True:
@@ -135,6 +162,11 @@ class ApiServer:
         except StatusError as error:
             return refusal(error)
         answer = await self._answer(call)
+        if not self.store.settled:
+            try:
+                await self.store.settle()
+            except StorageError as error:
+                answer = refusal(internal_error(str(error)))
         if call.version.deprecation and isinstance(answer, Response):
             answer = with_warnings(answer, [call.version.deprecation])
         self.metrics.count(call.verb, call.kind.group, call.kind.plural, call.subresource, answer.status)

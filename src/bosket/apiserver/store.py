@@ -7,13 +7,16 @@ instead of ten million dicts, and Python's garbage collector has nothing to walk
 
 A write costs the same however many objects there are: dict operations, one append to the bounded history, and a look at
 the watchers it concerns. Everything is synchronous: between two `await`s nobody sees a half-done write.
+
+With a journal (`storage`) every write is also kept on disk, a moment later; whoever tells others of the store's state
+waits until it has settled.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -194,6 +197,10 @@ class Shelf:
     def oldest_known(self) -> int:
         return self._forgotten
 
+    def begin_at(self, version: int) -> None:
+        """Nothing is known of what happened up to this version."""
+        self._forgotten = version
+
     # listening
 
     def listen(self, listener: Callable[[Event], None], *, indexed: str | None = None) -> None:
@@ -216,6 +223,22 @@ class Shelf:
             ended(reason)
 
     # writing; the caller has made sure that names are free and versions match
+
+    def restore(self, encoded: bytes, version: int, *, creator: str, deleted: bool, past: bool) -> None:
+        """Take over a write from an earlier life of the store, quietly; `past`: older than the history reaches."""
+        entry = self._entry(_decode(encoded), version, creator, encoded)
+        previous = self.get(entry.namespace, entry.name)
+        if previous is not None:
+            self._displace(previous, None if deleted else entry)
+            self.store.removed(previous)
+            self._count -= 1
+        if not deleted:
+            self._place(entry)
+            self.store.added(self, entry)
+            self._count += 1
+        if not past:
+            kind: EventType = "DELETED" if deleted else "ADDED" if previous is None else "MODIFIED"
+            self._remember(Event(self, kind, version, entry, previous))
 
     def insert(self, doc: Doc, *, creator: str = "") -> Entry:
         version = self.store.next_version()
@@ -250,7 +273,7 @@ class Shelf:
         """What would be stored; for dry runs."""
         return self._entry(doc, None)
 
-    def _entry(self, doc: Doc, version: int | None, creator: str = "") -> Entry:
+    def _entry(self, doc: Doc, version: int | None, creator: str = "", encoded: bytes = b"") -> Entry:
         metadata = doc["metadata"]
         if version is not None:
             metadata["resourceVersion"] = str(version)
@@ -260,7 +283,7 @@ class Shelf:
             name=metadata["name"],
             uid=metadata["uid"],
             version=version or 0,
-            encoded=_encode(doc),
+            encoded=encoded or _encode(doc),
             labels=metadata.get("labels") or _NO_LABELS,
             fields=_NO_FIELDS if self.selectable is None else self.selectable(doc),
             owners=tuple(owner["uid"] for owner in owners) if owners else (),
@@ -296,10 +319,19 @@ class Shelf:
                     del self._by_index[value]
 
     def _publish(self, event: Event) -> None:
+        if self.store.journal is not None:
+            self.store.journal.record(event)
+        self._remember(event)
+        self.announce(event)
+
+    def _remember(self, event: Event) -> None:
         history = self._history
         if len(history) == history.maxlen:
             self._forgotten = history[0].version
         history.append(event)
+
+    def announce(self, event: Event) -> None:
+        """Tell all who listen."""
         for listener in tuple(self.listeners):
             listener(event)
         if self._indexed_listeners and self.index is not None:
@@ -312,12 +344,29 @@ class Shelf:
         self.store.publish(event)
 
 
+class Journal(Protocol):
+    """Keeps writes beyond the life of the process."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything that was recorded is kept."""
+        ...
+
+    def record(self, event: Event) -> None: ...
+
+    async def settle(self) -> None:
+        """Until what has been recorded so far is kept; raises if it can't be."""
+        ...
+
+
 class Store:
     """All shelves, the counter of versions, and who owns whom."""
 
     def __init__(self, *, history: int) -> None:
         self.history = history
         self.version = 1
+        #: told of every write; None where nothing outlives the process
+        self.journal: Journal | None = None
         self.shelves: dict[tuple[str, str], Shelf] = {}
         self._by_uid: dict[str, tuple[Shelf, str, str]] = {}
         self._dependents: dict[str, dict[str, tuple[Shelf, str, str]]] = {}
@@ -342,6 +391,22 @@ class Store:
     def next_version(self) -> int:
         self.version += 1
         return self.version
+
+    def begin_at(self, version: int) -> None:
+        """Nothing is known of what happened up to this version, of no resource."""
+        self.version = max(self.version, version)
+        for shelf in self.shelves.values():
+            shelf.begin_at(self.version)
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that readers see is kept, so that others may be told."""
+        return self.journal is None or self.journal.settled
+
+    async def settle(self) -> None:
+        """Until what readers see now is kept; raises if it can't be."""
+        if self.journal is not None:
+            await self.journal.settle()
 
     def find(self, uid: str) -> tuple[Shelf, Entry] | None:
         """The object with this UID, of whatever kind."""

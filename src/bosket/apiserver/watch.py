@@ -114,10 +114,13 @@ class Watcher:
     # read by the client
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        store = self._shelf.store
         try:
             if self._backlog is not None:
                 backlog, self._backlog = self._backlog, None
                 for chunk in backlog:
+                    if not store.settled:
+                        await store.settle()
                     yield chunk
                     await asyncio.sleep(0)
                     if self.dropped:
@@ -126,6 +129,8 @@ class Watcher:
                 if self._queue:
                     chunk = b"".join(self._queue)
                     self._queue.clear()
+                    if not store.settled:  # nobody hears of what a crash could take back
+                        await store.settle()
                     yield chunk
                 elif not self._open:
                     return

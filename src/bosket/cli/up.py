@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bosket.cli.output import UsageError, flush_line
+from bosket.cli.output import CommandError, UsageError, flush_line
 from bosket.cli.path import FilePath, OptionalFilePath
 from bosket.cli.run import LogFormat, LogLevel, Port
 from bosket.cli.scheduler_config import service_options
@@ -28,6 +29,7 @@ def up(
     memory: str = "512Gi",
     racks: Annotated[int, Parameter(validator=Number(gte=1))] = 2,
     zones: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    data: OptionalFilePath = None,
     kubeconfig: FilePath = Path("kubeconfig"),
     port: Port = 0,
     plugin_server_port: Port = 0,
@@ -54,6 +56,9 @@ def up(
         Over how many racks the nodes are spread (label bosket.dev/rack).
     zones
         Over how many zones the racks are spread (label topology.kubernetes.io/zone).
+    data
+        A directory to keep the cluster in; started again with the same one, it goes on where it ended. Without it the
+        cluster is gone with the process.
     kubeconfig
         Where to write the kubeconfig; a file that is not an embedded cluster's is not overwritten.
     port
@@ -94,20 +99,27 @@ def up(
         f"services: {', '.join(chosen) or 'none'}"
     )
 
+    from bosket.apiserver.storage.database import StorageError
+    from bosket.apiserver.storage.directory import DataDirectory
     from bosket.embedded.cluster import EmbeddedCluster, Listen
     from bosket.embedded.node import NodeShape
 
-    cluster = EmbeddedCluster(
-        nodes=nodes,
-        shape=NodeShape(gpus=gpus, cpu=cpu, memory=memory),
-        racks=racks,
-        zones=zones,
-        services=chosen,
-        service_options=options,
-        listen=Listen(kubeconfig=kubeconfig, port=port),
-        plugin_server_port=plugin_server_port,
-    )
-    asyncio.run(_serve(cluster, kubeconfig))
+    try:
+        with nullcontext() if data is None else DataDirectory(data) as directory:
+            cluster = EmbeddedCluster(
+                nodes=nodes,
+                shape=NodeShape(gpus=gpus, cpu=cpu, memory=memory),
+                racks=racks,
+                zones=zones,
+                services=chosen,
+                service_options=options,
+                listen=Listen(kubeconfig=kubeconfig, port=port),
+                plugin_server_port=plugin_server_port,
+                data=directory,
+            )
+            asyncio.run(_serve(cluster, kubeconfig))
+    except StorageError as error:
+        raise CommandError(str(error)) from error
 
 
 async def _serve(cluster: EmbeddedCluster, kubeconfig: Path) -> None:

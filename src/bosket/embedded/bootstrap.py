@@ -47,9 +47,9 @@ async def bootstrap(client: Client) -> list[Installed]:
     manifests = crd_manifests()
     definitions = await asyncio.gather(*(_install_definition(client, manifest) for manifest in manifests))
     await _wait_established(client, {each.name for each in definitions})
-    namespaces = [await _create_if_absent(client, each) for each in _NAMESPACES]
+    namespaces = [await create_if_absent(client, each) for each in _NAMESPACES]
     objects = (*_priority_classes(), *_queues(), *_reservation_rights())
-    return [*definitions, *namespaces, *await asyncio.gather(*(_create_if_absent(client, each) for each in objects))]
+    return [*definitions, *namespaces, *await asyncio.gather(*(create_if_absent(client, each) for each in objects))]
 
 
 async def _install_definition(client: Client, manifest: dict[str, Any]) -> Installed:
@@ -87,7 +87,8 @@ def _established(definitions: Iterable[CustomResourceDefinition]) -> set[str]:
     }
 
 
-async def _create_if_absent(client: Client, obj: KubeObject) -> Installed:
+async def create_if_absent(client: Client, obj: KubeObject) -> Installed:
+    """Create an object; one of that name that is there already stays as it is."""
     kind, name = type(obj).__name__, obj.metadata.name
     try:
         await client.create(obj)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -27,8 +27,9 @@ from prometheus_client import CollectorRegistry
 from bosket.admission.options import Options
 from bosket.api.keys import SCHEDULER_NAME
 from bosket.apiserver import ApiServer
+from bosket.apiserver.storage.directory import DataDirectory
 from bosket.apiserver.store import Store
-from bosket.embedded.bootstrap import bootstrap
+from bosket.embedded.bootstrap import bootstrap, create_if_absent
 from bosket.embedded.controllers import controllers
 from bosket.embedded.controllers.simulated_storage import DEFAULT_CLASS
 from bosket.embedded.gpu_devices import GpuDevices
@@ -68,7 +69,8 @@ class EmbeddedCluster:
     their default options. Admission is asked by the API server itself, and by default lets GPUs be shared. With
     `isolated` each of the others has a client and informers of its own, as in a process of its own, and can be stopped
     and started (`stop_service`, `start_service`); otherwise they share them, which is cheaper. With a
-    `plugin_server_port` (0 for any that is free) the scheduler's plugins answer over HTTP on this machine.
+    `plugin_server_port` (0 for any that is free) the scheduler's plugins answer over HTTP on this machine. With `data`
+    the cluster goes on where the last one with this directory ended, and whoever knew that one knows it.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class EmbeddedCluster:
         clock: Clock | None = None,
         listen: Listen | None = None,
         plugin_server_port: int | None = None,
+        data: DataDirectory | None = None,
     ) -> None:
         self.layout = Layout(nodes, racks=max(1, min(racks, nodes)), zones=max(1, min(zones, racks, nodes)))
         self.shape = shape or NodeShape()
@@ -96,7 +99,9 @@ class EmbeddedCluster:
             clock=self.clock,
             default_scheduler_name=SCHEDULER_NAME,
             admission=self._admission if len(chosen) > len(self._services) else None,
+            data=data,
         )
+        self._data = data
         #: The address of the network listener; empty without one.
         self.url = ""
         #: Where the scheduler's plugins answer on this machine; empty where they don't.
@@ -149,14 +154,14 @@ class EmbeddedCluster:
         self._run(name, environment, [self._make(entry, environment)])
 
     async def _start(self) -> None:
+        self._stack.callback(self.server.close)
         self._tasks["apiserver"] = asyncio.create_task(self.server.run(), name="apiserver")
         self._stack.push_async_callback(self._cancel, "apiserver")
         admin = self.client("bosket-embedded")
         await bootstrap(admin)
-        await admin.create(DEFAULT_CLASS)
         now = self.clock.now()
-        for index in range(self.layout.nodes):
-            await admin.create(simulated_node(index, self.layout, self.shape, now))
+        nodes = [simulated_node(index, self.layout, self.shape, now) for index in range(self.layout.nodes)]
+        await asyncio.gather(*(create_if_absent(admin, each) for each in (DEFAULT_CLASS, *nodes)))
         control_plane = self._environments["control-plane"] = self._environment("bosket-embedded")
         parts: list[Service] = [
             *controllers(control_plane),
@@ -226,27 +231,44 @@ class EmbeddedCluster:
         # Half of what a start costs is these libraries; a cluster without a listener does without them.
         from bosket.apiserver.call import User
         from bosket.apiserver.http import Tls, serve
-        from bosket.runtime.certificates import make_authority
+        from bosket.embedded.identity import identity_of, remember_port
 
-        authority = make_authority("bosket embedded cluster")
+        identity = identity_of(self._data)
         host = self._listen.host
         is_address = _is_address(host)
-        key_pair = authority.issue(
+        key_pair = identity.authority.issue(
             "kube-apiserver", server=True, ips=[host] if is_address else [], dns=[] if is_address else [host]
         )
-        token = secrets.token_urlsafe(32)
         listener = await serve(
             self.server,
             host=host,
-            port=self._listen.port,
+            port=self._listen.port or _if_free(host, identity.port),
             tls=Tls(key_pair),
-            tokens={token: User("admin", ("system:masters", "system:authenticated"))},
+            tokens={identity.admin_token: User("admin", ("system:masters", "system:authenticated"))},
         )
         self._stack.push_async_callback(listener.aclose)
         self.url = listener.url
+        if self._data is not None:
+            remember_port(self._data, listener.port)
         if self._listen.kubeconfig is not None:
-            kubeconfig = admin_kubeconfig(self.url, authority.cert_pem, token, scheduler_url=self.scheduler_url)
+            kubeconfig = admin_kubeconfig(
+                self.url, identity.authority.cert_pem, identity.admin_token, scheduler_url=self.scheduler_url
+            )
             write_kubeconfig(self._listen.kubeconfig, kubeconfig)
+
+
+def _if_free(host: str, port: int) -> int:
+    """The port, or 0 if somebody else has taken it meanwhile."""
+    if port == 0:
+        return 0
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            _log.warning("another port than before", extra={"port": port, "error": str(error)})
+            return 0
+    return port
 
 
 def _is_address(host: str) -> bool:
