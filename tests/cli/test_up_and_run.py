@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import sys
@@ -15,8 +16,9 @@ from typing import Any
 
 import aiohttp
 
-from bosket.api.core import Namespace, Node, Pod
+from bosket.api.core import ConfigMap, Namespace, Node, Pod
 from bosket.api.kai import Queue
+from bosket.api.object import ObjectMeta
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.client import Client
 from bosket.kube.kubeconfig import connect
@@ -100,6 +102,33 @@ async def test_up_says_ready_when_it_is_and_stops_when_told(tmp_path: Path) -> N
         assert process.stderr is not None
         assert (await process.stdout.read()).decode() == "stopped\n"
         assert (await process.stderr.read()).decode() == ""
+
+
+async def test_a_cluster_with_a_data_directory_survives_kill_9_and_has_it_for_itself(tmp_path: Path) -> None:
+    kubeconfig, data = tmp_path / "kubeconfig", tmp_path / "data"
+    arguments = ("up", "--nodes", "1", "--data", str(data), "--kubeconfig", str(kubeconfig), "--services", "none")
+    async with bosket(*arguments) as process:
+        await lines_until(process, "^ready$")
+        async with client_of(kubeconfig) as client:
+            created = await client.create(ConfigMap(metadata=ObjectMeta(name="kept", namespace="default")))
+        async with bosket(*arguments) as second:
+            (complaint,) = await lines_until(second, "bosket:", errors=True)
+            assert complaint == (
+                f"bosket: data directory {data}: another server is using it; stop that one, or name another directory"
+            )
+            assert await second.wait() == 1
+        assert await stop(process, signal.SIGKILL) == -signal.SIGKILL
+    before = kubeconfig.read_text()
+    async with bosket(*arguments) as process:
+        await lines_until(process, "^ready$")
+        assert kubeconfig.read_text() == before
+        async with client_of(kubeconfig) as client:
+            assert await client.get(ConfigMap, "kept", "default") == created
+        assert await stop(process) == 0
+    os.truncate(data / "state.db", 5000)
+    async with bosket(*arguments) as process:
+        await lines_until(process, r"^bosket: .*state\.db is damaged .*restore it", errors=True)
+        assert await process.wait() == 1
 
 
 async def test_what_the_scheduler_of_up_knows_can_be_fetched_and_replayed(tmp_path: Path) -> None:
