@@ -112,11 +112,7 @@ def _is_better(expected: Json, snapshot: Snapshot, decisions: Decisions) -> bool
     ours = {str(eviction.task.key) for eviction in decisions.evictions}
     if len(ours) > len(theirs) or not ours - moved <= theirs:
         return False
-    their_ends = {**dict.fromkeys(theirs, TaskStatus.RELEASING)}
-    their_ends |= {entry["pod"]: TaskStatus.BINDING for entry in expected["binds"]}
-    their_ends |= {entry["pod"]: TaskStatus.PIPELINED for entry in expected["pipelined"]}
-    for pod in promised_in_vain(expected, snapshot):
-        del their_ends[pod]
+    their_ends = _their_ends(expected, snapshot)
     placed = their_placed = 0
     for job in snapshot.jobs.values():
         our_active = {task.key for task in job.tasks if ends[task.key].status in ACTIVE_ALLOCATED}
@@ -132,6 +128,22 @@ def _is_better(expected: Json, snapshot: Snapshot, decisions: Decisions) -> bool
             return False
     gain = placed > their_placed or (placed == their_placed and len(ours) < len(theirs))
     return gain and not any(_broken_rules(snapshot, decisions))
+
+
+def _their_ends(expected: Json, snapshot: Snapshot) -> dict[str, TaskStatus]:
+    """What became of the pods that KAI decided on. One that was placed and evicted later in the cycle is in all lists: its
+    pod group's counts tell what happened last."""
+    evicted = dict.fromkeys((entry["pod"] for entry in expected["evictions"]), TaskStatus.RELEASING)
+    result = evicted | {entry["pod"]: TaskStatus.BINDING for entry in expected["binds"]}
+    result |= {entry["pod"]: TaskStatus.PIPELINED for entry in expected["pipelined"]}
+    for pod in promised_in_vain(expected, snapshot):
+        del result[pod]
+    for job in snapshot.jobs.values():
+        counts = expected["podGroups"].get(str(job.key), {}).get("pods", {})
+        placed = [str(task.key) for task in job.tasks if result.get(str(task.key)) in ACTIVE_ALLOCATED]
+        if len(placed) > counts.get("Binding", 0) + counts.get("Pipelined", 0):
+            result |= {pod: TaskStatus.RELEASING for pod in placed if pod in evicted}
+    return result
 
 
 def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:

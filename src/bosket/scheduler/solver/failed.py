@@ -47,7 +47,7 @@ class FailedJobs:
             self._not_easier.clear()
 
     def _requests(self, job: JobState) -> list[Vector]:
-        return sorted((task.pod_class.demand_by(self._smallest_device) for task in job.left_over()), key=tuple)
+        return sorted((task.pod_class.demand_by(None) for task in job.left_over()), key=tuple)
 
 
 def _classes(job: JobState) -> dict[str, Counter[PodClass]]:
@@ -62,7 +62,7 @@ def _makeup(job: JobState) -> Hashable:
     """Jobs with the same make-up are alike in everything that is compared here."""
     by_set = _classes(job).values()
     sets = sorted(tuple(sorted((each.index, count) for each, count in classes.items())) for classes in by_set)
-    return job.job.preemptible, job.job.topologies(), tuple(sets)
+    return job.job.topologies(), tuple(sets)
 
 
 def kind_of(job: JobState) -> Hashable:
@@ -74,7 +74,7 @@ def kind_of(job: JobState) -> Hashable:
     kinds = (
         sorted((pod_class.kind, count) for pod_class, count in classes.items()) for classes in _classes(job).values()
     )
-    return job.job.preemptible, job.job.topologies(), tuple(sorted(tuple(_merged(each)) for each in kinds))
+    return job.job.topologies(), tuple(sorted(tuple(_merged(each)) for each in kinds))
 
 
 def _merged(kinds: list[tuple[tuple[object, ...], int]]) -> list[tuple[tuple[object, ...], int]]:
