@@ -131,8 +131,8 @@ def _is_better(expected: Json, snapshot: Snapshot, decisions: Decisions) -> bool
 
 
 def _their_ends(expected: Json, snapshot: Snapshot) -> dict[str, TaskStatus]:
-    """What became of the pods that KAI decided on. One that was placed and evicted later in the cycle is in all lists: its
-    pod group's counts tell what happened last."""
+    """What became of the pods that KAI decided on. One that was placed and evicted later in the cycle is in all lists:
+    its pod group's counts tell what happened last."""
     evicted = dict.fromkeys((entry["pod"] for entry in expected["evictions"]), TaskStatus.RELEASING)
     result = evicted | {entry["pod"]: TaskStatus.BINDING for entry in expected["binds"]}
     result |= {entry["pod"]: TaskStatus.PIPELINED for entry in expected["pipelined"]}

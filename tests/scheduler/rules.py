@@ -108,7 +108,7 @@ def pods_on_nodes_that_refuse_them(snapshot: Snapshot, decisions: Decisions) -> 
         if any(node.metadata.labels.get(key) != value for key, value in spec.nodeSelector.items()):
             yield f"{each.task.key} is put on {each.node}, which has other labels"
         tolerated = {toleration.key for toleration in spec.tolerations}
-        if any(taint.key not in tolerated for taint in node.spec.taints):
+        if any(taint.key not in tolerated and taint.effect != "PreferNoSchedule" for taint in node.spec.taints):
             yield f"{each.task.key} is put on {each.node}, whose taint it doesn't tolerate"
 
 

@@ -75,6 +75,20 @@ def test_one_that_nodes_treat_differently_is_tried(tried):
     assert tried == ["a", "b"]
 
 
+def test_as_in_kai_one_that_is_not_preemptible_speaks_for_preemptible_ones(tried):
+    full(wants("a", preemptibility="non-preemptible"), wants("b"))
+    assert tried == ["a"]
+
+
+def test_as_in_kai_gpu_memory_is_not_compared(tried):
+    """One that asks for memory seems to ask for no GPU, so that who asks for a part of one has more to ask for."""
+    memory = pod("a-0").gpu_memory(16000, devices=2).of_group("a").build()
+    part = pod("b-0").shares_gpu(0.1, devices=2).of_group("b").build()
+    groups = [pod_group(name, queue="mine", priority="high") for name in "ab"]
+    full([*groups, memory, part])
+    assert tried == ["a"]
+
+
 def test_queues_do_not_speak_for_each_other(tried):
     full(wants("a"), wants("b", queue="other"), action="reclaim")
     assert tried == ["a", "b"]

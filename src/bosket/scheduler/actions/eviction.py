@@ -89,7 +89,7 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
     while (job := turns.pop()) is not None:
         if not policy.is_entitled(job) or (job.was_evicted and job.short_of_pods()):
             continue
-        failed_alike = failed.setdefault(policy.alike(job), FailedJobs(session.snapshot.nodes.devices.smallest))
+        failed_alike = failed.setdefault(policy.alike(job), FailedJobs())
         if session.settings.use_scheduling_signatures and not failed_alike.is_worth_trying(job):
             continue
         if _is_hopeless(session, job):

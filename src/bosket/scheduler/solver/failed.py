@@ -1,8 +1,9 @@
 """Jobs for which no victims were found, so that others that are no easier aren't tried.
 
-Jobs are alike when all or none of them are preemptible, and nodes and plugins treat their pending tasks alike, whatever
-these ask for; of each kind the smallest that failed is remembered. Jobs are tried in order of their priority, so that
-one of lower priority has no better chance than one that failed.
+Jobs are alike when nodes and plugins treat their pending tasks alike, whatever these ask for; of each kind the smallest
+that failed is remembered. Jobs are tried in order of their priority, so that one of lower priority has no better chance
+than one that failed. As in KAI, a job that failed because it isn't preemptible speaks for preemptible ones too, and GPU
+memory isn't compared.
 """
 
 from __future__ import annotations
@@ -20,9 +21,7 @@ Makeup = tuple[tuple[int, int], ...]  #: how many pending tasks of which class, 
 class FailedJobs:
     """What was tried in vain."""
 
-    def __init__(self, smallest_device: int | None) -> None:
-        """`smallest_device`: its memory, by which GPU memory is compared with GPUs."""
-        self._smallest_device = smallest_device
+    def __init__(self) -> None:
         self._smallest: dict[Hashable, list[Vector]] = {}
         self._not_easier: set[Hashable] = set()  # what was compared, until something smaller fails
 
@@ -33,21 +32,22 @@ class FailedJobs:
         if makeup in self._not_easier:
             return False
         smallest = self._smallest.get(kind_of(job))
-        if smallest is None or _is_easier(self._requests(job), smallest):
+        if smallest is None or _is_easier(_requests(job), smallest):
             return True
         self._not_easier.add(makeup)
         return False
 
     def add(self, job: JobState, kind: Hashable | None = None) -> None:
         """`kind`: of the job as it was before the search; as it is now by default."""
-        kind, requests = kind or kind_of(job), self._requests(job)
+        kind, requests = kind or kind_of(job), _requests(job)
         smallest = self._smallest.get(kind)
         if smallest is None or _is_smaller(requests, smallest):
             self._smallest[kind] = requests
             self._not_easier.clear()
 
-    def _requests(self, job: JobState) -> list[Vector]:
-        return sorted((task.pod_class.demand_by(None) for task in job.left_over()), key=tuple)
+
+def _requests(job: JobState) -> list[Vector]:
+    return sorted((task.pod_class.demand_by(None) for task in job.left_over()), key=tuple)
 
 
 def _classes(job: JobState) -> dict[str, Counter[PodClass]]:
@@ -66,11 +66,7 @@ def _makeup(job: JobState) -> Hashable:
 
 
 def kind_of(job: JobState) -> Hashable:
-    """What pending tasks have in common with those of another job, their requests apart.
-
-    KAI doesn't look at preemptibility: what a non-preemptible job can't have, because it is over quota, a preemptible
-    one isn't given either.
-    """
+    """What pending tasks have in common with those of another job, their requests apart."""
     kinds = (
         sorted((pod_class.kind, count) for pod_class, count in classes.items()) for classes in _classes(job).values()
     )
