@@ -12,23 +12,27 @@ from random import Random
 
 import msgspec
 
-from bosket.api.core import Pod
-from bosket.api.kai import PodGroup, SubGroup
+from bosket.api.core import Node, Pod
+from bosket.api.kai import PodGroup, Queue, SubGroup
 from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import format_time
 from bosket.scheduler.decisions import Decisions, Eviction
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.resource import NOTHING, plus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
+from bosket.scheduler.snapshot.displacement import CALM_SECONDS
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.testing.build import node, pod, pod_group, priority_class, queue
-from bosket.testing.cluster import NOW
+from bosket.testing.cluster import NOW, put
 from bosket.testing.simulation import Delays, SimulatedCluster
 
 #: Things happen for so many cycles; then they must come to rest, and stay so.
 BUSY, SETTLING, QUIET = 30, 80, 30
+PAUSES = (0.1, 0.5, 1.0, 2.0)
+assert (BUSY + SETTLING + QUIET) * max(PAUSES) < CALM_SECONDS, "who took whose place is remembered to the end"
 #: Cycles after which a job has started for which others were evicted.
 PATIENCE = 60
 PRIORITIES = {"low": 10, "middle": 50, "high": 90, "firm": 125}
@@ -49,7 +53,7 @@ class Story:
 
     actions: Counter[str] = field(default_factory=Counter)  #: evictions by action
     pods: int = 0  #: that jobs came with
-    took: dict[ObjectKey, set[ObjectKey]] = field(default_factory=dict)  #: who evicted whom
+    took: dict[ObjectKey, set[ObjectKey]] = field(default_factory=dict)  #: who evicted whom, of jobs that are there
     promised: dict[ObjectKey, Promise] = field(default_factory=dict)
     last_eviction: int = -1
     log: list[str] = field(default_factory=list)
@@ -58,6 +62,39 @@ class Story:
     def evicted(self) -> int:
         return sum(self.actions.values())
 
+    def note_places_taken(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        """Who evicts whom, till one of them ends, as far as the scheduler has heard of it.
+
+        The right between two others may turn with a job's end: its queue holds less from then on.
+        """
+        there = snapshot.jobs.keys()
+        self.took = {by: victims & there for by, victims in self.took.items() if by in there}
+        for each in decisions.lasting_evictions:
+            if each.preemptor is not None:
+                self.took.setdefault(each.preemptor.key, set()).add(each.job.key)
+
+    def circle(self) -> list[ObjectKey] | None:
+        """Jobs that took the place of one another, the first of them again at the end."""
+        done: set[ObjectKey] = set()
+
+        def walk(key: ObjectKey, path: list[ObjectKey]) -> list[ObjectKey] | None:
+            if key in path:
+                return [*path[path.index(key) :], key]
+            if key in done:
+                return None
+            for each in sorted(self.took.get(key, ())):
+                found = walk(each, [*path, key])
+                if found is not None:
+                    return found
+            done.add(key)
+            return None
+
+        for key in sorted(self.took):
+            found = walk(key, [])
+            if found is not None:
+                return found
+        return None
+
 
 def follow(seed: int) -> Story:
     """One cluster, from its beginning to its rest."""
@@ -65,19 +102,22 @@ def follow(seed: int) -> Story:
     cluster, coming = _cluster(random)
     story = Story()
     configuration = Configuration()
+    unchanging = [each for kind in (Node, Queue, PriorityClass) for each in cluster.objects[kind].values()]
+    repeated = Random(seed + 1)
     for number in range(BUSY + SETTLING + QUIET):
         if number < BUSY:
             story.pods += _happens(random, cluster, coming)
+        put(cluster.state, repeated.choice(unchanging))  # as a watch does that begins anew
         try:
             decided = cluster.cycle(configuration)
             if decided is not None:
                 _judge_cycle(*decided)
-                _note(story, number, cluster, decided[1])
+                _note(story, number, cluster, *decided)
                 _judge_cluster(cluster)
             _judge_story(story, number, cluster)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, cycle {number}: {error}\n" + "\n".join(story.log)) from error
-        cluster.pass_time(random.choice((0.1, 0.5, 1.0, 2.0)))
+        cluster.pass_time(random.choice(PAUSES))
     assert story.last_eviction < BUSY + SETTLING, f"seed {seed}: evictions never end\n" + "\n".join(story.log)
     assert story.evicted <= 3 * story.pods, f"seed {seed}: {story.evicted} evictions of {story.pods} pods"
     return story
@@ -239,18 +279,17 @@ def _judge_cluster(cluster: SimulatedCluster) -> None:
         if each.spec.nodeName:
             used[each.spec.nodeName] += int(each.spec.containers[0].resources.requests["nvidia.com/gpu"])
     for name, amount in used.items():
-        found = cluster.objects[type(node("x"))][ObjectKey("", name)]
+        found = cluster.objects[Node][ObjectKey("", name)]
         assert amount <= int(found.status.allocatable["nvidia.com/gpu"]), f"node {name} is overfull"
 
 
-def _note(story: Story, number: int, cluster: SimulatedCluster, decisions: Decisions) -> None:
+def _note(story: Story, number: int, cluster: SimulatedCluster, snapshot: Snapshot, decisions: Decisions) -> None:
+    story.note_places_taken(snapshot, decisions)
     for each in decisions.lasting_evictions:
         story.actions[each.action] += 1
         story.last_eviction = number
         by = each.preemptor.key if each.preemptor else None
         story.log.append(f"{number} t={cluster.now - NOW:.1f}: {each.action} {each.task.key.name} for {by}")
-        if by is not None:
-            story.took.setdefault(by, set()).add(each.job.key)
     for bind in decisions.lasting_binds:
         story.log.append(f"{number} t={cluster.now - NOW:.1f}: bind {bind.task.key.name} to {bind.node}")
     outcome = decisions.outcome
@@ -287,27 +326,5 @@ def _judge_story(story: Story, number: int, cluster: SimulatedCluster) -> None:
             del story.promised[by]
         else:
             assert number - promise.since <= PATIENCE, f"{by} hasn't started, though others were evicted for it"
-    circle = _circle(story.took)
+    circle = story.circle()
     assert circle is None, f"took the place of one another: {circle}"
-
-
-def _circle(took: dict[ObjectKey, set[ObjectKey]]) -> list[ObjectKey] | None:
-    done: set[ObjectKey] = set()
-
-    def walk(key: ObjectKey, path: list[ObjectKey]) -> list[ObjectKey] | None:
-        if key in path:
-            return [*path[path.index(key) :], key]
-        if key in done:
-            return None
-        for each in sorted(took.get(key, ())):
-            found = walk(each, [*path, key])
-            if found is not None:
-                return found
-        done.add(key)
-        return None
-
-    for key in sorted(took):
-        found = walk(key, [])
-        if found is not None:
-            return found
-    return None

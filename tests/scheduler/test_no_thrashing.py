@@ -6,7 +6,7 @@ import os
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bosket.api.object import ObjectKey
@@ -18,7 +18,7 @@ from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.claims import PATIENCE_SECONDS
 from bosket.scheduler.snapshot.commitments import Commitments
 from bosket.scheduler.snapshot.displacement import CALM_SECONDS
-from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
+from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, topology
 from bosket.testing.cluster import NOW, put, state_of
 from tests.scheduler.longrun import follow
 
@@ -326,10 +326,65 @@ def test_a_change_of_a_queues_status_is_no_change_of_its_right():
     assert state.snapshot(NOW + 1).takers
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: put(state, priority_class("low", 10)),
+        lambda state: put(state, node("n1", gpus=1)),
+        lambda state: put(state, topology("zones", "zone")),
+        lambda state: put(state, pod_group("taker", queue="b")),
+        lambda state: state.drop_priority_class("unknown"),
+        lambda state: state.drop_topology("unknown"),
+        lambda state: state.drop_queue("unknown"),
+        lambda state: state.drop_node("unknown"),
+    ],
+    ids=["priority", "node", "topology", "job", "no priority", "no topology", "no queue", "no node"],
+)
+def test_what_is_told_twice_is_no_change(change):
+    state = quarrel()
+    put(state, topology("zones", "zone"))
+    swapped(state)
+    change(state)
+    assert state.snapshot(NOW + 1).takers
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: put(state, priority_class("low", 11)),
+        lambda state: put(state, node("n1", gpus=2)),
+        lambda state: put(state, topology("zones", "zone", "rack")),
+        lambda state: put(state, pod_group("taker", queue="b", priority="low")),
+        lambda state: state.drop_priority_class("low"),
+        lambda state: state.drop_topology("zones"),
+        lambda state: state.drop_queue("a"),
+        lambda state: state.drop_node("n1"),
+    ],
+    ids=["priority", "node", "topology", "job", "no priority", "no topology", "no queue", "no node"],
+)
+def test_what_is_remembered_is_void_when_the_situation_is_another_one(change):
+    state = quarrel()
+    put(state, topology("zones", "zone"))
+    swapped(state)
+    change(state)
+    assert state.snapshot(NOW + 1).takers == {}
+
+
 def test_what_is_remembered_of_a_job_goes_with_it():
     state = swapped(quarrel())
     state.drop_pod_group(key("taker"))
     assert state.snapshot(NOW + 1).takers == {}
+
+
+def test_with_a_job_goes_what_stood_between_others_because_of_it():
+    """`b` took the place of `a`, and `c` that of `b`; when `b` ends, its queue has room for `a`, at the cost of `c`."""
+    state = state_of([node("n1", gpus=1), queue("q"), *PRIORITIES, pod_group("a", priority="high"), *gang("a", 1)])
+    for each in (pod_group("b"), pod_group("c", priority="low"), running("c", 1)[0]):
+        put(state, each)
+    state.commit(Commitments(takers=((key("a"), (key("b"),)), (key("b"), (key("c"),)))), NOW)
+    assert evicted(cycle(state)) == []
+    state.drop_pod_group(key("b"))
+    assert evicted(cycle(state)) == ["c-0"]
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -419,6 +474,9 @@ def test_a_note_that_could_not_be_written_is_forgotten():
 
 
 @given(st.integers(0, 2**32))
+@example(52)  # two that quarrel, while what is known is told again
+@example(4690)  # one in the middle of a chain ends
+@example(7653)  # another pod of a job has the place
 @settings(max_examples=CLUSTERS, deadline=None)
 def test_random_clusters_come_to_rest_with_every_promise_kept(seed):
     follow(seed)

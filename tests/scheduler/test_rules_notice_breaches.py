@@ -7,6 +7,7 @@ from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, Wait
 from bosket.testing.build import cordoned, gang, node, pod, pod_group, queue, tainted
 from bosket.testing.cluster import NOW, snapshot_of
 from tests.scheduler import rules
+from tests.scheduler.longrun import Story
 
 #: Room for one pod on the node, for none in the queue.
 FULL = (
@@ -138,3 +139,36 @@ def test_victims_that_are_not_preemptible_or_not_there():
     assert list(rules.victims_that_may_not_be(pending, evictions(pending, "g-0"))) == [
         "default/g-0 is evicted, and has no place"
     ]
+
+
+def places_taken(snapshot, *pairs):
+    """Decisions by which the first of each pair evicts the second."""
+    jobs = {job.key.name: job for job in snapshot.jobs.values()}
+    tasks = {name: next(iter(job.tasks)) for name, job in jobs.items()}
+    return Decisions(
+        tuple(Eviction(tasks[victim], jobs[victim], "n", "reclaim", jobs[taker]) for taker, victim in pairs)
+    )
+
+
+def jobs_on_one_node(*names):
+    running = [pod(f"{name}-0").of_group(name).gpu(1).running_on("n").build() for name in names]
+    return snapshot_of(node("n"), queue("q"), [pod_group(name) for name in names], running)
+
+
+@pytest.mark.parametrize("pairs", [["ba", "ab"], ["ba", "cb", "ac"]], ids=["two jobs", "through a third"])
+def test_jobs_that_take_the_place_of_one_another_in_different_cycles(pairs):
+    story, snapshot = Story(), jobs_on_one_node(*"abc")
+    for pair in pairs:
+        assert story.circle() is None
+        story.note_places_taken(snapshot, places_taken(snapshot, pair))
+    assert [each.name for each in story.circle()] in (["a", "b", "a"], ["a", "c", "b", "a"])
+
+
+def test_a_job_that_has_ended_is_in_no_circle():
+    story, snapshot = Story(), jobs_on_one_node(*"abc")
+    story.note_places_taken(snapshot, places_taken(snapshot, "ba", "cb"))
+    later = jobs_on_one_node(*"ac")
+    story.note_places_taken(later, places_taken(later, "ac"))
+    assert story.circle() is None
+    story.note_places_taken(later, places_taken(later, "ca"))
+    assert [each.name for each in story.circle()] == ["a", "c", "a"]

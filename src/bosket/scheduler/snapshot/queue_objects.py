@@ -34,9 +34,11 @@ class QueueObjects:
             self._report(str(error))
         return True
 
-    def drop(self, name: str) -> None:
-        self.objects.pop(name, None)
+    def drop(self, name: str) -> bool:
+        """True when it was there."""
+        known = self.objects.pop(name, None) is not None
         self._forget(name)
+        return known
 
     def is_unchanged(self) -> bool:
         """Whether `tree()` would be the one that it gave last."""

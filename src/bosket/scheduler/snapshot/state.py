@@ -270,8 +270,8 @@ class ClusterState:
             self._displacements.forget_all()
 
     def drop_queue(self, name: str) -> None:
-        self._queues.drop(name)
-        self._displacements.forget_all()
+        if self._queues.drop(name):
+            self._displacements.forget_all()
 
     def put_pod_group(self, group: PodGroup) -> None:
         key = group.key
@@ -289,12 +289,14 @@ class ClusterState:
         self._dirty_jobs.add(key)
 
     def put_priority_class(self, priority: PriorityClass) -> None:
+        before = self._priorities.get(priority.metadata.name)
         self._priorities[priority.metadata.name] = priority
-        self._priorities_changed()
+        if before is None or (before.value, before.globalDefault) != (priority.value, priority.globalDefault):
+            self._priorities_changed()
 
     def drop_priority_class(self, name: str) -> None:
-        self._priorities.pop(name, None)
-        self._priorities_changed()
+        if self._priorities.pop(name, None) is not None:
+            self._priorities_changed()
 
     def _priorities_changed(self) -> None:
         self._displacements.forget_all()
@@ -345,14 +347,14 @@ class ClusterState:
         self._volumes.drop_capacity(key)
 
     def put_topology(self, topology: Topology) -> None:
-        self._topologies.put(topology)
-        self._displacements.forget_all()
-        self._last = None
+        if self._topologies.put(topology):
+            self._displacements.forget_all()
+            self._last = None
 
     def drop_topology(self, name: str) -> None:
-        self._topologies.drop(name)
-        self._displacements.forget_all()
-        self._last = None
+        if self._topologies.drop(name):
+            self._displacements.forget_all()
+            self._last = None
 
     def put_node_topology(self, topology: NodeResourceTopology) -> None:
         had_any = bool(self._node_topologies)

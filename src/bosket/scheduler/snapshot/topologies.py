@@ -16,17 +16,21 @@ class Topologies:
         self.objects: dict[str, Topology] = {}
         self._trees: dict[str, tuple[Topology, int, TopologyTree]] = {}
 
-    def put(self, topology: Topology) -> None:
+    def put(self, topology: Topology) -> bool:
+        """True when something changed that anybody rests on."""
+        before = self.objects.get(topology.metadata.name)
         self.objects[topology.metadata.name] = topology
+        return before is None or before.spec != topology.spec
 
-    def drop(self, name: str) -> None:
-        self.objects.pop(name, None)
+    def drop(self, name: str) -> bool:
+        """True when it was there."""
+        return self.objects.pop(name, None) is not None
 
     def arrange(self, nodes: NodeTable) -> Mapping[str, TopologyTree]:
         known, self._trees = self._trees, {}
         for name, topology in sorted(self.objects.items()):
             found = known.get(name)
-            if found is None or found[0] is not topology or found[1] != nodes.static_version:
+            if found is None or found[0].spec != topology.spec or found[1] != nodes.static_version:
                 found = (topology, nodes.static_version, build_tree(topology, nodes.nodes))
             self._trees[name] = found
         return {name: tree for name, (_, _, tree) in self._trees.items()}
