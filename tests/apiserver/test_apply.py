@@ -115,7 +115,11 @@ async def test_containers_are_owned_one_by_one(world: World) -> None:
 
 
 async def test_lists_of_custom_resources_are_owned_as_their_schema_says(world: World) -> None:
-    item = {"type": "object", "properties": {"name": {"type": "string"}, "size": {"type": "integer"}}}
+    item = {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
+    }
     keyed = {"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     properties = {"keyed": keyed, "whole": {"type": "array", "items": {"type": "integer"}}}
     await world.ok("POST", DEFINITIONS, definition({"type": "object", "properties": properties}))

@@ -61,6 +61,7 @@ async def test_a_transition_rule_holds_for_changes(world: World) -> None:
 async def test_a_transition_rule_finds_the_old_element_of_a_keyed_list(world: World) -> None:
     item = {
         "type": "object",
+        "required": ["name"],
         "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
         "x-kubernetes-validations": [{"rule": "self.size == oldSelf.size", "message": "is fixed"}],
     }
@@ -88,7 +89,7 @@ async def test_an_optional_old_self_lets_a_rule_speak_of_creation(world: World) 
 async def test_rules_wait_until_types_are_right(world: World) -> None:
     await teach(world, ruled({"rule": "self.low <= self.high"}, **NUMBERS))
     status = await world.refused(422, "POST", WIDGETS, widget("w", {"low": "x", "high": 1}))
-    assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.low"]
+    assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.low", "<nil>"]
 
 
 async def test_a_rule_that_can_not_be_evaluated_refuses_and_says_why(world: World) -> None:

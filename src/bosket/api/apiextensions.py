@@ -1,11 +1,10 @@
-"""apiextensions.k8s.io/v1: kinds that the cluster is taught.
-
-Schemas stay plain JSON: whoever checks objects by them compiles them into something else anyway.
-"""
+"""apiextensions.k8s.io/v1: kinds that the cluster is taught."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from msgspec import field
 
 from bosket.api.object import KubeObject, Wire
 
@@ -88,10 +87,77 @@ class CustomResourceSubresources(Wire):
     scale: CustomResourceSubresourceScale | None = None
 
 
+class ExternalDocumentation(Wire):
+    """Where more is written."""
+
+    description: str = ""
+    url: str = ""
+
+
+class ValidationRule(Wire):
+    """A rule in CEL about the place in the schema where it stands."""
+
+    rule: str
+    message: str = ""
+    messageExpression: str = ""
+    reason: str | None = None
+    fieldPath: str = ""
+    optionalOldSelf: bool | None = None
+
+
+class JSONSchemaProps(Wire):
+    """A schema in OpenAPI's dialect, with Kubernetes' additions; not everything that can be said is allowed."""
+
+    id: str = ""
+    schema: str = field(name="$schema", default="")
+    ref: str | None = field(name="$ref", default=None)
+    description: str = ""
+    type: str = ""
+    format: str = ""
+    title: str = ""
+    default: Any = None
+    maximum: float | None = None
+    exclusiveMaximum: bool = False
+    minimum: float | None = None
+    exclusiveMinimum: bool = False
+    maxLength: int | None = None
+    minLength: int | None = None
+    pattern: str = ""
+    maxItems: int | None = None
+    minItems: int | None = None
+    uniqueItems: bool = False
+    multipleOf: float | None = None
+    enum: tuple[Any, ...] = ()
+    maxProperties: int | None = None
+    minProperties: int | None = None
+    required: tuple[str, ...] = ()
+    items: JSONSchemaProps | tuple[JSONSchemaProps, ...] | None = None
+    allOf: tuple[JSONSchemaProps, ...] = ()
+    oneOf: tuple[JSONSchemaProps, ...] = ()
+    anyOf: tuple[JSONSchemaProps, ...] = ()
+    not_: JSONSchemaProps | None = field(name="not", default=None)
+    properties: dict[str, JSONSchemaProps] = {}
+    additionalProperties: JSONSchemaProps | bool | None = None
+    patternProperties: dict[str, JSONSchemaProps] = {}
+    dependencies: dict[str, JSONSchemaProps | tuple[str, ...]] = {}
+    additionalItems: JSONSchemaProps | bool | None = None
+    definitions: dict[str, JSONSchemaProps] = {}
+    externalDocs: ExternalDocumentation | None = None
+    example: Any = None
+    nullable: bool = False
+    x_kubernetes_preserve_unknown_fields: bool | None = field(name="x-kubernetes-preserve-unknown-fields", default=None)
+    x_kubernetes_embedded_resource: bool = field(name="x-kubernetes-embedded-resource", default=False)
+    x_kubernetes_int_or_string: bool = field(name="x-kubernetes-int-or-string", default=False)
+    x_kubernetes_list_map_keys: tuple[str, ...] = field(name="x-kubernetes-list-map-keys", default=())
+    x_kubernetes_list_type: str | None = field(name="x-kubernetes-list-type", default=None)
+    x_kubernetes_map_type: str | None = field(name="x-kubernetes-map-type", default=None)
+    x_kubernetes_validations: tuple[ValidationRule, ...] = field(name="x-kubernetes-validations", default=())
+
+
 class CustomResourceValidation(Wire):
     """The schema of a version."""
 
-    openAPIV3Schema: dict[str, Any] | None = None
+    openAPIV3Schema: JSONSchemaProps | None = None
 
 
 class CustomResourceDefinitionVersion(Wire):

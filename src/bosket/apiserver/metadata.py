@@ -25,7 +25,9 @@ _STRING_MAPS = ("labels", "annotations")
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_SERVICE_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _LABEL_RE, _SUBDOMAIN_RE = re.compile(_LABEL), re.compile(_SUBDOMAIN)
+_SERVICE_LABEL_RE = re.compile(_SERVICE_LABEL)
 _QUALIFIED_RE = re.compile(_QUALIFIED)
 
 _random = random.SystemRandom()
@@ -69,6 +71,21 @@ def label_error(name: str) -> str | None:
             "and must start and end with an alphanumeric character",
             "'my-name',  or '123-abc'",
             _LABEL,
+        )
+    return None
+
+
+@lru_cache(maxsize=4096)
+def service_label_error(name: str) -> str | None:
+    """What keeps `name` from being a DNS label that begins with a letter, as services and resources are named."""
+    if len(name) > 63:
+        return "must be no more than 63 bytes"
+    if not _SERVICE_LABEL_RE.fullmatch(name):
+        return _pattern(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+            "character, and end with an alphanumeric character",
+            "'my-name',  or 'abc-123'",
+            _SERVICE_LABEL,
         )
     return None
 

@@ -21,6 +21,7 @@ from bosket.apiserver.call import Call, User, parse_call
 from bosket.apiserver.catalogue import register_builtin_kinds
 from bosket.apiserver.custom import definition
 from bosket.apiserver.custom.definition import Definitions
+from bosket.apiserver.custom.name_review import NameReview
 from bosket.apiserver.deletion import Deleter
 from bosket.apiserver.discovery import Discovery
 from bosket.apiserver.drain import DefinitionDrain, NamespaceDrain
@@ -98,6 +99,7 @@ class ApiServer:
             GarbageCollector(*parts),
             NamespaceDrain(*parts),
             DefinitionDrain(*parts),
+            NameReview(*parts[:-1], definitions),
             BudgetCounter(*parts[:-1]),
         )
         self._expiry = Expiry(clock, self.store.shelf("", "events"))

@@ -63,6 +63,12 @@ def too_long(field: str, limit: int) -> FieldError:
     return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
 
 
+def too_many(field: str, count: int, limit: int) -> FieldError:
+    """A list or map has more elements than it may have."""
+    items = "item" if limit == 1 else "items"
+    return FieldError(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} {items}")
+
+
 def type_invalid(field: str, value: object, detail: str) -> FieldError:
     """A value is of the wrong type."""
     return FieldError(field, "FieldValueTypeInvalid", f"Invalid value: {quote(value)}: {detail}")

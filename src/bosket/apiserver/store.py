@@ -151,7 +151,7 @@ class Shelf:
         #: no event up to this version is in the history any more
         self._forgotten = store.version
         self.listeners: set[Callable[[Event], None]] = set()
-        self.on_abandon: set[Callable[[StatusError], None]] = set()
+        self.on_abandon: set[Callable[[StatusError | None], None]] = set()
         self._indexed_listeners: dict[str, set[Callable[[Event], None]]] = {}
 
     def __len__(self) -> int:
@@ -217,8 +217,8 @@ class Shelf:
             if not listeners:
                 del self._indexed_listeners[indexed]
 
-    def abandon(self, reason: StatusError) -> None:
-        """The resource is no longer served: tell those who watch it."""
+    def abandon(self, reason: StatusError | None) -> None:
+        """The resource is no longer served, or not as before: end the watches, with an error if there is one."""
         for ended in tuple(self.on_abandon):
             ended(reason)
 

@@ -83,9 +83,10 @@ class Watcher:
         if self._bookmark is not None and self._open:
             self._push(self._bookmark(self._shelf.store.version))
 
-    def _abandoned(self, reason: StatusError) -> None:
-        """End the watch with an error event."""
-        self._push(watch_line("ERROR", msgspec.json.encode(reason.status)))
+    def _abandoned(self, reason: StatusError | None) -> None:
+        """End the watch, with an error event if there is a reason."""
+        if reason is not None:
+            self._push(watch_line("ERROR", msgspec.json.encode(reason.status)))
         self.close()
 
     def _push(self, line: bytes) -> None:

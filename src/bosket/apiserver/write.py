@@ -253,7 +253,8 @@ class Writer:
                 self.now(),
             )
             after_update(new, old, shape_of(write.version), writer)
-        if write.version.strategy.has_generation and write.subresource != "status" and _spec_differs(new, old):
+        strategy = write.version.strategy
+        if strategy.has_generation and write.subresource != "status" and _spec_differs(new, old, strategy.has_status):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
         if write.version.to_storage is not None:
             new = write.version.to_storage(new)
@@ -264,9 +265,10 @@ class Writer:
         return shelf.replace(entry, new)
 
 
-def _spec_differs(new: Doc, old: Doc) -> bool:
-    """Whether anything but metadata and status changed."""
+def _spec_differs(new: Doc, old: Doc, has_status: bool) -> bool:
+    """Whether anything but metadata changed; status, too, unless it is a part of its own."""
     for key in new.keys() | old.keys():
-        if key not in ("metadata", "status", "apiVersion") and new.get(key) != old.get(key):
+        apart = key in ("metadata", "apiVersion") or (key == "status" and has_status)
+        if not apart and new.get(key) != old.get(key):
             return True
     return False

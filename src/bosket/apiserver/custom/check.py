@@ -1,19 +1,32 @@
 """The constraints of a schema: types, bounds, patterns, required fields. The one module that knows jsonschema-rs.
 
-Messages are worded as kube-apiserver words them.
+Messages are worded as kube-apiserver words them. Regular expressions take time in proportion to the text, whatever
+they are: those that JSON Schema's dialect knows are matched by jsonschema-rs without backtracking, the rest (flags,
+POSIX classes, which are common in Go) by CEL's `matches`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import jsonschema_rs
 
-from bosket.apiserver.status import FieldError, invalid_value, not_supported, quote, required, too_long, type_invalid
+from bosket.api.cel import CelError, Expression
+from bosket.apiserver.custom.formats import format_check
+from bosket.apiserver.custom.schema import Node, is_unchanged
+from bosket.apiserver.status import (
+    FieldError,
+    invalid_value,
+    not_supported,
+    quote,
+    required,
+    too_long,
+    too_many,
+    type_invalid,
+)
 
-#: Formats whose meaning is the same here and there; others are documentation.
-_FORMATS = frozenset({"date-time", "date", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"})
 _COPIED = (
     "enum",
     "exclusiveMaximum",
@@ -27,40 +40,82 @@ _COPIED = (
     "minProperties",
     "minimum",
     "multipleOf",
-    "pattern",
     "required",
-    "uniqueItems",
 )
-_INT_BOUNDS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_SIZES = ("minItems", "minLength", "minProperties")
+#: What the types of numbers hold, by type and format.
+_INT64 = (-(2**63), 2**63 - 1)
+_BOUNDS: dict[tuple[str, str], tuple[float, float]] = {
+    ("integer", "int32"): (-(2**31), 2**31 - 1),
+    ("number", "float"): (-3.4028234663852886e38, 3.4028234663852886e38),
+}
+#: Patterns that jsonschema-rs can't read travel through it as formats with this beginning.
+_PATTERN = "pattern:"
 
 
 class InvalidSchema(ValueError):
     """A schema that can't be compiled; says why."""
 
 
+@cache
+def _match() -> Expression:
+    return Expression("self.matches(pattern)")
+
+
+def check_pattern(pattern: str) -> None:
+    """Raise unless this is a regular expression."""
+    try:
+        _match().evaluate({"self": "", "pattern": pattern})
+    except CelError as error:
+        raise InvalidSchema(_reason(str(error))) from None
+
+
+def _reason(message: str) -> str:
+    """From CEL's long story, what is wrong with the expression."""
+    return (
+        message.partition("error: ")[2]
+        .rpartition("error: ")[2]
+        .removesuffix(". Check function arguments and their types.")
+    )
+
+
 class Checker:
     """Finds what an object breaks."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
+        self._tree = Node(schema)
+        formats: dict[str, Callable[[str], bool]] = {}
         try:
-            self._validator = jsonschema_rs.Draft4Validator(_plain(schema), validate_formats=True)
+            self._validator = jsonschema_rs.Draft4Validator(
+                _plain(schema, formats),
+                validate_formats=True,
+                formats=formats,
+                pattern_options=jsonschema_rs.RegexOptions(),
+            )
         except (ValueError, jsonschema_rs.ValidationError) as error:
             raise InvalidSchema(str(error).splitlines()[0]) from None
 
     def check(self, value: Any, old: Any = None) -> list[FieldError]:
-        """All violations, except those that were there before and have not been touched."""
+        """All violations, except those that were there before in what has not been touched."""
         if self._validator.is_valid(value):
             return []
         return [
-            _describe(error)
+            described
             for error in self._validator.iter_errors(value)
-            if old is None or not _untouched(value, old, error.instance_path)
+            if old is None or not is_unchanged(value, old, self._tree, error.instance_path)
+            for described in (_describe(error), *_alternatives(error))
         ]
 
 
-def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema in standard JSON Schema: OpenAPI's and Kubernetes' own keywords put in its words."""
-    plain: dict[str, Any] = {key: schema[key] for key in _COPIED if key in schema}
+def _plain(schema: dict[str, Any], formats: dict[str, Callable[[str], bool]]) -> dict[str, Any]:
+    """The schema in standard JSON Schema: OpenAPI's and Kubernetes' own keywords put in its words.
+
+    Formats that are met are put into `formats`, with how they are checked.
+    """
+    plain: dict[str, Any] = {key: schema[key] for key in _COPIED if schema.get(key) is not None}
+    for key in _SIZES:
+        if plain.get(key, 0) < 0:  # no bound at all, which JSON Schema won't have
+            plain[key] = 0
     kind = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
         plain["type"] = ["integer", "string"]
@@ -68,44 +123,59 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
         plain["type"] = kind
     if schema.get("nullable") and "type" in plain:
         plain["type"] = [*([plain["type"]] if isinstance(plain["type"], str) else plain["type"]), "null"]
-        if "enum" in plain and None not in plain["enum"]:
-            plain["enum"] = [*plain["enum"], None]
-    form = schema.get("format")
-    if form in _FORMATS:
-        plain["format"] = form
-    elif form in _INT_BOUNDS and kind == "integer":
-        low, high = _INT_BOUNDS[form]
-        plain.setdefault("minimum", low)
-        plain.setdefault("maximum", high)
-    if "properties" in schema:
-        plain["properties"] = {name: _plain(child) for name, child in schema["properties"].items()}
+    if "enum" in plain:
+        plain["enum"] = [
+            each for each in plain["enum"] if each is not None
+        ]  # null is never one of them, as in Kubernetes
+    for key in ("required", "enum"):
+        if not plain.get(key, True):
+            del plain[key]  # an empty list is none
+    _add_form(plain, schema, formats)
+    if schema.get("properties"):
+        plain["properties"] = {name: _plain(child, formats) for name, child in schema["properties"].items()}
     for key in ("items", "additionalProperties", "not"):
         if isinstance(schema.get(key), dict):
-            plain[key] = _plain(schema[key])
+            plain[key] = _plain(schema[key], formats)
     for key in ("allOf", "anyOf", "oneOf"):
-        if key in schema and not schema.get("x-kubernetes-int-or-string"):
-            plain[key] = [_plain(child) for child in schema[key]]
+        if schema.get(key):
+            plain.setdefault(key, []).extend(_plain(child, formats) for child in schema[key])
     return plain
+
+
+def _add_form(plain: dict[str, Any], schema: dict[str, Any], formats: dict[str, Callable[[str], bool]]) -> None:
+    """What a text looks like, and how large a number of its type may be."""
+    kind, form, pattern = schema.get("type"), schema.get("format"), schema.get("pattern")
+    if pattern:
+        try:
+            jsonschema_rs.Draft4Validator({"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions())
+            plain["pattern"] = pattern
+        except (ValueError, jsonschema_rs.ValidationError):
+            check_pattern(pattern)
+            formats[_PATTERN + pattern] = _matcher(pattern)
+            plain["allOf"] = [{"format": _PATTERN + pattern}]
+    check = format_check(form) if form and kind in (None, "", "string") else None
+    if form and check is not None:
+        plain["format"] = form
+        formats[form] = check
+    bounds = _BOUNDS.get((kind or "", form or ""), _INT64 if kind == "integer" else None)
+    if bounds is not None:
+        plain.setdefault("minimum", bounds[0])
+        plain.setdefault("maximum", bounds[1])
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    return lambda text: _match().evaluate({"self": text, "pattern": pattern}) is True
 
 
 def field_path(steps: Sequence[str | int]) -> str:
     """`spec.levels[0].nodeLabel`"""
     text = ""
     for step in steps:
-        if isinstance(step, int) or any(character in step for character in "./[] "):
+        if isinstance(step, int):
             text += f"[{step}]"
         else:
             text += f".{step}" if text else step
     return text
-
-
-def _untouched(new: Any, old: Any, steps: Sequence[str | int]) -> bool:
-    for step in steps:
-        try:
-            new, old = new[step], old[step]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return bool(new == old)
 
 
 def _describe(error: jsonschema_rs.ValidationError) -> FieldError:
@@ -117,13 +187,15 @@ def _describe(error: jsonschema_rs.ValidationError) -> FieldError:
     in_body = f"{field} in body"
     match kind:
         case "type":
-            types = " or ".join(each for each in limits["types"] if each != "null")
-            return type_invalid(field, value, f"{in_body} must be of type {types}: {_type_name(value)}")
+            types = ",".join(sorted(each for each in limits["types"] if each != "null"))
+            name = _type_name(value)
+            return type_invalid(field, name, f'{in_body} must be of type {types}: "{name}"')
         case "required":
             missing = limits["property"]
             return required(f"{field}.{missing}" if field else missing)
         case "enum":
-            return not_supported(field, value, [each for each in limits["options"] if each is not None])
+            choices = [each if isinstance(each, str) else quote(each) for each in limits["options"]]
+            return not_supported(field, value, choices)
         case "minimum":
             return invalid_value(field, value, f"{in_body} should be greater than or equal to {quote(limit)}")
         case "maximum":
@@ -141,32 +213,43 @@ def _describe(error: jsonschema_rs.ValidationError) -> FieldError:
         case "minItems":
             return invalid_value(field, size, f"{in_body} should have at least {limit} items")
         case "maxItems":
-            return _too_many(field, size, int(limit or 0))
+            return too_many(field, size, int(limit or 0))
         case "minProperties":
             return invalid_value(field, size, f"{in_body} should have at least {limit} properties")
         case "maxProperties":
-            return _too_many(field, size, int(limit or 0))
+            return too_many(field, size, int(limit or 0))
         case "multipleOf":
             return invalid_value(field, value, f"{in_body} should be a multiple of {quote(limits['multiple_of'])}")
         case "format":
-            return invalid_value(field, value, f"{in_body} must be of type {limits['format']}: {quote(value)}")
+            form = str(limits["format"])
+            if form.startswith(_PATTERN):
+                return invalid_value(field, value, f"{in_body} should match '{form.removeprefix(_PATTERN)}'")
+            return type_invalid(field, value, f"{in_body} must be of type {form}: {quote(value)}")
         case "anyOf":
-            return invalid_value(field, value, f"{in_body} must validate at least one schema (anyOf)")
-        case "oneOf" | "oneOfNotValid" | "oneOfMultipleValid":
-            return invalid_value(field, value, f"{in_body} must validate one and only one schema (oneOf)")
+            return _of_all(field, "must validate at least one schema (anyOf)")
+        case "oneOf":
+            found = "several valid alternatives" if "more than one" in error.message else "none valid"
+            return _of_all(field, f"must validate one and only one schema (oneOf). Found {found}")
         case "not":
-            return invalid_value(field, value, f"{in_body} must not validate the schema (not)")
+            return _of_all(field, "must not validate the schema (not)")
     return invalid_value(field, value, error.message)
 
 
-def _too_many(field: str, count: int, limit: int) -> FieldError:
-    return FieldError(
-        field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} item{'' if limit == 1 else 's'}"
-    )
+def _of_all(field: str, detail: str) -> FieldError:
+    """What no single field is to blame for has none, as in Kubernetes."""
+    return FieldError("<nil>", "FieldValueInvalid", f'Invalid value: "": "{field}" {detail}')
+
+
+def _alternatives(error: jsonschema_rs.ValidationError) -> list[FieldError]:
+    """Where one of several schemas should have held: what the first of them says."""
+    if error.kind.name not in ("anyOf", "oneOf") or "more than one" in error.message:
+        return []
+    context = error.kind.as_dict().get("context") or []
+    return [_describe(each) for each in context[0]] if context else []
 
 
 def _type_name(value: object) -> str:
     for kind, name in ((bool, "boolean"), (str, "string"), (int, "integer"), (float, "number"), (list, "array")):
         if isinstance(value, kind):
-            return f'"{name}"'
-    return '"null"' if value is None else '"object"'
+            return name
+    return "null" if value is None else "object"

@@ -7,21 +7,26 @@ same place can be told: through objects, maps and keyed lists, not through atomi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bosket.api.cel import CelError, Expression, optional
 from bosket.api.time import parse_duration, parse_time
-from bosket.apiserver.custom.schema import Node
-from bosket.apiserver.status import FieldError, quote
+from bosket.apiserver.custom.schema import ABSENT, Node, counterpart
+from bosket.apiserver.custom.scope import cel_name, loop_depth
+from bosket.apiserver.status import FieldError, invalid_value, quote
 
-_ABSENT = object()
-_REASONS = {
+REASONS = {
     "FieldValueInvalid": "Invalid value",
     "FieldValueForbidden": "Forbidden",
     "FieldValueRequired": "Required value",
     "FieldValueDuplicate": "Duplicate value",
 }
+
+
+#: Loops inside loops may not go around more often than this: a rule must not keep the server from everything else.
+_MAX_STEPS = 5_000_000
+_TOO_COSTLY = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,8 @@ class Rule:
     #: speaks of `oldSelf`
     transition: bool
     optional_old: bool
+    #: how many loops stand inside each other
+    loop_depth: int
 
     @classmethod
     def compile(cls, raw: dict[str, Any]) -> Rule:
@@ -43,12 +50,13 @@ class Rule:
         message_expression = raw.get("messageExpression")
         return cls(
             expression=expression,
-            message=raw.get("message") or f"failed rule: {expression.source}",
+            message=(raw.get("message") or "").strip(),
             message_expression=Expression(message_expression) if message_expression else None,
             reason=raw.get("reason") or "FieldValueInvalid",
             field_path=raw.get("fieldPath") or "",
             transition="oldSelf" in expression.variables,
             optional_old=bool(raw.get("optionalOldSelf")),
+            loop_depth=loop_depth(expression.source),
         )
 
 
@@ -59,94 +67,115 @@ class Rules:
         self._root = root
         self._compiled: dict[int, list[Rule]] = {}
 
-    def compile_all(self) -> list[str]:
-        """Compile every rule; what is wrong with those that can't be."""
-        problems: list[str] = []
-
-        def visit(node: Node) -> None:
-            for raw in node.rules:
-                try:
-                    Rule.compile(raw)
-                except CelError as error:
-                    problems.append(f"rule {raw.get('rule')!r}: compilation failed: {error}")
-            for child in node.children():
-                if child.rules_below:
-                    visit(child)
-
-        visit(self._root)
-        return problems
-
     def check(self, value: Any, old: Any | None) -> list[FieldError]:
         """Every rule that the object breaks."""
         errors: list[FieldError] = []
         if self._root.rules_below:
-            self._visit(self._root, value, _ABSENT if old is None else old, "", errors)
+            self._visit(_Place(self._root, value, ABSENT if old is None else old), errors)
         return errors
 
-    def _visit(self, node: Node, value: Any, old: Any, path: str, errors: list[FieldError]) -> None:
+    def _visit(self, place: _Place, errors: list[FieldError]) -> None:
+        node, value, old = place.node, place.value, place.old
         if value is None:
             return
+        settled = place.settled or (old is not ABSENT and old == value)
         if node.rules:
-            self._apply(node, value, old, path, errors)
+            self._apply(place, errors, settled=settled)
         if isinstance(value, dict):
             before = old if isinstance(old, dict) else {}
             for key, entry in value.items():
                 child = node.child(key)
                 if child is not None and child.rules_below:
-                    self._visit(child, entry, before.get(key, _ABSENT), f"{path}.{key}" if path else key, errors)
+                    step = f".{key}" if key in node.properties else f"[{key}]"
+                    path = (place.path + step).removeprefix(".")
+                    self._visit(_Place(child, entry, before.get(key, ABSENT), path, settled), errors)
         elif isinstance(value, list) and node.items is not None and node.items.rules_below:
             for index, item in enumerate(value):
-                self._visit(node.items, item, _counterpart(node, item, old), f"{path}[{index}]", errors)
+                path = f"{place.path}[{index}]"
+                self._visit(_Place(node.items, item, counterpart(node, item, old), path, settled), errors)
 
-    def _apply(self, node: Node, value: Any, old: Any, path: str, errors: list[FieldError]) -> None:
+    def _apply(self, place: _Place, errors: list[FieldError], *, settled: bool) -> None:
+        node, old = place.node, place.old
         rules = self._compiled.get(id(node))
         if rules is None:
             rules = self._compiled[id(node)] = [Rule.compile(raw) for raw in node.rules]
         variables: dict[str, Any] | None = None
         for rule in rules:
-            if rule.transition and not rule.optional_old and old is _ABSENT:
+            if rule.transition and not rule.optional_old and old is ABSENT:
                 continue
-            if old is not _ABSENT and not rule.transition and old == value:
+            if settled and not rule.transition:
                 continue  # a rule that was broken before doesn't stand in the way of other changes
             if variables is None:
-                variables = {"self": _typed(value, node)}
+                variables = {"self": _typed(place.value, node)}
             if rule.transition:
-                before = None if old is _ABSENT else _typed(old, node)
-                variables["oldSelf"] = optional(before, present=old is not _ABSENT) if rule.optional_old else before
-            error = _broken(rule, variables, value, path)
+                before = None if old is ABSENT else _typed(old, node)
+                variables["oldSelf"] = optional(before, present=old is not ABSENT) if rule.optional_old else before
+            if rule.loop_depth > 1 and _longest(place.value) ** rule.loop_depth > _MAX_STEPS:
+                errors.append(
+                    invalid_value(place.path, _type_name(place.value), f"{_TOO_COSTLY}: {rule.expression.source}")
+                )
+                continue
+            error = _broken(rule, variables, place.value, place.path)
             if error is not None:
                 errors.append(error)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where rules are looked for: a part of an object, and what it was before."""
+
+    node: Node
+    value: Any
+    old: Any
+    path: str = ""
+    #: something around it is as it was, and so is it
+    settled: bool = False
+
+
+def _longest(value: Any) -> int:
+    """The length of the longest list or map in a value."""
+    if isinstance(value, dict):
+        return max(len(value), max((_longest(each) for each in value.values()), default=0))
+    if isinstance(value, list):
+        return max(len(value), max((_longest(each) for each in value if isinstance(each, dict | list)), default=0))
+    return 0
+
+
+def _type_name(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    kinds = ((dict, "object"), (list, "array"), (str, "string"), (int, "integer"), (float, "number"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), "null")
+
+
 def _broken(rule: Rule, variables: dict[str, Any], value: Any, path: str) -> FieldError | None:
     field = f"{path}{rule.field_path}".removeprefix(".")
+    source = rule.expression.source.strip()
     try:
         if rule.expression.evaluate(variables) is True:
             return None
-        message = rule.message
-        if rule.message_expression is not None:
-            message = str(rule.message_expression.evaluate(variables))
     except CelError as error:
-        message = f"{error} evaluating rule: {rule.message}"
-    head = _REASONS.get(rule.reason, "Invalid value")
-    if rule.reason in ("FieldValueInvalid", "FieldValueDuplicate") and isinstance(value, str | int | float | bool):
-        return FieldError(field, rule.reason, f"{head}: {quote(value)}: {message}")
+        return invalid_value(field, _type_name(value), f"{error} evaluating rule: {rule.message or source}")
+    message = _computed(rule, variables) or rule.message or f"failed rule: {source}"
+    head = REASONS.get(rule.reason, "Invalid value")
+    shown = f": {quote(value)}" if isinstance(value, str | int | float | bool) else ""
+    match rule.reason:
+        case "FieldValueDuplicate":
+            return FieldError(field, rule.reason, f"{head}{shown}")
+        case "FieldValueInvalid":
+            return FieldError(field, rule.reason, f"{head}{shown}: {message}")
     return FieldError(field, rule.reason, f"{head}: {message}")
 
 
-def _counterpart(node: Node, item: Any, old: Any) -> Any:
-    """The element of the old list that `item` is the new state of."""
-    if not isinstance(old, list):
-        return _ABSENT
-    if node.list_type == "map" and isinstance(item, dict):
-        keys = [item.get(key) for key in node.list_keys]
-        return next(
-            (each for each in old if isinstance(each, dict) and [each.get(key) for key in node.list_keys] == keys),
-            _ABSENT,
-        )
-    if node.list_type == "set":
-        return item if item in old else _ABSENT
-    return _ABSENT
+def _computed(rule: Rule, variables: dict[str, Any]) -> str:
+    """The message that the rule computes; nothing where that fails, or gives what is no message."""
+    if rule.message_expression is None:
+        return ""
+    try:
+        message = rule.message_expression.evaluate(variables)
+    except CelError:
+        return ""
+    return message.strip() if isinstance(message, str) and "\n" not in message else ""
 
 
 def _typed(value: Any, node: Node | None) -> Any:
@@ -154,7 +183,10 @@ def _typed(value: Any, node: Node | None) -> Any:
     if node is None or value is None:
         return value
     if isinstance(value, dict):
-        return {key: _typed(entry, node.child(key)) for key, entry in value.items()}
+        return {
+            cel_name(key) if key in node.properties else key: _typed(entry, node.child(key))
+            for key, entry in value.items()
+        }
     if isinstance(value, list):
         return [_typed(item, node.items) for item in value]
     if node.type == "number" and isinstance(value, int):
@@ -163,8 +195,6 @@ def _typed(value: Any, node: Node | None) -> Any:
     if form and isinstance(value, str):
         try:
             if form == "date-time":
-                from datetime import UTC, datetime
-
                 return datetime.fromtimestamp(parse_time(value), UTC)
             if form == "duration":
                 return timedelta(seconds=parse_duration(value))

@@ -5,11 +5,16 @@ Built once for each version of a definition. Constraints are checked elsewhere (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+#: Stands for a value that isn't there, where null would be one.
+ABSENT: Any = object()
 _decode = msgspec.json.decode
+#: From here on, numbers are written with an exponent.
+_LARGEST_WHOLE = 1e21
 #: An object inside an object has these whatever its schema says.
 _EMBEDDED_FIELDS = ("apiVersion", "kind", "metadata")
 
@@ -22,6 +27,7 @@ class Node:
         "default",
         "defaults_below",
         "embedded",
+        "embedded_below",
         "items",
         "keyed_below",
         "list_keys",
@@ -33,27 +39,34 @@ class Node:
         "rules",
         "rules_below",
         "type",
+        "typed",
     )
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self.raw = raw
         self.type: str = raw.get("type", "")
+        #: whether null could not be meant
+        self.typed: bool = bool(self.type or raw.get("x-kubernetes-int-or-string")) and not raw.get(
+            "x-kubernetes-preserve-unknown-fields"
+        )
         self.nullable: bool = raw.get("nullable", False)
         self.preserve: bool = raw.get("x-kubernetes-preserve-unknown-fields", False)
         self.embedded: bool = raw.get("x-kubernetes-embedded-resource", False)
-        self.list_type: str = raw.get("x-kubernetes-list-type", "atomic")
-        self.list_keys: tuple[str, ...] = tuple(raw.get("x-kubernetes-list-map-keys", ()))
+        self.list_type: str = raw.get("x-kubernetes-list-type") or "atomic"
+        self.list_keys: tuple[str, ...] = tuple(raw.get("x-kubernetes-list-map-keys") or ())
         #: encoded, so that every object gets a copy of its own
-        self.default: bytes | None = msgspec.json.encode(raw["default"]) if "default" in raw else None
-        self.properties = {name: Node(child) for name, child in raw.get("properties", {}).items()}
+        default = raw.get("default")
+        self.default: bytes | None = None if default is None else msgspec.json.encode(default)
+        self.properties = {name: Node(child) for name, child in (raw.get("properties") or {}).items()}
         additional = raw.get("additionalProperties")
         if additional is True:
             additional = {"x-kubernetes-preserve-unknown-fields": True}
         self.additional = Node(additional) if isinstance(additional, dict) else None
         self.items = Node(raw["items"]) if isinstance(raw.get("items"), dict) else None
-        self.rules: list[dict[str, Any]] = raw.get("x-kubernetes-validations", [])
+        self.rules: list[dict[str, Any]] = raw.get("x-kubernetes-validations") or []
         children = self.children()
         self.defaults_below: bool = any(child.default is not None or child.defaults_below for child in children)
+        self.embedded_below: bool = self.embedded or any(child.embedded_below for child in children)
         self.keyed_below: bool = self.list_type in ("map", "set") or any(child.keyed_below for child in children)
         self.rules_below: bool = bool(self.rules) or any(child.rules_below for child in children)
 
@@ -90,20 +103,31 @@ def prune(value: Any, node: Node, path: str, unknown: list[str], *, root: bool =
                 prune(item, node.items, f"{path}[{index}]", unknown)
 
 
-def drop_nulls(value: Any, node: Node) -> None:
-    """Remove nulls where the schema doesn't allow them: there they mean "not set", and defaults apply."""
+def normalize(value: Any, node: Node) -> None:
+    """Remove nulls where the schema doesn't allow them: there they mean "not set", and defaults apply.
+
+    Whole numbers become integers, however they were written: 1.0 is 1.
+    """
     if isinstance(value, dict):
         for key in list(value):
-            child = node.child(key)
-            if value[key] is None:
-                if child is not None and not child.nullable and not child.preserve and child.type:
+            child, entry = node.child(key), value[key]
+            if entry is None:
+                if child is not None and not child.nullable and child.typed:
                     del value[key]
-            elif child is not None and isinstance(value[key], dict | list):
-                drop_nulls(value[key], child)
+            elif isinstance(entry, float):
+                value[key] = _whole(entry)
+            elif child is not None and isinstance(entry, dict | list):
+                normalize(entry, child)
     elif isinstance(value, list) and node.items is not None:
-        for item in value:
-            if isinstance(item, dict | list):
-                drop_nulls(item, node.items)
+        for index, item in enumerate(value):
+            if isinstance(item, float):
+                value[index] = _whole(item)
+            elif isinstance(item, dict | list):
+                normalize(item, node.items)
+
+
+def _whole(number: float) -> float:
+    return int(number) if number.is_integer() and abs(number) < _LARGEST_WHOLE else number
 
 
 def apply_defaults(value: Any, node: Node) -> None:
@@ -121,6 +145,35 @@ def apply_defaults(value: Any, node: Node) -> None:
     elif isinstance(value, list) and node.items is not None:
         for item in value:
             apply_defaults(item, node.items)
+
+
+def counterpart(node: Node, item: Any, old: Any) -> Any:
+    """The element of an old list that `item` is the new state of: the one with its keys, if elements have keys."""
+    if not isinstance(old, list) or node.list_type != "map" or not isinstance(item, dict):
+        return ABSENT
+    keys = [item.get(key) for key in node.list_keys]
+    return next(
+        (each for each in old if isinstance(each, dict) and [each.get(key) for key in node.list_keys] == keys), ABSENT
+    )
+
+
+def is_unchanged(new: Any, old: Any, node: Node | None, steps: Sequence[str | int]) -> bool:
+    """Whether the place that `steps` lead to, or something around it, is as it was."""
+    for step in steps:
+        if new == old:
+            return True
+        if node is None:
+            return False
+        if isinstance(step, int):
+            old = counterpart(node, new[step], old)
+            node = node.items
+        else:
+            old = old.get(step, ABSENT) if isinstance(old, dict) else ABSENT
+            node = node.child(step)
+        if old is ABSENT:
+            return False
+        new = new[step]
+    return bool(new == old)
 
 
 def find_duplicates(value: Any, node: Node, path: str, found: list[tuple[str, Any]]) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 from bosket.apiserver import metadata
 from bosket.apiserver.custom.check import Checker
+from bosket.apiserver.custom.embedded import check_embedded, embedded_errors
 from bosket.apiserver.custom.jsonpath import JsonPath
 from bosket.apiserver.custom.rules import Rules
-from bosket.apiserver.custom.schema import Node, apply_defaults, drop_nulls, find_duplicates, prune
+from bosket.apiserver.custom.schema import Node, apply_defaults, find_duplicates, normalize, prune
 from bosket.apiserver.kind import Strategy
 from bosket.apiserver.status import FieldError, duplicate
 from bosket.apiserver.store import Doc
@@ -18,6 +19,12 @@ _ANYTHING: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fi
 #: Errors after which rules would only fail in confusing ways.
 _BLOCKING = frozenset(
     {"FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+)
+_UNCHECKED = FieldError(
+    "<nil>",
+    "FieldValueInvalid",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing "
+    "errors to complete validation",
 )
 
 
@@ -29,6 +36,7 @@ class CustomStrategy(Strategy):
 
     def __init__(self, version: dict[str, Any]) -> None:
         self._schema: dict[str, Any] = (version.get("schema") or {}).get("openAPIV3Schema") or _ANYTHING
+        self._name: str = version["name"]
         self.has_status = "status" in (version.get("subresources") or {})
         self.selectable = frozenset(
             each["jsonPath"].removeprefix(".") for each in version.get("selectableFields") or ()
@@ -52,8 +60,10 @@ class CustomStrategy(Strategy):
 
     def check_types(self, doc: Doc, *, find_unknown: bool) -> list[str]:  # noqa: ARG002 - pruning finds them anyway
         unknown: list[str] = []
-        drop_nulls(doc, self.tree)
+        normalize(doc, self.tree)
         prune(doc, self.tree, "", unknown, root=True)
+        if self.tree.embedded_below:
+            unknown += check_embedded(doc, self.tree, doc["kind"], self._name)
         return unknown
 
     def default(self, doc: Doc) -> None:
@@ -81,12 +91,19 @@ class CustomStrategy(Strategy):
 
     def validate(self, new: Doc, old: Doc | None) -> list[FieldError]:
         errors = self._checker.check(new, old)
-        duplicates: list[tuple[str, Any]] = []
-        find_duplicates(new, self.tree, "", duplicates)
-        errors += [duplicate(path, value) for path, value in duplicates]
-        if not any(error.reason in _BLOCKING for error in errors):
-            errors += self._rules.check(new, old)
-        return errors
+        errors += embedded_errors(new, self.tree)
+        if old is None or not self._duplicates(old):
+            errors += self._duplicates(new)
+        if not self.tree.rules_below:
+            return errors
+        if any(error.reason in _BLOCKING for error in errors):
+            return [*errors, _UNCHECKED]
+        return errors + self._rules.check(new, old)
+
+    def _duplicates(self, doc: Doc) -> list[FieldError]:
+        found: list[tuple[str, Any]] = []
+        find_duplicates(doc, self.tree, "", found)
+        return [duplicate(path, value) for path, value in found]
 
     def validate_status(self, new: Doc, old: Doc) -> list[FieldError]:
         return self.validate(new, old)

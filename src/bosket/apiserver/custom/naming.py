@@ -1,0 +1,82 @@
+"""Which names a definition gets: no two kinds of a group share one.
+
+`Definitions` asks when a definition is written, and `NameReview` again when a name may have become free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from bosket.apiserver.conditions import find_condition, set_condition
+from bosket.apiserver.store import Doc
+
+Names = dict[str, Any]
+#: Reasons of refusals, by the name that was refused.
+_REASONS = {
+    "plural": "PluralConflict",
+    "singular": "SingularConflict",
+    "shortNames": "ShortNamesConflict",
+    "kind": "KindConflict",
+    "listKind": "ListKindConflict",
+}
+_KINDS = ("kind", "listKind")
+
+
+def settle_names(doc: Doc, others: Iterable[Names], now: str) -> None:
+    """Write into a definition's status which of its names are accepted, and whether it is established.
+
+    `others` are the names that other kinds of its group have.
+    """
+    wanted, status = doc["spec"]["names"], doc["status"]
+    accepted = dict(status.get("acceptedNames") or {})
+    taken = {False: set[str](), True: set[str]()}
+    for names in others:
+        for key in _REASONS:
+            taken[key in _KINDS].update(_listed(names.get(key)))
+    problem: tuple[str, str] | None = None
+    for key, reason in _REASONS.items():
+        known = set(_listed(accepted.get(key)))
+        refused = [name for name in _listed(wanted.get(key)) if name not in known and name in taken[key in _KINDS]]
+        if refused:
+            listed = ", ".join(f'"{name}" is already in use' for name in refused)
+            problem = reason, listed if len(refused) == 1 else f"[{listed}]"
+        elif wanted.get(key):
+            accepted[key] = wanted[key]
+        else:
+            accepted.pop(key, None)
+    if wanted.get("categories"):
+        accepted["categories"] = wanted["categories"]
+    else:
+        accepted.pop("categories", None)
+    status["acceptedNames"] = {"plural": "", "kind": "", **accepted}
+    _set_conditions(status.setdefault("conditions", []), problem, now)
+
+
+def _listed(value: str | list[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or ())
+
+
+def _set_conditions(conditions: list[dict[str, Any]], problem: tuple[str, str] | None, now: str) -> None:
+    reason, message = problem or ("NoConflicts", "no conflicts found")
+    names = {"type": "NamesAccepted", "status": "False" if problem else "True", "reason": reason, "message": message}
+    set_condition(conditions, names, now)
+    if is_established(conditions):
+        return  # what is served once stays served
+    established = {
+        "type": "Established",
+        "status": "False" if problem else "True",
+        "reason": "NotAccepted" if problem else "InitialNamesAccepted",
+        "message": "not all names are accepted" if problem else "the initial names have been accepted",
+    }
+    set_condition(conditions, established, now)
+
+
+def is_established(conditions: list[dict[str, Any]] | None) -> bool:
+    """Whether the kind is served."""
+    return (find_condition(conditions, "Established") or {}).get("status") == "True"
+
+
+def is_refused(conditions: list[dict[str, Any]] | None) -> bool:
+    """Whether another kind has one of its names."""
+    return (find_condition(conditions, "NamesAccepted") or {}).get("status") == "False"
