@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from bosket.api import quantity
+from bosket.api.cel_cost import Cost, declared_in
 
 #: `a.?b` and `a[?"b"]` are not in the package's grammar; calls of this function are.
 _SELECT = "__optionalSelect"
@@ -46,10 +47,18 @@ class Expression:
             raise CelError(_one_line(error)) from None
         references = self._program.references()
         self.variables = frozenset(references["variables"])
+        self._cost = Cost(source)
         called = set(references["functions"])
         self._functions = {name: function for name, function in _library().items() if name.rpartition(".")[2] in called}
 
+    @property
+    def unbound(self) -> frozenset[str]:
+        """The variables that must be given to it."""
+        return self.variables - declared_in(self.source)
+
     def evaluate(self, variables: dict[str, Any]) -> Any:
+        if not self._cost.is_bearable(variables):
+            raise CelError("operation cancelled: actual cost limit exceeded")
         try:
             return self._program.execute({**self._functions, **variables})
         except KeyError as error:

@@ -1,4 +1,4 @@
-"""Admission: what depends on other objects than the one that is written.
+"""The server's own admission: what depends on other objects than the one that is written.
 
 A namespace must exist and not be going away; a pod gets its priority, its service account and the usual tolerations.
 """
@@ -7,23 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from bosket.apiserver.metadata import shown_name
 from bosket.apiserver.status import StatusError, forbidden, not_found
 from bosket.apiserver.store import Doc, Store
-from bosket.apiserver.write import Admission, Write
+from bosket.apiserver.write import Write
 
 _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATION_SECONDS = 300
-
-
-class AdmissionChain:
-    """Asks several, one after the other; each sees what those before it made of the object."""
-
-    def __init__(self, *members: Admission) -> None:
-        self._members = members
-
-    async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
-        for member in self._members:
-            await member.admit(write, new, old)
 
 
 class BuiltinAdmission:
@@ -39,7 +29,7 @@ class BuiltinAdmission:
             self._check_namespace(write, new)
         if old is None and write.kind.terminating:
             detail = "create not allowed while custom resource definition is terminating"
-            raise forbidden(write.kind.group, write.kind.plural, new["metadata"]["name"], detail)
+            raise forbidden(write.kind.group, write.kind.plural, shown_name(new), detail)
         if write.kind.kind == "Pod" and not write.kind.group:
             if old is None:
                 self._complete_pod(new)
@@ -56,7 +46,7 @@ class BuiltinAdmission:
             raise forbidden(
                 write.kind.group,
                 write.kind.plural,
-                new["metadata"]["name"],
+                shown_name(new),
                 f"unable to create new content in namespace {write.namespace} because it is being terminated",
                 causes=[
                     {
@@ -110,11 +100,11 @@ class BuiltinAdmission:
 
     def _check_single_default(self, new: Doc) -> None:
         default = self._default_class() if new.get("globalDefault") else None
-        if default is not None and default["metadata"]["name"] != new["metadata"]["name"]:
+        if default is not None and default["metadata"]["name"] != new["metadata"].get("name"):
             raise forbidden(
                 "scheduling.k8s.io",
                 "priorityclasses",
-                new["metadata"]["name"],
+                shown_name(new),
                 f"PriorityClass {default['metadata']['name']} is already marked as default. Only one default can exist",
             )
 
@@ -130,7 +120,7 @@ class BuiltinAdmission:
 
 
 def _pod_forbidden(pod: Doc, detail: str) -> StatusError:
-    return forbidden("", "pods", pod["metadata"]["name"], detail)
+    return forbidden("", "pods", shown_name(pod), detail)
 
 
 def _add_tolerations(spec: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from bosket.apiserver.kind import Kind, Registry, Version
@@ -47,6 +47,8 @@ class Call:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
+    #: what the client is told beside the answer, whatever that is
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def api_version(self) -> str:

@@ -9,7 +9,18 @@ from bosket.api.resource import AnyResource
 from bosket.api.table import TABLE
 from bosket.apiserver.builtin import Behaviour, BuiltinStrategy
 from bosket.apiserver.kind import Kind, Registry, Scale, Strategy, Version
-from bosket.apiserver.kinds import cluster, configuration, device, event, job, namespace, network, pod, workload
+from bosket.apiserver.kinds import (
+    cluster,
+    configuration,
+    device,
+    event,
+    job,
+    namespace,
+    network,
+    pod,
+    registration,
+    workload,
+)
 from bosket.apiserver.printers import COLUMNS
 from bosket.apiserver.store import Store
 
@@ -43,6 +54,7 @@ def register_builtin_kinds(
         **event.BEHAVIOURS,
         **network.behaviours(),
         **device.BEHAVIOURS,
+        **registration.BEHAVIOURS,
         **pod.behaviours(scheduler_name),
         **workload.behaviours(scheduler_name),
         **job.behaviours(scheduler_name),

@@ -34,28 +34,10 @@ _POLICIES = ("Foreground", "Background", "Orphan")
 
 
 def delete_options(call: Call) -> DeleteOptions:
-    """From the body, or from the query as some clients have it."""
-    options = DeleteOptions()
-    if call.body:
-        value = decode_body(call.body, call.headers.get("content-type", ""))
-        try:
-            options = msgspec.convert(value, DeleteOptions)
-        except msgspec.ValidationError as error:
-            raise bad_request(f"the body is not a DeleteOptions object: {error}") from None
-    query = call.query
-    changes: dict[str, Any] = {}
-    if options.gracePeriodSeconds is None and (text := query.get("gracePeriodSeconds")):
-        try:
-            changes["gracePeriodSeconds"] = int(text)
-        except ValueError:
-            raise bad_request(f"parameter gracePeriodSeconds: {text!r} is not a number") from None
-    if options.propagationPolicy is None and (policy := query.get("propagationPolicy")):
-        changes["propagationPolicy"] = policy
-    if options.orphanDependents is None and (text := query.get("orphanDependents")):
-        changes["orphanDependents"] = text.lower() == "true"
-    if call.dry_run:
-        changes["dryRun"] = ("All",)
-    options = msgspec.structs.replace(options, **changes) if changes else options
+    """From the body, or, if there is none, from the query as some clients have it."""
+    options = _options_from_body(call) if call.body else _options_from_query(call)
+    if options.dryRun not in ((), ("All",)):
+        raise invalid_options("DeleteOptions", not_supported("dryRun", list(options.dryRun), ("All",)))
     if options.propagationPolicy is not None:
         policy = options.propagationPolicy
         if options.orphanDependents is not None:
@@ -64,6 +46,31 @@ def delete_options(call: Call) -> DeleteOptions:
         if policy not in _POLICIES:
             raise invalid_options("DeleteOptions", not_supported("propagationPolicy", policy, (*_POLICIES, "nil")))
     return options
+
+
+def _options_from_body(call: Call) -> DeleteOptions:
+    value = decode_body(call.body, call.headers.get("content-type", ""))
+    try:
+        return msgspec.convert(value, DeleteOptions)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"the body is not a DeleteOptions object: {error}") from None
+
+
+def _options_from_query(call: Call) -> DeleteOptions:
+    query = call.query
+    changes: dict[str, Any] = {}
+    if text := query.get("gracePeriodSeconds"):
+        try:
+            changes["gracePeriodSeconds"] = int(text)
+        except ValueError:
+            raise bad_request(f"parameter gracePeriodSeconds: {text!r} is not a number") from None
+    if policy := query.get("propagationPolicy"):
+        changes["propagationPolicy"] = policy
+    if text := query.get("orphanDependents"):
+        changes["orphanDependents"] = text.lower() == "true"
+    if dry_run := query.get("dryRun"):
+        changes["dryRun"] = (dry_run,)
+    return DeleteOptions(**changes)
 
 
 class Deleter:

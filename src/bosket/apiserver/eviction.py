@@ -8,6 +8,7 @@ import msgspec
 
 from bosket.api.meta import DeleteOptions, Preconditions
 from bosket.api.policy import Eviction
+from bosket.apiserver.admission_chain import AdmissionChain
 from bosket.apiserver.answer import created
 from bosket.apiserver.body import decode_body
 from bosket.apiserver.budget import budgets_of, count_budget, is_ready
@@ -22,15 +23,18 @@ from bosket.kube.transport import Response
 
 _REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
 _RETRY_SECONDS = 10
+#: What those who are asked about an eviction see.
+_FORM = ("policy", "v1", "Eviction")
 
 
 class Evictor:
     """Answers POST pods/NAME/eviction."""
 
-    def __init__(self, store: Store, writer: Writer, deleter: Deleter) -> None:
+    def __init__(self, store: Store, writer: Writer, deleter: Deleter, admission: AdmissionChain) -> None:
         self._budgets = store.shelf("policy", "poddisruptionbudgets")
         self._writer = writer
         self._deleter = deleter
+        self._admission = admission
 
     async def evict(self, call: Call) -> Response:
         eviction = _decode(call)
@@ -41,6 +45,7 @@ class Evictor:
         pod = entry.decode()
         check_preconditions(call.kind, entry, options)
         dry_run = call.dry_run or "All" in options.dryRun
+        await self._admission.check_creation(call, _FORM, lambda: _shown(call, eviction), dry_run=dry_run)
         if _needs_permission(pod):
             self._ask_budget(call.kind, pod, dry_run=dry_run)
         if not dry_run:
@@ -92,6 +97,12 @@ class Evictor:
         budget["status"] = status
         if not dry_run:
             self._budgets.replace(budgets[0], budget)
+
+
+def _shown(call: Call, eviction: Eviction) -> Doc:
+    doc: Doc = msgspec.to_builtins(eviction)
+    metadata = {**doc.get("metadata", {}), "name": call.name, "namespace": call.namespace}
+    return {**doc, "apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
 
 
 def _decode(call: Call) -> Eviction:

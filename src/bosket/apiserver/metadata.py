@@ -212,6 +212,12 @@ def put_back(new: Doc, old: Doc, key: str) -> None:
         new.pop(key, None)
 
 
+def shown_name(doc: Doc) -> str:
+    """As refusals name an object: one that has no name yet by the beginning of it."""
+    metadata = doc["metadata"]
+    return str(metadata.get("name") or metadata.get("generateName") or "")
+
+
 # rules
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import msgspec
 
 from bosket.api.core import Binding
+from bosket.apiserver.admission_chain import AdmissionChain
 from bosket.apiserver.answer import created
 from bosket.apiserver.body import decode_body
 from bosket.apiserver.call import Call
@@ -16,8 +18,11 @@ from bosket.apiserver.store import Doc
 from bosket.apiserver.write import Writer, write_of
 from bosket.kube.transport import Response
 
+#: What those who are asked about a binding see.
+_FORM: Final = ("", "v1", "Binding")
 
-async def bind(call: Call, writer: Writer) -> Response:
+
+async def bind(call: Call, writer: Writer, admission: AdmissionChain) -> Response:
     """Answer to POST pods/NAME/binding, and to the older POST bindings."""
     value = decode_body(call.body, call.headers.get("content-type", ""))
     try:
@@ -35,6 +40,10 @@ async def bind(call: Call, writer: Writer) -> Response:
     if errors:
         raise invalid("", "Binding", name, errors)
 
+    await admission.check_creation(
+        replace(call, name=name), _FORM, lambda: _shown(call, name, binding), dry_run=call.dry_run
+    )
+
     def change(pod: Doc) -> Doc:
         _check(name, binding, pod)
         metadata, spec, status = pod["metadata"], pod["spec"], pod["status"]
@@ -49,6 +58,12 @@ async def bind(call: Call, writer: Writer) -> Response:
 
     await writer.update(write_of(call, trusted=True), name, change)
     return created()
+
+
+def _shown(call: Call, name: str, binding: Binding) -> Doc:
+    doc: Doc = msgspec.to_builtins(binding)
+    metadata = {**doc.get("metadata", {}), "name": name, "namespace": call.namespace}
+    return {**doc, "apiVersion": "v1", "kind": "Binding", "metadata": metadata}
 
 
 def _check(name: str, binding: Binding, pod: Doc) -> None:

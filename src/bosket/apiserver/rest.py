@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
-from bosket.apiserver.answer import JSON_HEADERS, deleted, with_warnings
+from bosket.api.meta import DeleteOptions
+from bosket.apiserver.admission_chain import AdmissionChain
+from bosket.apiserver.answer import JSON_HEADERS, deleted
 from bosket.apiserver.apply.applier import apply_patch
 from bosket.apiserver.body import check_object, decode_body, decode_object
 from bosket.apiserver.call import Call
@@ -20,7 +22,7 @@ from bosket.apiserver.reading import Reader
 from bosket.apiserver.status import WrongType, bad_request, invalid, invalid_value
 from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.watch import Watcher
-from bosket.apiserver.write import Change, Write, Writer, write_of
+from bosket.apiserver.write import Change, Writer, write_of
 from bosket.kube.transport import Response
 
 Answer = Response | Watcher
@@ -34,10 +36,11 @@ _ORPHANS = (
 class Rest:
     """Handlers of calls without a subresource; those with one are in `subresource.py`."""
 
-    def __init__(self, writer: Writer, reader: Reader, deleter: Deleter) -> None:
+    def __init__(self, writer: Writer, reader: Reader, deleter: Deleter, admission: AdmissionChain) -> None:
         self.writer = writer
         self.reader = reader
         self.deleter = deleter
+        self.admission = admission
         self._verbs: dict[str, Callable[[Call], Awaitable[Answer]]] = {
             "get": self.get,
             "list": self.list_page,
@@ -70,7 +73,7 @@ class Rest:
             return _review(call)
         write = write_of(call)
         entry = await self.writer.create(write, decode_object(call))
-        return self.answer(call, write, entry, 201)
+        return self.reader.answer(call, entry, 201)
 
     async def update(self, call: Call) -> Response:
         doc = decode_object(call)
@@ -79,49 +82,50 @@ class Rest:
         strategy = call.version.strategy
         if strategy.create_on_update and call.kind.shelf.get(call.namespace, name) is None:
             doc["metadata"].pop("resourceVersion", None)
-            return self.answer(call, write, await self.writer.create(write, doc), 201)
+            return self.reader.answer(call, await self.writer.create(write, doc), 201)
         if not doc["metadata"].get("resourceVersion") and not strategy.unconditional_update:
             error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(call.kind.group, call.kind.plural, name, [error])
         entry = await self.writer.update(write, name, replacing(doc))
-        return self.answer(call, write, entry)
+        return self.reader.answer(call, entry)
 
     async def patch(self, call: Call) -> Response:
         write = write_of(call)
         if is_apply(call.headers.get("content-type", "")):
             entry, created = await apply_patch(call, write, self.writer)
-            return self.answer(call, write, entry, 201 if created else 200)
+            return self.reader.answer(call, entry, 201 if created else 200)
         try:
             entry = await self.writer.update(write, call.name, patching(call))
         except WrongType as error:
             raise error.of_patch(call.kind.group, call.kind.kind, call.name) from None
-        return self.answer(call, write, entry)
+        return self.reader.answer(call, entry)
 
     async def delete(self, call: Call) -> Response:
         options = delete_options(call)
         kind, version = call.kind, call.version
+        await self._ask(call, kind.shelf.get(call.namespace, call.name), options)
         entry, gone = self.deleter.delete(kind, version, call.namespace, call.name, options)
         answer = (
             deleted(kind, entry) if gone and not version.strategy.returns_deleted else self.reader.answer(call, entry)
         )
         unsaid = options.propagationPolicy is None and options.orphanDependents is None
         if unsaid and version.strategy.default_propagation == "Orphan":
-            return with_warnings(answer, [_ORPHANS.format(kind.plural)])
+            call.warnings.append(_ORPHANS.format(kind.plural))
         return answer
+
+    async def _ask(self, call: Call, entry: Entry | None, options: DeleteOptions) -> None:
+        """Whether others agree that an object goes; one that isn't there is nobody's business."""
+        if entry is not None:
+            await self.admission.check_deletion(call, entry.decode, options)
 
     async def delete_collection(self, call: Call) -> Response:
         options = delete_options(call)
         doomed = list(self.reader.selection(call).entries(call.kind.shelf))
         listed = self.reader.list_page(call)
         for entry in doomed:
+            await self._ask(call, entry, options)
             self.deleter.delete(call.kind, call.version, entry.namespace, entry.name, options)
         return listed
-
-    def answer(self, call: Call, write: Write, entry: Entry, status: int = 200) -> Response:
-        response = self.reader.answer(call, entry, status)
-        if write.warnings:
-            return with_warnings(response, write.warnings)
-        return response
 
 
 def _review(call: Call) -> Response:

@@ -8,6 +8,7 @@ import msgspec
 
 from bosket.api.object import LabelSelector
 from bosket.apiserver.answer import JSON_HEADERS
+from bosket.apiserver.attempt import Facet
 from bosket.apiserver.body import decode_body, describe
 from bosket.apiserver.call import Call
 from bosket.apiserver.kind import Scale
@@ -28,12 +29,28 @@ async def handle_scale(call: Call, writer: Writer) -> Response:
         raise not_found(call.kind.group, call.kind.plural, call.name)
     if call.verb != "get":
         try:
-            entry = await writer.update(write_of(call), call.name, _change(call, scale))
+            entry = await writer.update(write_of(call, facet=_facet(scale)), call.name, _change(call, scale))
         except WrongType as error:
             if call.verb == "update":
                 raise
             raise error.of_patch("autoscaling", "Scale", call.name) from None
     return Response(200, JSON_HEADERS, msgspec.json.encode(_view(entry, scale)) + b"\n")
+
+
+def _facet(scale: Scale) -> Facet:
+    """What those who are asked about a change of the number see."""
+
+    def take(doc: Doc, view: Doc) -> None:
+        _set_replicas(doc, scale, (view.get("spec") or {}).get("replicas", 0))
+
+    return Facet("autoscaling", "v1", "Scale", lambda doc: _view_of(doc, scale), take)
+
+
+def _set_replicas(doc: Doc, scale: Scale, replicas: int) -> None:
+    *parents, last = scale.spec_replicas.split(".")
+    for parent in parents:
+        doc = doc.setdefault(parent, {})
+    doc[last] = replicas
 
 
 def _change(call: Call, scale: Scale) -> Any:
@@ -58,11 +75,7 @@ def _change(call: Call, scale: Scale) -> Any:
             raise invalid("autoscaling", "Scale", call.name, [error])
         if version := metadata.get("resourceVersion"):
             doc["metadata"]["resourceVersion"] = version
-        *parents, last = scale.spec_replicas.split(".")
-        target = doc
-        for parent in parents:
-            target = target.setdefault(parent, {})
-        target[last] = replicas
+        _set_replicas(doc, scale, replicas)
         return doc
 
     return change
@@ -86,7 +99,7 @@ def _view_of(doc: Doc, scale: Scale) -> Doc:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": shown,
-        "spec": {"replicas": _at(doc, scale.spec_replicas, 0)},
+        "spec": {"replicas": replicas} if (replicas := _at(doc, scale.spec_replicas, 0)) else {},
         "status": status,
     }
 

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from bosket.apiserver.admission import AdmissionChain, BuiltinAdmission
+from bosket.apiserver.admission import BuiltinAdmission
+from bosket.apiserver.admission_chain import AdmissionChain, Member
 from bosket.apiserver.answer import with_warnings
 from bosket.apiserver.auth import TokenIssuer
 from bosket.apiserver.bootstrap import bootstrap
@@ -44,7 +45,8 @@ from bosket.apiserver.store import Store
 from bosket.apiserver.subresource import Subresources
 from bosket.apiserver.transport import InProcessTransport
 from bosket.apiserver.watch import QUEUE_LIMIT
-from bosket.apiserver.write import Admission, Writer
+from bosket.apiserver.webhook.dispatch import Webhooks
+from bosket.apiserver.write import Writer
 from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import Clock
 
@@ -65,7 +67,7 @@ class ApiServer:
         history: int = 4096,
         watch_queue: int = QUEUE_LIMIT,
         enabled_versions: Collection[str] = (),
-        admission: Callable[[Store], Admission] | None = None,
+        admission: Callable[[Store], Member] | None = None,
         data: DataDirectory | None = None,
         kept_history: int = KEPT_HISTORY,
     ) -> None:
@@ -92,7 +94,9 @@ class ApiServer:
         register_reviews(self.registry, self.store, self.tokens)
         self.reader = Reader(clock, queue_limit=watch_queue)
         more = () if admission is None else (admission(self.store),)
-        self.writer = Writer(clock, AdmissionChain(BuiltinAdmission(self.store), *more))
+        self._webhooks = Webhooks(self.store)
+        chain = AdmissionChain((BuiltinAdmission(self.store), *more), self._webhooks)
+        self.writer = Writer(clock, chain)
         deleter = Deleter(clock)
         parts = (clock, self.store, self.registry, self.writer, deleter)
         self._chores = (
@@ -103,8 +107,8 @@ class ApiServer:
             BudgetCounter(*parts[:-1]),
         )
         self._expiry = Expiry(clock, self.store.shelf("", "events"))
-        self.rest = Rest(self.writer, self.reader, deleter)
-        self.subresources = Subresources(self.rest, Evictor(self.store, self.writer, deleter), self.tokens)
+        self.rest = Rest(self.writer, self.reader, deleter, chain)
+        self.subresources = Subresources(self.rest, Evictor(self.store, self.writer, deleter, chain), self.tokens)
 
         self.metrics = RequestMetrics(self.store, self.reader)
         self._nonresource = NonResource(Discovery(self.registry), OpenApi(self.registry), self.metrics)
@@ -143,6 +147,8 @@ class ApiServer:
                     tasks.create_task(self._journal.wait_failed())
         except* StorageError as failures:
             raise failures.exceptions[0] from None
+        finally:
+            await self._webhooks.aclose()
 
     async def _send_bookmarks(self) -> None:
         while True:
@@ -169,8 +175,10 @@ class ApiServer:
                 await self.store.settle()
             except StorageError as error:
                 answer = refusal(internal_error(str(error)))
-        if call.version.deprecation and isinstance(answer, Response):
-            answer = with_warnings(answer, [call.version.deprecation])
+        if call.version.deprecation:
+            call.warnings.append(call.version.deprecation)
+        if call.warnings and isinstance(answer, Response):
+            answer = with_warnings(answer, call.warnings)
         self.metrics.count(call.verb, call.kind.group, call.kind.plural, call.subresource, answer.status)
         return answer
 

@@ -66,7 +66,7 @@ class Subresources:
         return await handle_scale(call, self._rest.writer)
 
     async def bind(self, call: Call) -> Response:
-        return await bind(call, self._rest.writer)
+        return await bind(call, self._rest.writer, self._rest.admission)
 
     async def finalize(self, call: Call) -> Response:
         """Namespaces: the one place where `spec.finalizers` may change."""
@@ -154,6 +154,5 @@ class Subresources:
         return replacing(doc)
 
     async def _write(self, call: Call, change: Change) -> Response:
-        write = write_of(call)
-        entry = await self._rest.writer.update(write, call.name, change)
-        return self._rest.answer(call, write, entry)
+        entry = await self._rest.writer.update(write_of(call), call.name, change)
+        return self._rest.reader.answer(call, entry)

@@ -1,6 +1,8 @@
 """The way in: every creation and every change, whoever asks for it, passes through `Writer`.
 
-    decoded object → types → defaults → what the client has no say in is undone → admission → rules → stored
+    decoded object → types → defaults → admission → what clients have no say in is undone → rules → validation → stored
+
+Admission completes objects and may ask webhooks; validation, by policies and webhooks, only refuses.
 
 Handlers (`rest.py`, `subresource.py`), the garbage collector and the namespace drain all write through here. The
 methods are coroutines because admission may have to ask somebody; what was read is checked again before it is replaced.
@@ -8,7 +10,7 @@ methods are coroutines because admission may have to ask somebody; what was read
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,7 +18,8 @@ from bosket.api.time import format_time
 from bosket.apiserver import metadata as meta
 from bosket.apiserver.apply.managed import Manager, after_update
 from bosket.apiserver.apply.shape import shape_of
-from bosket.apiserver.call import Call
+from bosket.apiserver.attempt import Facet
+from bosket.apiserver.call import Call, User
 from bosket.apiserver.kind import Kind, Version
 from bosket.apiserver.status import (
     OBJECT_MODIFIED,
@@ -36,6 +39,9 @@ from bosket.runtime.clock import Clock
 _NAME_ATTEMPTS = 8
 #: How often a change is worked out again because the object changed while admission was being asked.
 _CHANGE_ATTEMPTS = 5
+
+#: Who writes when the server does so by itself.
+SERVER = User("system:apiserver", ("system:masters",))
 
 #: Works out the new state from a private copy of the old one.
 Change = Callable[[Doc], Doc]
@@ -60,9 +66,14 @@ class Write:
     #: Strict refuses fields that the kind doesn't have, Warn tells of them, Ignore says nothing
     field_validation: str = "Ignore"
     warnings: list[str] = field(default_factory=list)
+    user: User = SERVER
+    #: the parameters of the request
+    query: Mapping[str, str] = field(default_factory=dict)
+    #: how those who are asked about it see the object, where the subresource has a form of its own
+    facet: Facet | None = None
 
 
-def write_of(call: Call, *, trusted: bool = False) -> Write:
+def write_of(call: Call, *, trusted: bool = False, facet: Facet | None = None) -> Write:
     """The write that a call asks for."""
     options = {"create": "CreateOptions", "update": "UpdateOptions"}.get(call.verb, "PatchOptions")
     dry_run = call.query.get("dryRun")
@@ -83,13 +94,23 @@ def write_of(call: Call, *, trusted: bool = False) -> Write:
         dry_run=dry_run == "All",
         field_validation=validation,
         trusted=trusted,
+        warnings=call.warnings,
+        user=call.user,
+        query=call.query,
+        facet=facet,
     )
 
 
 class Admission(Protocol):
-    """Has the last word on what is written; may complete the new object, and refuse by raising."""
+    """Those who are asked about what is written; they refuse by raising."""
 
-    async def admit(self, write: Write, new: Doc, old: Doc | None) -> None: ...
+    async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
+        """Complete the new object."""
+        ...
+
+    async def validate(self, write: Write, new: Doc, old: Doc | None) -> None:
+        """Have the last word on it."""
+        ...
 
 
 class Writer:
@@ -119,14 +140,16 @@ class Writer:
         if not write.applying:
             metadata.pop("managedFields", None)
         self._complete(write, doc)
+        await self._admission.admit(write, doc, None)
+        metadata = doc["metadata"]
         meta.begin(metadata, now=self.now(), generation=strategy.has_generation)
         if not metadata.get("name"):
             metadata["name"] = self._generate_name(write, metadata.get("generateName"))
         strategy.prepare_create(doc)
-        await self._admission.admit(write, doc, None)
         errors = meta.validate_metadata(version, metadata, None) + strategy.validate(doc, None)
         if errors:
             raise invalid(kind.group, kind.kind, metadata["name"], errors)
+        await self._admission.validate(write, doc, None)
         shelf = kind.shelf
         if shelf.get(write.namespace, metadata["name"]) is not None:
             raise already_exists(kind.group, kind.plural, metadata["name"])
@@ -225,11 +248,11 @@ class Writer:
             else:
                 meta.put_back(metadata, old_metadata, "managedFields")
         metadata["resourceVersion"] = old_metadata["resourceVersion"]
+        await self._admission.admit(write, new, old)
         if write.subresource == "status":
             strategy.prepare_status(new, old)
         else:
             strategy.prepare_update(new, old)
-        await self._admission.admit(write, new, old)
         errors = meta.validate_metadata(write.version, new["metadata"], old_metadata)
         if write.subresource == "status":
             errors += strategy.validate_status(new, old)
@@ -237,6 +260,7 @@ class Writer:
             errors += strategy.validate(new, old)
         if errors:
             raise invalid(kind.group, kind.kind, old_metadata["name"], errors)
+        await self._admission.validate(write, new, old)
 
     def _store(self, write: Write, entry: Entry, new: Doc, old: Doc) -> Entry:
         shelf = write.kind.shelf

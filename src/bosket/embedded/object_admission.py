@@ -15,6 +15,7 @@ from bosket.admission.pod import may_concern
 from bosket.admission.verdict import ADMITTED, Verdict, sentence
 from bosket.api.admission import AdmissionRequest
 from bosket.api.kai import Queue
+from bosket.apiserver.metadata import shown_name
 from bosket.apiserver.status import forbidden
 from bosket.apiserver.store import Doc, Store
 from bosket.apiserver.write import Write
@@ -42,7 +43,7 @@ class ObjectAdmission:
                 {"reason": "FieldValueInvalid", "message": message, "field": field}
                 for field, message in verdict.refusals
             ]
-            name = new["metadata"]["name"]
+            name = shown_name(new)
             raise forbidden(write.kind.group, write.kind.plural, name, sentence(verdict.refusals), causes=causes)
 
     def _judge(self, write: Write, request: AdmissionRequest) -> Verdict:

@@ -15,6 +15,7 @@ def _default(doc: Doc) -> None:
 
 
 def _prepare_create(doc: Doc) -> None:
+    _default(doc)  # once more: its name may just have been generated
     finalizers = doc.setdefault("spec", {}).setdefault("finalizers", [])
     if KUBERNETES_FINALIZER not in finalizers:
         finalizers.append(KUBERNETES_FINALIZER)

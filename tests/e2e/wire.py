@@ -1,0 +1,116 @@
+"""Requests as they go over the wire, for tests of what an answer is to the letter: status, warnings, body.
+
+The typed client retries, raises and decodes; here nothing is done to an answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from bosket.kube.client import PatchType
+from bosket.kube.http import HttpTransport
+from bosket.kube.kubeconfig import find
+from bosket.kube.transport import Request
+from tests.e2e.cluster import Cluster
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server said."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+    @property
+    def message(self) -> str:
+        return str(self.body["message"])
+
+    @property
+    def reason(self) -> str:
+        return str(self.body.get("reason", ""))
+
+    @property
+    def warnings(self) -> str:
+        """All of them; empty if there is none."""
+        return self.headers.get("warning", "").replace('\\"', '"')
+
+    @property
+    def causes(self) -> list[tuple[str, str]]:
+        """Reason and field of each cause of a refusal."""
+        causes = (self.body.get("details") or {}).get("causes") or ()
+        return [(each.get("reason", ""), each.get("field", "")) for each in causes]
+
+    def managers(self) -> dict[tuple[str, str, str], Any]:
+        """What is owned, by manager, operation and subresource."""
+        return {
+            (each["manager"], each["operation"], each.get("subresource", "")): each["fieldsV1"]
+            for each in self.body["metadata"].get("managedFields", ())
+        }
+
+
+class Wire:
+    """Sends requests about one resource, by default in the test's namespace."""
+
+    def __init__(self, transport: HttpTransport, namespace: str) -> None:
+        self._transport = transport
+        self._namespace = namespace
+
+    async def send(
+        self, method: str, path: str, body: Any = None, *, content_type: str = JSON, agent: str = "", **query: str
+    ) -> Answer:
+        """Any request; a body that isn't bytes is sent as JSON."""
+        encoded = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+        headers = {"Content-Type": content_type, "Accept": JSON, **({"User-Agent": agent} if agent else {})}
+        answer = await self._transport.request(Request(method, path, tuple(query.items()), headers, encoded))
+        try:
+            decoded = json.loads(answer.body)
+        except ValueError:
+            decoded = answer.body.decode()
+        return Answer(answer.status, answer.headers, decoded)
+
+    def path(self, resource: str, name: str = "") -> str:
+        """`pods`, `apps/v1/deployments`: where a resource of the namespace is."""
+        prefix, _, plural = resource.rpartition("/")
+        group = f"/apis/{prefix}" if prefix else "/api/v1"
+        return f"{group}/namespaces/{self._namespace}/{plural}" + (f"/{name}" if name else "")
+
+    async def get(self, resource: str, name: str) -> Answer:
+        return await self.send("GET", self.path(resource, name))
+
+    async def create(self, resource: str, body: Any, *, agent: str = "", **query: str) -> Answer:
+        return await self.send("POST", self.path(resource), body, agent=agent, **query)
+
+    async def replace(self, resource: str, name: str, body: Any, *, agent: str = "", **query: str) -> Answer:
+        return await self.send("PUT", self.path(resource, name), body, agent=agent, **query)
+
+    async def patch(
+        self, resource: str, name: str, body: Any, kind: PatchType, *, agent: str = "", **query: str
+    ) -> Answer:
+        return await self.send("PATCH", self.path(resource, name), body, content_type=kind, agent=agent, **query)
+
+    async def apply(self, resource: str, name: str, body: Any, manager: str, **query: str) -> Answer:
+        """Server-side apply."""
+        query["fieldManager"] = manager
+        return await self.patch(resource, name, body, PatchType.APPLY, **query)
+
+    async def delete(self, resource: str, name: str, body: Any = None, **query: str) -> Answer:
+        return await self.send("DELETE", self.path(resource, name), body, **query)
+
+
+@asynccontextmanager
+async def on_the_wire(cluster: Cluster) -> AsyncIterator[Wire]:
+    """Requests with the rights of the cluster's administrator."""
+    transport = HttpTransport(find(cluster.kubeconfig))
+    try:
+        yield Wire(transport, cluster.namespace)
+    finally:
+        await transport.aclose()
