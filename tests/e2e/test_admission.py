@@ -1,4 +1,7 @@
-"""Admission as users meet it: through kubectl, on the embedded server in process, on a real one through webhooks."""
+"""Admission as users meet it: through kubectl, on the embedded server in process, on a real one through webhooks.
+
+That the webhooks work on the embedded server, too, is shown in `test_admission_webhooks.py`.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,6 @@ PREFIX = "runai/shared-gpu-configmap"
 SECRET = Options().secret_name
 CONFIGURATIONS = ("validating-kai-admission", "kai-queue-validation-v2", "kai-podgroup-validation-v2alpha2")
 
-#: For what concerns the webhooks themselves: the embedded server asks in process.
-ONLY_REAL = pytest.mark.parametrize(
-    "control_plane_if_real", [pytest.param("real", marks=pytest.mark.real)], indirect=True
-)
-
 
 @pytest.fixture
 def embedded_services() -> tuple[str, ...]:
@@ -44,15 +42,16 @@ async def guarded(cluster: Cluster, control_plane_if_real: ControlPlane | None) 
     await cluster.client.create(RuntimeClass(metadata=ObjectMeta(name="nvidia"), handler="nvidia"))
     try:
         if control_plane_if_real is not None:
-            await _serve(cluster)
+            await serve_admission(cluster)
         yield cluster
     finally:
         await cluster.client.delete(RuntimeClass, "nvidia")
         if control_plane_if_real is not None:
-            await _withdraw(cluster)
+            await withdraw_admission(cluster)
 
 
-async def _serve(cluster: Cluster) -> None:
+async def serve_admission(cluster: Cluster) -> None:
+    """Run the service beside the API server, and wait until it is asked."""
     (port,) = free_ports(1)
     rules = PodRules(gpu_sharing_enabled=True)
     options = Options(pods=rules, port=port, url=f"https://127.0.0.1:{port}", upkeep_seconds=0.2)
@@ -64,7 +63,7 @@ async def _serve(cluster: Cluster) -> None:
     await cluster.eventually(in_force)
 
 
-async def _withdraw(cluster: Cluster) -> None:
+async def withdraw_admission(cluster: Cluster) -> None:
     """Webhooks that nobody serves would refuse the pods of all other tests."""
     with suppress(KeyError):
         await cluster.stop_service("admission")
@@ -166,37 +165,3 @@ async def test_queues_are_warned_about_and_circles_of_them_refused(guarded: Clus
         await guarded.eventually(refused)
     finally:
         await guarded.kubectl("delete", "queue", one)
-
-
-@ONLY_REAL
-async def test_when_the_webhooks_are_down_unrelated_pods_are_still_created(guarded: Cluster) -> None:
-    await guarded.stop_service("admission")
-    await apply(guarded, pod("unrelated", scheduler="default-scheduler"))
-    assert "failed calling webhook" in await apply(guarded, pod("ours"), code=1)
-
-
-@ONLY_REAL
-async def test_the_webhooks_go_on_with_another_certificate(guarded: Cluster) -> None:
-    """Also when the Secret is lost, and with it the authority."""
-    before = await guarded.client.get(Secret, SECRET, SYSTEM_NAMESPACE)
-    assert await registration_generation(guarded) == 1  # what is right was not written again
-    await guarded.client.delete(Secret, SECRET, SYSTEM_NAMESPACE)
-
-    async def another() -> bool:
-        after = await guarded.client.get(Secret, SECRET, SYSTEM_NAMESPACE)
-        return after.data["ca.crt"] != before.data["ca.crt"]
-
-    await guarded.eventually(another)
-
-    async def refused() -> bool:
-        return SENTENCE in await apply(guarded, pod("bad", annotations={"gpu-fraction": "1.5"}), code=None)
-
-    await guarded.eventually(refused)
-    await apply(guarded, pod("good", annotations=HALF))
-    assert await registration_generation(guarded) == 2
-
-
-async def registration_generation(cluster: Cluster) -> int:
-    """How often the configuration was made or changed."""
-    configuration = await cluster.client.get(MutatingWebhookConfiguration, "mutating-kai-admission")
-    return configuration.metadata.generation

@@ -196,7 +196,12 @@ class _HttpStream:
 
 
 def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    return {name.lower(): value for name, value in answer.headers.items()}
+    """By name; one that is there several times (warnings) with all its values."""
+    headers: dict[str, str] = {}
+    for name, value in answer.headers.items():
+        key = name.lower()
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    return headers
 
 
 def _transport_error(request: Request, error: Exception) -> TransportError:

@@ -1,0 +1,70 @@
+"""Our admission service behind webhooks, on the embedded server as on a real one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bosket.api.admission import MutatingWebhookConfiguration
+from bosket.api.core import Secret
+from bosket.api.keys import SYSTEM_NAMESPACE
+from bosket.api.node_k8s import RuntimeClass
+from bosket.api.object import ObjectMeta
+from tests.e2e.cluster import Cluster
+from tests.e2e.manifest import pod
+from tests.e2e.test_admission import HALF, PREFIX, SECRET, SENTENCE, apply, get, serve_admission, withdraw_admission
+
+
+@pytest.fixture
+async def guarded(cluster: Cluster) -> AsyncIterator[Cluster]:
+    """The cluster with the admission service running beside it."""
+    await cluster.client.create(RuntimeClass(metadata=ObjectMeta(name="nvidia"), handler="nvidia"))
+    try:
+        await serve_admission(cluster)
+        yield cluster
+    finally:
+        await cluster.client.delete(RuntimeClass, "nvidia")
+        await withdraw_admission(cluster)
+
+
+async def test_pods_are_completed_and_refused(guarded: Cluster) -> None:
+    output = await apply(guarded, pod("bad", annotations={"gpu-fraction": "1.5"}), code=1)
+    assert "denied the request" in output
+    assert SENTENCE in output
+    await apply(guarded, pod("good", annotations=HALF))
+    made = await get(guarded, "pod", "good")
+    assert made["metadata"]["annotations"][PREFIX].startswith("good-")
+    assert made["spec"]["runtimeClassName"] == "nvidia"
+
+
+async def test_when_the_webhooks_are_down_unrelated_pods_are_still_created(guarded: Cluster) -> None:
+    await guarded.stop_service("admission")
+    await apply(guarded, pod("unrelated", scheduler="default-scheduler"))
+    assert "failed calling webhook" in await apply(guarded, pod("ours"), code=1)
+
+
+async def test_the_webhooks_go_on_with_another_certificate(guarded: Cluster) -> None:
+    """Also when the Secret is lost, and with it the authority."""
+    before = await guarded.client.get(Secret, SECRET, SYSTEM_NAMESPACE)
+    assert await registration_generation(guarded) == 1  # what is right was not written again
+    await guarded.client.delete(Secret, SECRET, SYSTEM_NAMESPACE)
+
+    async def another() -> bool:
+        after = await guarded.client.get(Secret, SECRET, SYSTEM_NAMESPACE)
+        return after.data["ca.crt"] != before.data["ca.crt"]
+
+    await guarded.eventually(another)
+
+    async def refused() -> bool:
+        return SENTENCE in await apply(guarded, pod("bad", annotations={"gpu-fraction": "1.5"}), code=None)
+
+    await guarded.eventually(refused)
+    await apply(guarded, pod("good", annotations=HALF))
+    assert await registration_generation(guarded) == 2
+
+
+async def registration_generation(cluster: Cluster) -> int:
+    """How often the configuration was made or changed."""
+    configuration = await cluster.client.get(MutatingWebhookConfiguration, "mutating-kai-admission")
+    return configuration.metadata.generation
