@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,10 +25,12 @@ DNS = "hooks.default.svc"
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
     server = ApiServer(clock=SystemClock())
+    running = asyncio.create_task(server.run())
     try:
         yield Client(server.transport(), retry=RetryPolicy(attempts=1))
     finally:
-        await server.aclose()
+        running.cancel()
+        await asyncio.wait([running])
 
 
 @pytest.fixture
@@ -61,31 +64,11 @@ async def completed(client: Client) -> dict[str, str]:
     return data
 
 
-async def test_by_its_endpoint_slices(client: Client, webhooks: WebhookServer) -> None:
-    port = await register(client, webhooks)
-    spec = {"ports": [{"name": "web", "port": 443, "targetPort": 9443}]}
-    await client.create({**SERVICE, "spec": spec}, "default")
-    await client.create(
-        {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {"name": "hooks-x", "labels": {"kubernetes.io/service-name": "hooks"}},
-            "addressType": "IPv4",
-            "ports": [{"name": "other", "port": 1}, {"name": "web", "port": port}],
-            "endpoints": [
-                {"addresses": ["127.0.0.9"], "conditions": {"ready": False}},
-                {"addresses": ["127.0.0.1"], "conditions": {"ready": True}},
-            ],
-        },
-        "default",
-    )
-    assert await completed(client) == {"a": "1", "b": "2"}
-
-
 async def test_by_its_endpoints(client: Client, webhooks: WebhookServer) -> None:
     port = await register(client, webhooks, port=8443)
-    await client.create({**SERVICE, "spec": {"ports": [{"port": 8443}]}}, "default")
-    subset = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": port}]}
+    await client.create({**SERVICE, "spec": {"ports": [{"name": "web", "port": 8443}]}}, "default")
+    ports = [{"name": "other", "port": 1}, {"name": "web", "port": port}]
+    subset = {"addresses": [{"ip": "127.0.0.1"}], "ports": ports}
     endpoints = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "hooks"}, "subsets": [subset]}
     await client.create(endpoints, "default")
     assert await completed(client) == {"a": "1", "b": "2"}

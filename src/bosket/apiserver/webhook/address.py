@@ -1,8 +1,8 @@
 """Where a webhook is. A service is looked up in the store, as everything on this machine can be reached:
 
 - of type ExternalName: the host that it names;
-- otherwise one of its ready endpoints (EndpointSlices, else Endpoints of its name), loopback or not, at the port that
-  theirs has; there is no network behind a ClusterIP here, so its own address is never tried.
+- otherwise the first of its Endpoints, loopback or not, at the port that they have; there is no network behind a
+  ClusterIP here, so its own address is never tried.
 
 Whoever is reached must show a certificate for `NAME.NAMESPACE.svc`.
 """
@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from bosket.apiserver.store import Doc, Store
+from bosket.apiserver.store import Store
 from bosket.apiserver.webhook.hook import Target
 
-_SERVICE_LABEL = "kubernetes.io/service-name"
 _DEFAULT_PORT = 443
 
 
@@ -39,7 +38,6 @@ class AddressBook:
 
     def __init__(self, store: Store) -> None:
         self._services = store.shelf("", "services")
-        self._slices = store.shelf("discovery.k8s.io", "endpointslices")
         self._endpoints = store.shelf("", "endpoints")
 
     def find(self, target: Target, timeout_seconds: int) -> Address:
@@ -72,26 +70,14 @@ class AddressBook:
         return found
 
     def _ready(self, namespace: str, name: str, port_name: str) -> Iterator[tuple[str, int]]:
-        for entry in self._slices.entries(namespace):
-            if entry.labels.get(_SERVICE_LABEL) == name:
-                part = entry.decode()
-                ready = (
-                    each for each in part.get("endpoints") or () if (each.get("conditions") or {}).get("ready", True)
-                )
-                addresses = [address for each in ready for address in each.get("addresses") or ()]
-                yield from _at_port(addresses, part.get("ports"), port_name)
         endpoints = self._endpoints.get(namespace, name)
-        if endpoints is not None:
-            for subset in endpoints.decode().get("subsets") or ():
-                addresses = [each.get("ip", "") for each in subset.get("addresses") or ()]
-                yield from _at_port(addresses, subset.get("ports"), port_name)
-
-
-def _at_port(addresses: list[str], ports: list[Doc] | None, name: str) -> Iterator[tuple[str, int]]:
-    for port in ports or ():
-        if (port.get("name") or "") == name and port.get("port"):
-            for address in addresses:
-                yield address, port["port"]
+        if endpoints is None:
+            return
+        for subset in endpoints.decode().get("subsets") or ():
+            for port in subset.get("ports") or ():
+                if (port.get("name") or "") == port_name and port.get("port"):
+                    for address in subset.get("addresses") or ():
+                        yield address["ip"], port["port"]
 
 
 def _bracketed(host: str) -> str:
