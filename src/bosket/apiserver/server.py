@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import Any
 
 from bosket.apiserver.admission import BuiltinAdmission
 from bosket.apiserver.admission_chain import AdmissionChain, Member
@@ -20,6 +21,7 @@ from bosket.apiserver.bootstrap import bootstrap
 from bosket.apiserver.budget import BudgetCounter
 from bosket.apiserver.call import Call, User, parse_call
 from bosket.apiserver.catalogue import register_builtin_kinds
+from bosket.apiserver.chore import Chore
 from bosket.apiserver.custom import definition
 from bosket.apiserver.custom.definition import Definitions
 from bosket.apiserver.custom.name_review import NameReview
@@ -52,6 +54,8 @@ from bosket.runtime.clock import Clock
 
 #: How often a watcher that wants bookmarks gets one.
 BOOKMARK_SECONDS = 60.0
+#: What the server does by itself that in Kubernetes controllers do, by their names; each can be left out.
+CHORES = ("garbage-collector", "namespace", "disruption")
 
 log = logging.getLogger(__name__)
 
@@ -70,13 +74,15 @@ class ApiServer:
         admission: Callable[[Store], Member] | None = None,
         data: DataDirectory | None = None,
         kept_history: int = KEPT_HISTORY,
+        without: Collection[str] = (),
     ) -> None:
         """Pods that name no scheduler get the default; watches may resume within `history` events of a resource,
         and have `watch_queue` events pending before they are dropped.
 
         `enabled_versions` are alpha and beta versions to serve, such as `scheduling.k8s.io/v1beta1`. `admission` is
         made with the server's store and asked after the built-in one. What is in `data` is there again, and what is
-        written is kept in it until `close`, with `kept_history` writes for watches that resume after a restart.
+        written is kept in it until `close`, with `kept_history` writes for watches that resume after a restart. `without` are those of
+        `CHORES` that somebody else does.
         """
         self.clock = clock
         self.store = Store(history=history)
@@ -99,13 +105,13 @@ class ApiServer:
         self.writer = Writer(clock, chain)
         deleter = Deleter(clock)
         parts = (clock, self.store, self.registry, self.writer, deleter)
-        self._chores = (
-            GarbageCollector(*parts),
-            NamespaceDrain(*parts),
-            DefinitionDrain(*parts),
-            NameReview(*parts[:-1], definitions),
-            BudgetCounter(*parts[:-1]),
-        )
+        self._chores: list[Chore[Any]] = [DefinitionDrain(*parts), NameReview(*parts[:-1], definitions)]
+        if "garbage-collector" not in without:
+            self._chores.append(GarbageCollector(*parts))
+        if "namespace" not in without:
+            self._chores.append(NamespaceDrain(*parts))
+        if "disruption" not in without:
+            self._chores.append(BudgetCounter(*parts[:-1]))
         self._expiry = Expiry(clock, self.store.shelf("", "events"))
         self.rest = Rest(self.writer, self.reader, deleter, chain)
         self.subresources = Subresources(self.rest, Evictor(self.store, self.writer, deleter, chain), self.tokens)

@@ -34,6 +34,7 @@ def up(
     port: Port = 0,
     plugin_server_port: Port = 0,
     services: str = "all",
+    without: str = "",
     scheduler_config: OptionalFilePath = None,
     evict_by_deletion: bool = False,
     schedule_csi_storage: bool = False,
@@ -67,6 +68,9 @@ def up(
         Port on 127.0.0.1 where the scheduler's plugins answer (bosket snapshot); 0 takes a free one.
     services
         Which of Bosket's services run in it: names with commas between them, "all" or "none".
+    without
+        Which of Kubernetes' controllers don't run in it, because others do their work: names with commas between them,
+        as kube-controller-manager has them ("job,replicaset,namespace,garbage-collector").
     scheduler_config
         The scheduler's configuration, a YAML file in KAI's format; what it doesn't say is as by default.
     evict_by_deletion
@@ -88,6 +92,7 @@ def up(
     if kubeconfig.exists() and not belongs_to_embedded_cluster(kubeconfig):
         raise UsageError(f"--kubeconfig {kubeconfig}: is there, and is not an embedded cluster's; name another file")
     chosen = _service_names(services)
+    left_out = _controller_names(without)
     options = service_options(
         scheduler_config,
         chosen,
@@ -112,6 +117,7 @@ def up(
                 racks=racks,
                 zones=zones,
                 services=chosen,
+                without=left_out,
                 service_options=options,
                 listen=Listen(kubeconfig=kubeconfig, port=port),
                 plugin_server_port=plugin_server_port,
@@ -147,6 +153,17 @@ def _service_names(text: str) -> list[str]:
         return [entry.name for entry in entries(SERVICES if text == "all" else text.split(","))]
     except UnknownService as error:
         raise UsageError(f"--services {text}: {error}") from error
+
+
+def _controller_names(text: str) -> list[str]:
+    from bosket.embedded.controllers import UnknownController, check_names
+
+    names = [name.strip().removesuffix("-controller") for name in text.split(",") if name.strip()]
+    try:
+        check_names(names)
+    except UnknownController as error:
+        raise UsageError(f"--without {text}: {error}") from error
+    return names
 
 
 def _check_quantity(option: str, text: str) -> None:

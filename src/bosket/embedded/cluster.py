@@ -30,7 +30,7 @@ from bosket.apiserver import ApiServer
 from bosket.apiserver.storage.directory import DataDirectory
 from bosket.apiserver.store import Store
 from bosket.embedded.bootstrap import bootstrap, create_if_absent
-from bosket.embedded.controllers import controllers
+from bosket.embedded.controllers import check_names, controllers
 from bosket.embedded.controllers.simulated_storage import DEFAULT_CLASS
 from bosket.embedded.gpu_devices import GpuDevices
 from bosket.embedded.kubeconfig import admin_kubeconfig, write_kubeconfig
@@ -39,7 +39,6 @@ from bosket.embedded.node import Layout, NodeShape, simulated_node
 from bosket.embedded.node_lifecycle import NodeLifecycle
 from bosket.embedded.object_admission import DEFAULT_OPTIONS, ObjectAdmission
 from bosket.embedded.services import ADMISSION, SERVICES, ServiceEntry, entries
-from bosket.embedded.taint_eviction import TaintEviction
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
 from bosket.runtime.clock import Clock, SystemClock
@@ -65,6 +64,7 @@ class Listen:
 class EmbeddedCluster:
     """A cluster of simulated nodes in this process; starts on entering, stops on leaving.
 
+    `without` are names of `bosket.embedded.controllers` that don't run here, because something else does their work.
     `services` are names of `bosket.embedded.services`; those named in `service_options` run with these instead of
     their default options. Admission is asked by the API server itself, and by default lets GPUs be shared. With
     `isolated` each of the others has a client and informers of its own, as in a process of its own, and can be stopped
@@ -81,6 +81,7 @@ class EmbeddedCluster:
         racks: int = 1,
         zones: int = 1,
         services: Iterable[str] = tuple(SERVICES),
+        without: Iterable[str] = (),
         service_options: Mapping[str, object] | None = None,
         isolated: bool = False,
         clock: Clock | None = None,
@@ -93,11 +94,14 @@ class EmbeddedCluster:
         self.clock: Clock = clock or SystemClock()
         self.metrics = CollectorRegistry()
         chosen = entries(services)
+        self._without = frozenset(without)
+        check_names(self._without)
         self._services = [entry for entry in chosen if entry.name != ADMISSION]
         self._service_options = service_options or {}
         self.server = ApiServer(
             clock=self.clock,
             default_scheduler_name=SCHEDULER_NAME,
+            without=self._without,
             admission=self._admission if len(chosen) > len(self._services) else None,
             data=data,
         )
@@ -164,9 +168,8 @@ class EmbeddedCluster:
         await asyncio.gather(*(create_if_absent(admin, each) for each in (DEFAULT_CLASS, *nodes)))
         control_plane = self._environments["control-plane"] = self._environment("bosket-embedded")
         parts: list[Service] = [
-            *controllers(control_plane),
+            *controllers(control_plane, without=self._without),
             NodeLifecycle(control_plane, shape=self.shape),
-            TaintEviction(control_plane),
             Kubelet(control_plane),
             GpuDevices(control_plane),
         ]

@@ -1,12 +1,16 @@
 """The controllers of Kubernetes that people rely on, for the embedded cluster, where no kube-controller-manager runs.
 
 Each module has one controller, or the pure decisions of one (`job_plan`, `deployment_scale`, `stateful_plan`).
-Namespaces are emptied and orphans collected by the API server itself, pods of lost nodes by
-`bosket.embedded.node_lifecycle`.
+Namespaces are emptied, orphans collected and disruption budgets counted by the API server itself (`apiserver.chores`),
+pods of lost nodes by `bosket.embedded.node_lifecycle`. Any of them can be left out, for one that runs elsewhere.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from bosket.apiserver.server import CHORES
 from bosket.embedded.controllers.deployment import DeploymentController
 from bosket.embedded.controllers.ephemeral_volume import EphemeralVolumeController
 from bosket.embedded.controllers.job import JobController
@@ -19,38 +23,44 @@ from bosket.embedded.controllers.simulated_storage import SimulatedStorage
 from bosket.embedded.controllers.stateful_set import StatefulSetController
 from bosket.embedded.controllers.volume import VolumeController
 from bosket.embedded.controllers.volume_protection import VolumeProtection
+from bosket.embedded.taint_eviction import TaintEviction
 from bosket.runtime.service import Environment, Service
 
-__all__ = [
-    "DeploymentController",
-    "EphemeralVolumeController",
-    "JobController",
-    "PodCollector",
-    "ReplicaSetController",
-    "ResourceClaimController",
-    "ServiceAccountController",
-    "SimulatedStorage",
-    "StatefulSetController",
-    "StrayJobPods",
-    "VolumeController",
-    "VolumeProtection",
-    "controllers",
-]
+_Make = Callable[[Environment], Service]
+
+#: What makes each, by the name that kube-controller-manager has for it, without "-controller" at the end.
+_MAKERS: Final[Mapping[str, tuple[_Make, ...]]] = {
+    "job": (JobController, StrayJobPods),
+    "pod-garbage-collector": (PodCollector,),
+    "replicaset": (ReplicaSetController,),
+    "deployment": (DeploymentController,),
+    "statefulset": (StatefulSetController,),
+    "serviceaccount": (ServiceAccountController,),
+    "persistentvolume-binder": (VolumeController,),
+    "volume-protection": (VolumeProtection,),
+    "ephemeral-volume": (EphemeralVolumeController,),
+    "simulated-storage": (SimulatedStorage,),
+    "resourceclaim": (ResourceClaimController,),
+    "taint-eviction": (TaintEviction,),
+}
+#: All that can be left out, those of the API server too.
+CONTROLLERS: Final = (*_MAKERS, *CHORES)
 
 
-def controllers(environment: Environment) -> list[Service]:
-    """All of them."""
-    return [
-        JobController(environment),
-        StrayJobPods(environment),
-        PodCollector(environment),
-        ReplicaSetController(environment),
-        DeploymentController(environment),
-        StatefulSetController(environment),
-        ServiceAccountController(environment),
-        VolumeController(environment),
-        VolumeProtection(environment),
-        EphemeralVolumeController(environment),
-        SimulatedStorage(environment),
-        ResourceClaimController(environment),
-    ]
+class UnknownController(ValueError):
+    """A name that is not in `CONTROLLERS`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no controller {name!r}; there are: {', '.join(CONTROLLERS)}")
+
+
+def check_names(names: Collection[str]) -> None:
+    """Raise unless each names a controller."""
+    for name in names:
+        if name not in CONTROLLERS:
+            raise UnknownController(name)
+
+
+def controllers(environment: Environment, *, without: Collection[str] = ()) -> list[Service]:
+    """All of them but those named."""
+    return [make(environment) for name, makers in _MAKERS.items() if name not in without for make in makers]
