@@ -1,6 +1,8 @@
-"""What a cluster has from the start: its own namespaces and the system's priority classes."""
+"""What a cluster has from the start: its own namespaces, the system's priority classes and the service `kubernetes`."""
 
 from __future__ import annotations
+
+from copy import deepcopy
 
 from bosket.apiserver.gc import own_write
 from bosket.apiserver.kind import Registry
@@ -18,6 +20,17 @@ _PRIORITY_CLASSES = {
         "Used for system critical pods that must not be moved from their current node.",
     ),
 }
+#: Under this name and address pods look for the server, as in any cluster.
+_SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {
+        "name": "kubernetes",
+        "namespace": "default",
+        "labels": {"component": "apiserver", "provider": "kubernetes"},
+    },
+    "spec": {"clusterIP": "10.96.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},
+}
 
 
 async def bootstrap(registry: Registry, writer: Writer) -> None:
@@ -34,7 +47,9 @@ async def bootstrap(registry: Registry, writer: Writer) -> None:
             "description": description,
         }
         wanted.append(("scheduling.k8s.io", "priorityclasses", priority_class))
+    wanted.append(("", "services", _SERVICE))
     for group, plural, doc in wanted:
         kind = registry.at(group, plural)
-        if kind is not None and kind.shelf.get("", doc["metadata"]["name"]) is None:
-            await writer.create(own_write(kind, "", "kube-apiserver"), doc)
+        namespace = doc["metadata"].get("namespace", "")
+        if kind is not None and kind.shelf.get(namespace, doc["metadata"]["name"]) is None:
+            await writer.create(own_write(kind, namespace, "kube-apiserver"), deepcopy(doc))

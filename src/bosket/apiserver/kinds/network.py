@@ -52,7 +52,7 @@ def _validate(new: Doc, old: Doc | None) -> list[FieldError]:
 
 def behaviours() -> dict[tuple[str, str], Behaviour]:
     """Services; each server gives out addresses of its own."""
-    addresses, ports = count(1), count(_FIRST_NODE_PORT)
+    addresses, ports = count(2), count(_FIRST_NODE_PORT)  # the first address is the server's
 
     def give_address(spec: dict[str, Any]) -> None:
         if spec["type"] == "ExternalName":
