@@ -29,26 +29,36 @@ def budgets_of(budgets: Shelf, namespace: str, labels: dict[str, str]) -> list[E
     return [entry for entry in budgets.entries(namespace) if _selects(entry.decode(), labels)]
 
 
+class NotCountable(Exception):
+    """It can't be said how many pods there should be; until it can, none may go."""
+
+
 def count_budget(budget: Doc, pods: Shelf) -> dict[str, Any]:
-    """The numbers of a budget's status."""
+    """The numbers of a budget's status.
+
+    Pods without a controller count only where the budget names a number of pods that must be there: a share of them,
+    or how many may be missing, says nothing as long as nobody knows how many there should be.
+    """
     selector = _selector(budget)
     guarded = [
         entry.decode() for entry in pods.entries(budget["metadata"]["namespace"]) if selector.matches(entry.labels)
     ]
-    alive = [pod for pod in guarded if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
-    healthy = sum(1 for pod in alive if is_ready(pod) and "deletionTimestamp" not in pod["metadata"])
-    expected = _expected(alive, pods.store)
+    healthy = sum(1 for pod in guarded if is_ready(pod) and "deletionTimestamp" not in pod["metadata"])
     spec = budget["spec"]
     if "maxUnavailable" in spec:
-        desired = expected - _portion(spec["maxUnavailable"], expected)
+        expected = _expected(guarded, pods.store)
+        desired = max(0, expected - _portion(spec["maxUnavailable"], expected))
+    elif isinstance(wanted := spec.get("minAvailable", 0), int):
+        expected, desired = len(guarded), wanted
     else:
-        desired = _portion(spec.get("minAvailable", 1), expected)
-    desired = max(0, desired)
+        expected = _expected(guarded, pods.store)
+        desired = _portion(wanted, expected)
     return {
         "currentHealthy": healthy,
         "desiredHealthy": desired,
         "expectedPods": expected,
-        "disruptionsAllowed": max(0, healthy - desired),
+        # None before there are pods: the first ones should be safe, too.
+        "disruptionsAllowed": max(0, healthy - desired) if expected > 0 else 0,
     }
 
 
@@ -78,21 +88,21 @@ def _portion(value: int | str, whole: int) -> int:
 
 
 def _expected(pods: list[Doc], store: Store) -> int:
-    """How many pods there should be: what their controllers want, and one for each that has none."""
-    controllers: dict[str, int] = {}
-    loose = 0
+    """How many pods there should be: what their controllers want."""
+    wanted: dict[str, int] = {}
     for pod in pods:
         owner = next((each for each in pod["metadata"].get("ownerReferences", ()) if each.get("controller")), None)
-        found = store.find(owner["uid"]) if owner else None
-        if owner is None or found is None:
-            loose += 1
+        if owner is None or owner["uid"] in wanted:
             continue
-        replicas = found[1].decode().get("spec", {}).get("replicas")
-        if isinstance(replicas, int):
-            controllers[owner["uid"]] = replicas
-        else:
-            controllers[owner["uid"]] = controllers.get(owner["uid"], 0) + 1
-    return loose + sum(controllers.values())
+        found = store.find(owner["uid"])
+        if found is None:
+            raise NotCountable(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+        shelf, entry = found
+        replicas = entry.decode().get("spec", {}).get("replicas")
+        if not isinstance(replicas, int):
+            raise NotCountable(f"{shelf.resource} does not implement the scale subresource")
+        wanted[owner["uid"]] = replicas
+    return sum(wanted.values())
 
 
 class BudgetCounter(Chore[tuple[str, str]]):
@@ -129,23 +139,24 @@ class BudgetCounter(Chore[tuple[str, str]]):
         now = self._writer.now()
 
         def change(budget: Doc) -> Doc:
-            counted = count_budget(budget, self._pods)
-            status = budget.get("status") or {}
-            conditions = status.get("conditions", [])
-            allowed = counted["disruptionsAllowed"] > 0
+            generation = budget["metadata"].get("generation", 1)
+            status = budget.setdefault("status", {})
+            try:
+                status |= count_budget(budget, self._pods) | {"observedGeneration": generation}
+            except NotCountable as error:
+                status |= {"disruptionsAllowed": 0}
+                reason, message = "SyncFailed", str(error)
+            else:
+                reason, message = ("SufficientPods" if status["disruptionsAllowed"] > 0 else "InsufficientPods"), ""
+            status.pop("disruptedPods", None)  # they are marked by now, and counted as such
             condition = {
                 "type": "DisruptionAllowed",
-                "status": "True" if allowed else "False",
-                "reason": "SufficientPods" if allowed else "InsufficientPods",
-                "message": "",
-                "observedGeneration": budget["metadata"].get("generation", 1),
+                "status": "True" if reason == "SufficientPods" else "False",
+                "reason": reason,
+                "message": message,
+                "observedGeneration": status.get("observedGeneration", 0),
             }
-            set_condition(conditions, condition, now)
-            budget["status"] = {
-                **counted,
-                "observedGeneration": budget["metadata"].get("generation", 1),
-                "conditions": conditions,
-            }
+            set_condition(status.setdefault("conditions", []), condition, now)
             return budget
 
         await self._writer.update(own_write(kind, namespace, _CONTROLLER), name, change)

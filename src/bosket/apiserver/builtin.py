@@ -47,6 +47,8 @@ class Behaviour:
     unconditional_update: bool = True
     returns_deleted: bool = False
     default_propagation: str = "Background"
+    #: many are deleted by one call
+    deletes_many: bool = True
     #: whether a deleted object must stay, beyond finalizers and grace
     held: Callable[[Doc], bool] | None = None
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from bosket.api.resource import AnyResource
 from bosket.api.table import TABLE
 from bosket.apiserver.builtin import Behaviour, BuiltinStrategy
-from bosket.apiserver.kind import Kind, Registry, Scale, Strategy, Version
+from bosket.apiserver.kind import VERBS, Kind, Registry, Scale, Strategy, Version
 from bosket.apiserver.kinds import (
     cluster,
     configuration,
@@ -94,6 +94,7 @@ def register_builtin_kinds(
                 shelf=shelf,
                 storage_version=resource.version,
                 versions={resource.version: version},
+                verbs=tuple(each for each in VERBS if behaviour.deletes_many or each != "deletecollection"),
                 singular=resource.singular,
                 short_names=resource.short_names,
                 categories=resource.categories,

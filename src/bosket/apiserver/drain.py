@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from bosket.api.meta import DeleteOptions
 from bosket.apiserver.chore import Chore
 from bosket.apiserver.conditions import set_condition
@@ -15,6 +17,18 @@ from bosket.apiserver.write import Writer
 from bosket.runtime.clock import Clock
 
 _DRAINER = "namespace-controller"
+_CONTENT, _FINALIZERS = "NamespaceContentRemaining", "NamespaceFinalizersRemaining"
+#: The conditions of a namespace that goes, with reason and message for when there is no such problem.
+_FINE = {
+    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
+    "NamespaceDeletionGroupVersionParsingFailure": ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    "NamespaceDeletionContentFailure": (
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    _CONTENT: ("ContentRemoved", "All content successfully removed"),
+    _FINALIZERS: ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
 
 
 class NamespaceDrain(Chore[str]):
@@ -41,17 +55,19 @@ class NamespaceDrain(Chore[str]):
         namespace = self._namespaces.get("", key)
         if namespace is None or not namespace.deleting:
             return
-        remaining: dict[str, int] = {}
+        remaining: Counter[str] = Counter()
+        finalizers: Counter[str] = Counter()
         for kind in list(self._registry):
             if not kind.namespaced:
                 continue
             version = next(iter(kind.versions.values()))
             for entry in list(kind.shelf.entries(key)):
-                gone = False
+                left, gone = entry, False
                 if not entry.deleting:
-                    _, gone = self._deleter.delete(kind, version, key, entry.name, DeleteOptions())
+                    left, gone = self._deleter.delete(kind, version, key, entry.name, DeleteOptions())
                 if not gone:
-                    remaining[kind.resource] = remaining.get(kind.resource, 0) + 1
+                    remaining[f"{kind.plural}.{kind.group}"] += 1
+                    finalizers.update(left.finalizers)
         namespaces = self._registry.at("", "namespaces")
         assert namespaces is not None
         now = self._writer.now()
@@ -60,21 +76,29 @@ class NamespaceDrain(Chore[str]):
             spec = doc.setdefault("spec", {})
             if not remaining:
                 spec["finalizers"] = [each for each in spec.get("finalizers", ()) if each != KUBERNETES_FINALIZER]
-            _set_conditions(doc, remaining, now)
+            _set_conditions(doc, remaining, finalizers, now)
             return doc
 
         await self._writer.update(own_write(namespaces, "", _DRAINER), key, change)
 
 
-def _set_conditions(doc: Doc, remaining: dict[str, int], now: str) -> None:
-    listed = ", ".join(f"{resource}. has {count} resource instances" for resource, count in sorted(remaining.items()))
-    condition = {
-        "type": "NamespaceContentRemaining",
-        "status": "True" if remaining else "False",
-        "reason": "SomeResourcesRemain" if remaining else "ContentRemoved",
-        "message": f"Some resources are remaining: {listed}" if remaining else "All content successfully removed",
-    }
-    set_condition(doc.setdefault("status", {}).setdefault("conditions", []), condition, now)
+def _set_conditions(doc: Doc, remaining: Counter[str], finalizers: Counter[str], now: str) -> None:
+    """Say how far it is; the reading of kinds, which elsewhere may fail, can't here."""
+    conditions = doc.setdefault("status", {}).setdefault("conditions", [])
+    problems = {}
+    if remaining:
+        listed = ", ".join(
+            f"{resource} has {count} resource instances" for resource, count in sorted(remaining.items())
+        )
+        problems[_CONTENT] = ("SomeResourcesRemain", f"Some resources are remaining: {listed}")
+    if finalizers:
+        listed = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+        message = f"Some content in the namespace has finalizers remaining: {listed}"
+        problems[_FINALIZERS] = ("SomeFinalizersRemain", message)
+    for kind, fine in _FINE.items():
+        reason, message = problems.get(kind, fine)
+        condition = {"type": kind, "status": str(kind in problems), "reason": reason, "message": message}
+        set_condition(conditions, condition, now)
 
 
 class DefinitionDrain(Chore[str]):

@@ -11,7 +11,7 @@ from bosket.api.policy import Eviction
 from bosket.apiserver.admission_chain import AdmissionChain
 from bosket.apiserver.answer import created
 from bosket.apiserver.body import decode_body
-from bosket.apiserver.budget import budgets_of, count_budget, is_ready
+from bosket.apiserver.budget import NotCountable, budgets_of, count_budget, is_ready
 from bosket.apiserver.call import Call
 from bosket.apiserver.conditions import set_condition
 from bosket.apiserver.deletion import Deleter, check_preconditions
@@ -22,7 +22,6 @@ from bosket.apiserver.write import Writer, write_of
 from bosket.kube.transport import Response
 
 _REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
-_RETRY_SECONDS = 10
 #: What those who are asked about an eviction see.
 _FORM = ("policy", "v1", "Eviction")
 
@@ -83,7 +82,13 @@ class Evictor:
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
             )
         budget = budgets[0].decode()
-        status = {**budget.get("status", {}), **count_budget(budget, pods.shelf)}
+        name = budget["metadata"]["name"]
+        try:
+            status = {**budget.get("status", {}), **count_budget(budget, pods.shelf)}
+        except NotCountable as error:
+            raise _refusal(
+                f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {error}"
+            ) from None
         policy = budget["spec"].get("unhealthyPodEvictionPolicy", "IfHealthyBudget")
         if not is_ready(pod):
             if policy == "AlwaysAllow":
@@ -91,7 +96,10 @@ class Evictor:
             if status["currentHealthy"] >= status["desiredHealthy"] > 0:
                 return
         if status["disruptionsAllowed"] <= 0:
-            raise _refusal(budget["metadata"]["name"], status)
+            raise _refusal(
+                f"The disruption budget {name} needs {status['desiredHealthy']} healthy pods and has "
+                f"{status['currentHealthy']} currently"
+            )
         status["disruptionsAllowed"] -= 1
         status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = self._writer.now()
         budget["status"] = status
@@ -126,11 +134,6 @@ def _needs_permission(pod: Doc) -> bool:
     return phase not in ("Succeeded", "Failed", "Pending") and "deletionTimestamp" not in pod["metadata"]
 
 
-def _refusal(name: str, status: dict[str, Any]) -> StatusError:
-    message = (
-        f"The disruption budget {name} needs {status['desiredHealthy']} healthy pods and has "
-        f"{status['currentHealthy']} currently"
-    )
-    return too_many_requests(
-        _REFUSAL, retry_after_seconds=_RETRY_SECONDS, causes=[{"reason": "DisruptionBudget", "message": message}]
-    )
+def _refusal(why: str) -> StatusError:
+    # No word on when to come back: nobody knows when the budget will have room.
+    return too_many_requests(_REFUSAL, causes=[{"reason": "DisruptionBudget", "message": why}])

@@ -76,6 +76,10 @@ class Strategy:
         )
 
 
+#: What can be done to objects.
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """Where the scale subresource finds its numbers, as dotted paths (`spec.replicas`)."""
@@ -135,7 +139,7 @@ class Kind:
     categories: tuple[str, ...] = ()
     custom: bool = False
     #: kinds that only answer to a POST and are never stored
-    verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    verbs: tuple[str, ...] = VERBS
     #: set once a definition is going away: no new objects
     terminating: bool = False
 

@@ -229,7 +229,9 @@ def too_large(limit: int) -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
-def too_many_requests(message: str, *, retry_after_seconds: int, causes: Sequence[dict[str, str]] = ()) -> StatusError:
+def too_many_requests(
+    message: str, *, retry_after_seconds: int = 0, causes: Sequence[dict[str, str]] = ()
+) -> StatusError:
     """Not now; perhaps in a while."""
     return StatusError(429, "TooManyRequests", message, retry_after_seconds=retry_after_seconds, causes=causes)
 

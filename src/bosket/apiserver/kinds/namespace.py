@@ -44,6 +44,7 @@ BEHAVIOURS = {
         validate_name=label_error,
         selectable={"status.phase": _phase},
         returns_deleted=True,
+        deletes_many=False,
         held=_held,
     )
 }
