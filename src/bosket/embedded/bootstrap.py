@@ -52,9 +52,20 @@ async def bootstrap(client: Client) -> list[Installed]:
     return [*definitions, *namespaces, *await asyncio.gather(*(create_if_absent(client, each) for each in objects))]
 
 
-async def publish_client_authority(client: Client, certificate_pem: bytes) -> None:
-    """Tell other servers of the cluster whose certificates the API server believes; they look for it here."""
-    name, data = "extension-apiserver-authentication", {"client-ca-file": certificate_pem.decode()}
+async def publish_authorities(client: Client, *, clients_pem: bytes, proxies_pem: bytes) -> None:
+    """Tell other servers of the cluster whose certificates the API server believes; they look for it here.
+
+    `proxies_pem` has issued certificates to those who may say on behalf of whom they ask.
+    """
+    name = "extension-apiserver-authentication"
+    data = {
+        "client-ca-file": clients_pem.decode(),
+        "requestheader-allowed-names": '["front-proxy-client"]',
+        "requestheader-client-ca-file": proxies_pem.decode(),
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+        "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-username-headers": '["X-Remote-User"]',
+    }
     try:
         await client.create(ConfigMap(metadata=ObjectMeta(name=name, namespace="kube-system"), data=data))
     except AlreadyExists:
