@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Any, Literal, NamedTuple
 
 from bosket.api.apiextensions import CustomResourceDefinition
-from bosket.api.core import ConfigMap, Namespace, ServiceAccount
+from bosket.api.core import Namespace, ServiceAccount
 from bosket.api.crd import crd_manifests
 from bosket.api.kai import Queue, QueueResource, QueueResources, QueueSpec
 from bosket.api.keys import (
@@ -50,26 +50,6 @@ async def bootstrap(client: Client) -> list[Installed]:
     namespaces = [await create_if_absent(client, each) for each in _NAMESPACES]
     objects = (*_priority_classes(), *_queues(), *_reservation_rights())
     return [*definitions, *namespaces, *await asyncio.gather(*(create_if_absent(client, each) for each in objects))]
-
-
-async def publish_authorities(client: Client, *, clients_pem: bytes, proxies_pem: bytes) -> None:
-    """Tell other servers of the cluster whose certificates the API server believes; they look for it here.
-
-    `proxies_pem` has issued certificates to those who may say on behalf of whom they ask.
-    """
-    name = "extension-apiserver-authentication"
-    data = {
-        "client-ca-file": clients_pem.decode(),
-        "requestheader-allowed-names": '["front-proxy-client"]',
-        "requestheader-client-ca-file": proxies_pem.decode(),
-        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
-        "requestheader-group-headers": '["X-Remote-Group"]',
-        "requestheader-username-headers": '["X-Remote-User"]',
-    }
-    try:
-        await client.create(ConfigMap(metadata=ObjectMeta(name=name, namespace="kube-system"), data=data))
-    except AlreadyExists:
-        await client.patch(ConfigMap, name, {"data": data}, namespace="kube-system")
 
 
 async def _install_definition(client: Client, manifest: dict[str, Any]) -> Installed:

@@ -234,9 +234,10 @@ class EmbeddedCluster:
         # Half of what a start costs is these libraries; a cluster without a listener does without them.
         from bosket.apiserver.call import User
         from bosket.apiserver.http import Tls, serve
-        from bosket.embedded.identity import identity_of, remember_port
+        from bosket.embedded.identity import identity_of, publish_authorities, remember_port
 
         identity = identity_of(self._data)
+        await publish_authorities(self.client("kube-apiserver"), clients_pem=identity.authority.cert_pem)
         host = self._listen.host
         is_address = _is_address(host)
         key_pair = identity.authority.issue(

@@ -8,7 +8,11 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
+from bosket.api.core import ConfigMap
+from bosket.api.object import ObjectMeta
 from bosket.apiserver.storage.directory import DataDirectory
+from bosket.kube.client import Client
+from bosket.kube.errors import AlreadyExists
 from bosket.runtime.certificates import Authority, make_authority
 
 _AUTHORITY_NAME = "bosket embedded cluster"
@@ -47,3 +51,23 @@ def _new_authority() -> bytes:
 
 def _new_token() -> bytes:
     return secrets.token_urlsafe(32).encode()
+
+
+async def publish_authorities(client: Client, *, clients_pem: bytes) -> None:
+    """Tell other servers of the cluster whose certificates the API server believes; they look for it here."""
+    # Those who may say on whose behalf they ask have certificates of another authority. There is no proxy before this
+    # server, so nobody gets one: its key is forgotten at once.
+    proxies_pem = make_authority("bosket front proxies").cert_pem
+    name = "extension-apiserver-authentication"
+    data = {
+        "client-ca-file": clients_pem.decode(),
+        "requestheader-allowed-names": '["front-proxy-client"]',
+        "requestheader-client-ca-file": proxies_pem.decode(),
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+        "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-username-headers": '["X-Remote-User"]',
+    }
+    try:
+        await client.create(ConfigMap(metadata=ObjectMeta(name=name, namespace="kube-system"), data=data))
+    except AlreadyExists:
+        await client.patch(ConfigMap, name, {"data": data}, namespace="kube-system")
