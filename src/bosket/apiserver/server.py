@@ -81,8 +81,8 @@ class ApiServer:
 
         `enabled_versions` are alpha and beta versions to serve, such as `scheduling.k8s.io/v1beta1`. `admission` is
         made with the server's store and asked after the built-in one. What is in `data` is there again, and what is
-        written is kept in it until `close`, with `kept_history` writes for watches that resume after a restart. `without`
-        are those of `CHORES` that somebody else does.
+        written is kept in it until `close`, with `kept_history` writes for watches that resume after a restart.
+        `without` are those of `CHORES` that somebody else does.
         """
         self.clock = clock
         self.store = Store(history=history)
