@@ -31,6 +31,10 @@ def test_the_version_is_data_when_asked_for_as_data(capsys: pytest.CaptureFixtur
         (["up", "--cpu", "1x"], "--cpu 1x"),
         (["up", "--memory=-1Gi"], "must not be negative"),
         (
+            ["up", "--without", "job,oracle"],
+            '--without job,oracle: there is no controller "oracle"; there are: job',
+        ),
+        (
             ["up", "--services", "scheduler,oracle"],
             'there is no service "oracle"; there are: admission, podgrouper, scheduler, binder',
         ),

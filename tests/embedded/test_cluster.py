@@ -10,10 +10,19 @@ from pathlib import Path
 import pytest
 
 from bosket.api.batch import Job, JobSpec
-from bosket.api.core import Container, Node, Pod, PodSpec, PodTemplateSpec, ResourceRequirements
+from bosket.api.core import (
+    ConfigMap,
+    Container,
+    Node,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+    ResourceRequirements,
+    Service,
+)
 from bosket.api.kai import Queue
 from bosket.api.keys import DEFAULT_QUEUE, SCHEDULER_NAME
-from bosket.api.object import ObjectMeta
+from bosket.api.object import ObjectMeta, OwnerReference
 from bosket.embedded.cluster import EmbeddedCluster, Listen
 from bosket.embedded.kubeconfig import belongs_to_embedded_cluster
 from bosket.embedded.node import NodeShape
@@ -117,6 +126,34 @@ async def test_nothing_is_left_running_when_a_cluster_stops(tmp_path: Path) -> N
     async with EmbeddedCluster(nodes=1, listen=Listen(kubeconfig=tmp_path / "kubeconfig")) as cluster:
         await cluster.wait_ready()
     assert asyncio.all_tasks() == before
+
+
+@pytest.mark.looptime
+async def test_what_others_do_is_left_to_them() -> None:
+    """Whoever runs the Job controller and the garbage collector elsewhere finds everything as it left it."""
+    clock = LoopClock()
+    without = ("job", "garbage-collector")
+    async with EmbeddedCluster(nodes=1, services=(), without=without, clock=clock) as cluster:
+        await cluster.wait_ready()
+        client = cluster.client()
+        made = await client.create(gang("g", pods=1, gpus=1))
+        owner = OwnerReference(apiVersion="batch/v1", kind="Job", name="g", uid=made.metadata.uid)
+        owned = ObjectMeta(name="owned", namespace="default", ownerReferences=(owner,))
+        await client.create(ConfigMap(metadata=owned))
+        await clock.sleep(60)
+        assert (await client.list(Pod, "default")).items == []
+        await client.delete(Job, "g", "default", propagation="Background")
+        await clock.sleep(60)
+        assert (await client.get(ConfigMap, "owned", "default")).metadata.deletionTimestamp is None
+
+
+async def test_servers_beside_the_api_server_find_whom_it_believes_and_where_it_is(tmp_path: Path) -> None:
+    async with EmbeddedCluster(nodes=0, services=(), listen=Listen(kubeconfig=tmp_path / "kubeconfig")) as cluster:
+        client = cluster.client()
+        believed = (await client.get(ConfigMap, "extension-apiserver-authentication", "kube-system")).data
+        assert believed["client-ca-file"].startswith("-----BEGIN CERTIFICATE-----")
+        assert believed["requestheader-client-ca-file"] != believed["client-ca-file"]
+        assert (await client.get(Service, "kubernetes", "default")).spec.clusterIP == "10.96.0.1"
 
 
 async def test_an_unknown_service_is_named_with_those_there_are() -> None:

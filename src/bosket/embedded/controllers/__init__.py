@@ -51,7 +51,7 @@ class UnknownController(ValueError):
     """A name that is not in `CONTROLLERS`."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no controller {name!r}; there are: {', '.join(CONTROLLERS)}")
+        super().__init__(f'there is no controller "{name}"; there are: {", ".join(CONTROLLERS)}')
 
 
 def check_names(names: Collection[str]) -> None:
