@@ -6,7 +6,7 @@ from typing import Any
 
 from bosket.api.authentication import UserInfo
 from bosket.api.meta import GroupVersionKind, GroupVersionResource
-from bosket.api.object import KubeObject, LabelSelector, Status, Wire
+from bosket.api.object import Condition, KubeObject, LabelSelector, Status, Wire
 
 
 class AdmissionRequest(Wire):
@@ -127,3 +127,118 @@ class MutatingWebhookConfiguration(KubeObject):
     """Webhooks that change."""
 
     webhooks: tuple[MutatingWebhook, ...] = ()
+
+
+class NamedRuleWithOperations(Wire):
+    """Which requests a policy is about; of all objects, or of those with these names."""
+
+    resourceNames: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    apiGroups: tuple[str, ...] = ()
+    apiVersions: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    scope: str | None = None
+
+
+class MatchResources(Wire):
+    """What a policy, or its binding, is about."""
+
+    namespaceSelector: LabelSelector | None = None
+    objectSelector: LabelSelector | None = None
+    resourceRules: tuple[NamedRuleWithOperations, ...] = ()
+    excludeResourceRules: tuple[NamedRuleWithOperations, ...] = ()
+    matchPolicy: str | None = None
+
+
+class ParamKind(Wire):
+    """The kind of the objects that parameterise a policy."""
+
+    apiVersion: str = ""
+    kind: str = ""
+
+
+class ParamRef(Wire):
+    """The objects that parameterise a policy where it is bound."""
+
+    name: str = ""
+    namespace: str = ""
+    selector: LabelSelector | None = None
+    parameterNotFoundAction: str | None = None
+
+
+class Validation(Wire):
+    """An expression that must be true, and what is said if it isn't."""
+
+    expression: str
+    message: str = ""
+    reason: str | None = None
+    messageExpression: str = ""
+
+
+class AuditAnnotation(Wire):
+    """Something to note in the audit log."""
+
+    key: str
+    valueExpression: str
+
+
+class Variable(Wire):
+    """An expression that others can use by its name."""
+
+    name: str
+    expression: str
+
+
+class ValidatingAdmissionPolicySpec(Wire):
+    """Rules about writes."""
+
+    paramKind: ParamKind | None = None
+    matchConstraints: MatchResources | None = None
+    validations: tuple[Validation, ...] = ()
+    failurePolicy: str | None = None
+    auditAnnotations: tuple[AuditAnnotation, ...] = ()
+    matchConditions: tuple[MatchCondition, ...] = ()
+    variables: tuple[Variable, ...] = ()
+
+
+class ExpressionWarning(Wire):
+    """What is doubtful about an expression."""
+
+    fieldRef: str
+    warning: str
+
+
+class TypeChecking(Wire):
+    """What was found out about a policy's expressions."""
+
+    expressionWarnings: tuple[ExpressionWarning, ...] = ()
+
+
+class ValidatingAdmissionPolicyStatus(Wire):
+    """What the cluster thinks of a policy."""
+
+    observedGeneration: int = 0
+    typeChecking: TypeChecking | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class ValidatingAdmissionPolicy(KubeObject):
+    """Rules about writes, in force where they are bound."""
+
+    spec: ValidatingAdmissionPolicySpec = ValidatingAdmissionPolicySpec()
+    status: ValidatingAdmissionPolicyStatus = ValidatingAdmissionPolicyStatus()
+
+
+class ValidatingAdmissionPolicyBindingSpec(Wire):
+    """Where a policy is in force, with which parameters, and what becomes of what breaks it."""
+
+    policyName: str = ""
+    paramRef: ParamRef | None = None
+    matchResources: MatchResources | None = None
+    validationActions: tuple[str, ...] = ()
+
+
+class ValidatingAdmissionPolicyBinding(KubeObject):
+    """Puts a policy in force."""
+
+    spec: ValidatingAdmissionPolicyBindingSpec = ValidatingAdmissionPolicyBindingSpec()

@@ -190,6 +190,17 @@ _ADMINISTRATION: tuple[AnyResource, ...] = (
         "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", admission.ValidatingWebhookConfiguration
     ),
     _webhooks("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", admission.MutatingWebhookConfiguration),
+    _webhooks(
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        admission.ValidatingAdmissionPolicy,
+        subresources=_STATUS,
+    ),
+    _webhooks(
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        admission.ValidatingAdmissionPolicyBinding,
+    ),
     Resource(
         "apiextensions.k8s.io",
         "v1",

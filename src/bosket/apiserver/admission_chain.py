@@ -13,6 +13,7 @@ from bosket.api.meta import DeleteOptions
 from bosket.apiserver import metadata as meta
 from bosket.apiserver.attempt import Attempt, Operation, options_of
 from bosket.apiserver.call import Call
+from bosket.apiserver.policy.dispatch import Policies
 from bosket.apiserver.store import Doc
 from bosket.apiserver.webhook.dispatch import Rounds, Webhooks
 from bosket.apiserver.write import Write
@@ -40,8 +41,9 @@ class Member(Protocol):
 class AdmissionChain:
     """Asks several, one after the other; each sees what those before it made of the object."""
 
-    def __init__(self, members: tuple[Member, ...], webhooks: Webhooks) -> None:
+    def __init__(self, members: tuple[Member, ...], policies: Policies, webhooks: Webhooks) -> None:
         self._members = members
+        self._policies = policies
         self._webhooks = webhooks
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
@@ -64,9 +66,11 @@ class AdmissionChain:
             _take_back(write, new, attempt)
 
     async def validate(self, write: Write, new: Doc, old: Doc | None) -> None:
-        if write.trusted or not self._webhooks.validate_any:
+        if write.trusted or not (self._policies.any or self._webhooks.validate_any):
             return
-        await self._webhooks.validate(_attempt_of(write, new, old))
+        attempt = _attempt_of(write, new, old)
+        self._policies.check(attempt)
+        await self._webhooks.validate(attempt)
 
     async def check_deletion(self, call: Call, doc: Callable[[], Doc], options: DeleteOptions) -> None:
         """Ask whether an object may be deleted, alone or with others."""
@@ -90,13 +94,14 @@ class AdmissionChain:
 
     @property
     def _asks_anybody(self) -> bool:
-        return self._webhooks.mutate_any or self._webhooks.validate_any
+        return self._webhooks.mutate_any or self._policies.any or self._webhooks.validate_any
 
     async def _check(self, attempt: Attempt) -> None:
         def keep(_doc: Doc) -> None:
             """Such objects aren't stored: nothing needs to be completed."""
 
         await self._webhooks.mutate(attempt, keep, Rounds())
+        self._policies.check(attempt)
         await self._webhooks.validate(attempt)
 
 

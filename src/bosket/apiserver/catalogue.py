@@ -10,6 +10,7 @@ from bosket.api.table import TABLE
 from bosket.apiserver.builtin import Behaviour, BuiltinStrategy
 from bosket.apiserver.kind import VERBS, Kind, Registry, Scale, Strategy, Version
 from bosket.apiserver.kinds import (
+    admission_policy,
     cluster,
     configuration,
     device,
@@ -54,6 +55,7 @@ def register_builtin_kinds(
         **event.BEHAVIOURS,
         **network.behaviours(),
         **device.BEHAVIOURS,
+        **admission_policy.BEHAVIOURS,
         **registration.BEHAVIOURS,
         **pod.behaviours(scheduler_name),
         **workload.behaviours(scheduler_name),

@@ -35,6 +35,7 @@ from bosket.apiserver.kind import Registry
 from bosket.apiserver.metrics import RequestMetrics
 from bosket.apiserver.nonresource import NonResource
 from bosket.apiserver.openapi import OpenApi
+from bosket.apiserver.policy.dispatch import Policies
 from bosket.apiserver.reading import Reader
 from bosket.apiserver.rest import Answer, Rest
 from bosket.apiserver.reviews import register_reviews
@@ -101,7 +102,9 @@ class ApiServer:
         self.reader = Reader(clock, queue_limit=watch_queue)
         more = () if admission is None else (admission(self.store),)
         self._webhooks = Webhooks(self.store)
-        chain = AdmissionChain((BuiltinAdmission(self.store), *more), self._webhooks)
+        chain = AdmissionChain(
+            (BuiltinAdmission(self.store), *more), Policies(self.store, self.registry), self._webhooks
+        )
         self.writer = Writer(clock, chain)
         deleter = Deleter(clock)
         parts = (clock, self.store, self.registry, self.writer, deleter)

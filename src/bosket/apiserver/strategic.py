@@ -68,6 +68,9 @@ _MERGED_LISTS: dict[str, dict[str, str]] = {
     "ResourceClaimStatus": {"reservedFor": "uid"},
     "ValidatingWebhookConfiguration": {"webhooks": "name"},
     "MutatingWebhookConfiguration": {"webhooks": "name"},
+    "MutatingWebhook": {"matchConditions": "name"},
+    "ValidatingWebhook": {"matchConditions": "name"},
+    "ValidatingAdmissionPolicySpec": {"matchConditions": "name", "variables": "name"},
 }
 
 
