@@ -306,7 +306,7 @@ _SETTINGS = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 async def test_no_change_to_a_good_manifest_makes_the_server_stumble(data: st.DataObject) -> None:
     world = World()
     path, body = data.draw(st.sampled_from(TARGETS))
-    good = {"metadata": _METADATA, **body}
+    good = body if path.endswith("reviews") else {"metadata": _METADATA, **body}  # a question has no metadata
     bad = mutated(good, data.draw(st.sampled_from(places(good))), data.draw(JSON_VALUES | st.just(...)))
     created = await world.call("POST", path, good)
     assert created.status == 201, created.body

@@ -118,7 +118,7 @@ async def test_a_service_account_token_gets_in(site: Site) -> None:
 
 
 async def test_plain_http_without_tls_is_for_known_tokens_too() -> None:
-    listener = await serve(ApiServer(clock=SystemClock()), tokens={TOKEN: User("admin")})
+    listener = await serve(ApiServer(clock=SystemClock()), tokens={TOKEN: User("admin", ("system:masters",))})
     async with aiohttp.ClientSession() as session:
         async with session.get(listener.url + PODS) as response:
             assert response.status == 401

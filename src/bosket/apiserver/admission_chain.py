@@ -41,16 +41,22 @@ class Member(Protocol):
 class AdmissionChain:
     """Asks several, one after the other; each sees what those before it made of the object."""
 
-    def __init__(self, members: tuple[Member, ...], policies: Policies, webhooks: Webhooks) -> None:
+    def __init__(
+        self, members: tuple[Member, ...], policies: Policies, webhooks: Webhooks, last: tuple[Member, ...] = ()
+    ) -> None:
         self._members = members
         self._policies = policies
         self._webhooks = webhooks
+        #: these see the object as it is after all changes
+        self._last = last
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
         for member in self._members:
             await member.admit(write, new, old)
         if self._webhooks.mutate_any and not write.trusted:
             await self._mutate(write, new, old)
+        for member in self._last:
+            await member.admit(write, new, old)
 
     async def _mutate(self, write: Write, new: Doc, old: Doc | None) -> None:
         attempt = _attempt_of(write, new, old)

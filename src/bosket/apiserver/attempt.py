@@ -94,7 +94,7 @@ class Attempt:
             "requestKind": asked_kind,
             "requestResource": asked_resource,
             "operation": self.operation,
-            "userInfo": _user_info(self.user),
+            "userInfo": self.user.info(),
             "object": new,
             "oldObject": old,
             "dryRun": self.dry_run,
@@ -129,13 +129,6 @@ def options_of(kind: str, query: Mapping[str, str], **more: Any) -> Doc:
         options["dryRun"] = [query["dryRun"]]
     options |= {key: query[key] for key in _OPTIONS if query.get(key)}
     return options | more
-
-
-def _user_info(user: User) -> Doc:
-    info: Doc = {"username": user.name}
-    if user.groups:
-        info["groups"] = list(user.groups)
-    return info
 
 
 def _coordinates(attempt: Attempt, version: Version) -> tuple[Doc, Doc]:

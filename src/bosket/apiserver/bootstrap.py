@@ -1,4 +1,4 @@
-"""What a cluster has from the start: its own namespaces, the system's priority classes and the service `kubernetes`."""
+"""What a cluster has from the start: its own namespaces, priority classes, the service `kubernetes`, default roles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from copy import deepcopy
 
 from bosket.apiserver.gc import own_write
 from bosket.apiserver.kind import Registry
-from bosket.apiserver.store import Doc
+from bosket.apiserver.rbac.defaults import install_default_roles
+from bosket.apiserver.store import Doc, Store
 from bosket.apiserver.write import Writer
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -33,7 +34,7 @@ _SERVICE = {
 }
 
 
-async def bootstrap(registry: Registry, writer: Writer) -> None:
+async def bootstrap(store: Store, registry: Registry, writer: Writer) -> None:
     """Create what isn't there yet."""
     wanted: list[tuple[str, str, Doc]] = [
         ("", "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}) for name in NAMESPACES
@@ -53,3 +54,4 @@ async def bootstrap(registry: Registry, writer: Writer) -> None:
         namespace = doc["metadata"].get("namespace", "")
         if kind is not None and kind.shelf.get(namespace, doc["metadata"]["name"]) is None:
             await writer.create(own_write(kind, namespace, "kube-apiserver"), deepcopy(doc))
+    install_default_roles(store, writer.now())

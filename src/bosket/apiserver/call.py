@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from bosket.apiserver.kind import Kind, Registry, Version
 from bosket.apiserver.status import method_not_allowed, no_such_path
@@ -31,6 +31,20 @@ class User:
 
     name: str
     groups: tuple[str, ...] = ()
+    uid: str = ""
+    #: what else is known of them, by key
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+
+    def info(self) -> dict[str, Any]:
+        """The user as reviews have it (`UserInfo`)."""
+        info: dict[str, Any] = {"username": self.name}
+        if self.uid:
+            info["uid"] = self.uid
+        if self.groups:
+            info["groups"] = list(self.groups)
+        if self.extra:
+            info["extra"] = {key: list(values) for key, values in self.extra.items()}
+        return info
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from bosket.apiserver.kinds import (
     network,
     pod,
     registration,
+    role,
     workload,
 )
 from bosket.apiserver.printers import COLUMNS
@@ -57,6 +58,7 @@ def register_builtin_kinds(
         **device.BEHAVIOURS,
         **admission_policy.BEHAVIOURS,
         **registration.BEHAVIOURS,
+        **role.BEHAVIOURS,
         **pod.behaviours(scheduler_name),
         **workload.behaviours(scheduler_name),
         **job.behaviours(scheduler_name),

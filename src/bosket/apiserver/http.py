@@ -15,7 +15,8 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from bosket.apiserver.auth import ANONYMOUS, PUBLIC_PATHS, Authenticator
+from bosket.apiserver.auth import ANONYMOUS, PUBLIC_PATHS
+from bosket.apiserver.auth.impersonation import impersonated
 from bosket.apiserver.call import User
 from bosket.apiserver.server import ApiServer, refusal
 from bosket.apiserver.status import StatusError, timeout, too_large, too_many_requests, unauthorized
@@ -67,7 +68,8 @@ async def serve(
     tokens: Mapping[str, User] | None = None,
 ) -> Listener:
     """Start listening. Without `tls` it's plain HTTP, for tests; then, too, only known tokens get in."""
-    handler = _Handler(server, Authenticator(tokens or {}, server.tokens))
+    server.authenticator.trust(tokens or {})
+    handler = _Handler(server)
     low_level = web.Server(
         handler.handle,
         handler_cancellation=True,
@@ -95,9 +97,8 @@ def _ssl_context(tls: Tls) -> ssl.SSLContext:
 class _Handler:
     """Turns HTTP requests into the server's, and its answers into HTTP's."""
 
-    def __init__(self, server: ApiServer, authenticator: Authenticator) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self._server = server
-        self._authenticator = authenticator
         self._in_flight = 0
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -117,14 +118,13 @@ class _Handler:
         return _whole(request, answer)
 
     def _user(self, request: web.BaseRequest) -> User:
-        headers = {key.lower(): value for key, value in request.headers.items()}
         certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
-        user = self._authenticator.authenticate(headers, certificate)
+        user = self._server.authenticator.authenticate(request.headers.get("authorization", ""), certificate)
         if user is None:
             if not request.path.startswith(PUBLIC_PATHS):
                 raise unauthorized()
             return ANONYMOUS
-        return user
+        return impersonated(user, request.headers.items(), self._server.authorizer)
 
 
 async def _read(request: web.BaseRequest) -> Request:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from bosket.apiserver.answer import JSON_HEADERS
+from bosket.apiserver.auth import TokenIssuer
 from bosket.apiserver.discovery import Discovery
 from bosket.apiserver.metrics import RequestMetrics
 from bosket.apiserver.openapi import OpenApi
@@ -24,10 +25,11 @@ _TEXT = {"content-type": "text/plain; charset=utf-8"}
 class NonResource:
     """Answers what `parse_call` says is no resource."""
 
-    def __init__(self, discovery: Discovery, openapi: OpenApi, metrics: RequestMetrics) -> None:
+    def __init__(self, discovery: Discovery, openapi: OpenApi, metrics: RequestMetrics, tokens: TokenIssuer) -> None:
         self._discovery = discovery
         self._openapi = openapi
         self._metrics = metrics
+        self._tokens = tokens
 
     def answer(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
@@ -40,6 +42,10 @@ class NonResource:
             return Response(200, JSON_HEADERS, msgspec.json.encode(_version()))
         if path == "/metrics":
             return Response(200, {"content-type": "text/plain; version=0.0.4"}, self._metrics.expose())
+        if path == "/.well-known/openid-configuration":
+            return Response(200, JSON_HEADERS, msgspec.json.encode(self._tokens.discovery()))
+        if path == "/openid/v1/jwks":
+            return Response(200, {"content-type": "application/jwk-set+json"}, msgspec.json.encode(self._tokens.keys()))
         if path == "/":
             return Response(
                 200, JSON_HEADERS, msgspec.json.encode({"paths": ["/api", "/apis", "/healthz", "/version"]})

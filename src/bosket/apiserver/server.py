@@ -11,12 +11,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bosket.apiserver.admission import BuiltinAdmission
 from bosket.apiserver.admission_chain import AdmissionChain, Member
 from bosket.apiserver.answer import with_warnings
-from bosket.apiserver.auth import TokenIssuer
+from bosket.apiserver.auth import Authenticator, TokenIssuer
+from bosket.apiserver.auth.bootstrap_token import BootstrapTokens
+from bosket.apiserver.auth.identity import AUTHENTICATED
+from bosket.apiserver.auth.jwt import SigningKey
+from bosket.apiserver.auth.token_request import TokenRequests
 from bosket.apiserver.bootstrap import bootstrap
 from bosket.apiserver.budget import BudgetCounter
 from bosket.apiserver.call import Call, User, parse_call
@@ -36,6 +41,9 @@ from bosket.apiserver.metrics import RequestMetrics
 from bosket.apiserver.nonresource import NonResource
 from bosket.apiserver.openapi import OpenApi
 from bosket.apiserver.policy.dispatch import Policies
+from bosket.apiserver.rbac import MASTERS, Authorizer, attributes_of
+from bosket.apiserver.rbac.aggregation import Aggregation
+from bosket.apiserver.rbac.escalation import EscalationCheck
 from bosket.apiserver.reading import Reader
 from bosket.apiserver.rest import Answer, Rest
 from bosket.apiserver.reviews import register_reviews
@@ -57,6 +65,8 @@ from bosket.runtime.clock import Clock
 BOOKMARK_SECONDS = 60.0
 #: What the server does by itself that in Kubernetes controllers do, by their names; each can be left out.
 CHORES = ("garbage-collector", "namespace", "disruption")
+#: Under this name a data directory keeps the key that signs tokens of service accounts.
+_SIGNING_KEY = "service-account-key"
 
 log = logging.getLogger(__name__)
 
@@ -97,18 +107,26 @@ class ApiServer:
             special={(definition.GROUP, "CustomResourceDefinition"): definitions.behaviour()},
         )
         definitions.listen()
-        self.tokens = TokenIssuer(clock)
-        register_reviews(self.registry, self.store, self.tokens)
+        tokens = TokenIssuer(
+            clock, self.store, SigningKey(None if data is None else partial(data.remembered, _SIGNING_KEY))
+        )
+        self.authenticator = Authenticator(tokens, BootstrapTokens(clock, self.store))
+        self.authorizer = Authorizer(self.store)
+        register_reviews(self.registry, self.store, self.authenticator, self.authorizer)
         self.reader = Reader(clock, queue_limit=watch_queue)
         more = () if admission is None else (admission(self.store),)
         self._webhooks = Webhooks(self.store)
-        chain = AdmissionChain(
-            (BuiltinAdmission(self.store), *more), Policies(self.store, self.registry), self._webhooks
-        )
+        members = (BuiltinAdmission(self.store), *more)
+        policies = Policies(self.store, self.registry)
+        chain = AdmissionChain(members, policies, self._webhooks, last=(EscalationCheck(self.authorizer),))
         self.writer = Writer(clock, chain)
         deleter = Deleter(clock)
         parts = (clock, self.store, self.registry, self.writer, deleter)
-        self._chores: list[Chore[Any]] = [DefinitionDrain(*parts), NameReview(*parts[:-1], definitions)]
+        self._chores: list[Chore[Any]] = [
+            DefinitionDrain(*parts),
+            NameReview(*parts[:-1], definitions),
+            Aggregation(*parts[:-1]),
+        ]
         if "garbage-collector" not in without:
             self._chores.append(GarbageCollector(*parts))
         if "namespace" not in without:
@@ -117,10 +135,11 @@ class ApiServer:
             self._chores.append(BudgetCounter(*parts[:-1]))
         self._expiry = Expiry(clock, self.store.shelf("", "events"))
         self.rest = Rest(self.writer, self.reader, deleter, chain)
-        self.subresources = Subresources(self.rest, Evictor(self.store, self.writer, deleter, chain), self.tokens)
+        evictor = Evictor(self.store, self.writer, deleter, chain)
+        self.subresources = Subresources(self.rest, evictor, TokenRequests(clock, self.store, tokens))
 
         self.metrics = RequestMetrics(self.store, self.reader)
-        self._nonresource = NonResource(Discovery(self.registry), OpenApi(self.registry), self.metrics)
+        self._nonresource = NonResource(Discovery(self.registry), OpenApi(self.registry), self.metrics, tokens)
         self._bootstrapped = False
         self._journal = None if data is None else self._resume(data, kept_history)
 
@@ -136,7 +155,7 @@ class ApiServer:
             self._journal.close()
 
     def transport(
-        self, user: str = "system:admin", groups: tuple[str, ...] = ("system:masters",)
+        self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS, AUTHENTICATED)
     ) -> InProcessTransport:
         """A way to talk to this server without a network."""
         return InProcessTransport(self, User(user, groups))
@@ -172,7 +191,9 @@ class ApiServer:
         try:
             if not self._bootstrapped:
                 self._bootstrapped = True
-                await bootstrap(self.registry, self.writer)
+                await bootstrap(self.store, self.registry, self.writer)
+            if MASTERS not in user.groups:
+                self.authorizer.check(user, attributes_of(request))
             call = parse_call(request, user, self.registry)
             if call is None:
                 return self._nonresource.answer(request)

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-import msgspec
-
-from bosket.api.authentication import TokenRequest
-from bosket.api.time import format_time
-from bosket.apiserver.answer import JSON_HEADERS
-from bosket.apiserver.auth import TokenIssuer
-from bosket.apiserver.body import decode_body, decode_object
+from bosket.apiserver.auth.token_request import TokenRequests
+from bosket.apiserver.body import decode_object
 from bosket.apiserver.call import Call
 from bosket.apiserver.eviction import Evictor
 from bosket.apiserver.patching import is_apply
 from bosket.apiserver.pod_binding import bind
 from bosket.apiserver.rest import Rest, patching, replacing, settle_name
 from bosket.apiserver.scale import handle_scale
-from bosket.apiserver.status import StatusError, bad_request, method_not_allowed, not_found
+from bosket.apiserver.status import StatusError, method_not_allowed, not_found
 from bosket.apiserver.store import Doc
 from bosket.apiserver.write import Change, write_of
 from bosket.kube.transport import Response
 
-_TOKEN_SECONDS = 3600
 _POST_ONLY = frozenset({"binding", "eviction", "token"})
 _PROCESS = frozenset({"exec", "attach", "portforward", "proxy"})
 
@@ -30,9 +24,9 @@ _PROCESS = frozenset({"exec", "attach", "portforward", "proxy"})
 class Subresources:
     """Handlers of calls with a subresource."""
 
-    def __init__(self, rest: Rest, evictor: Evictor, tokens: TokenIssuer) -> None:
+    def __init__(self, rest: Rest, evictor: Evictor, token_requests: TokenRequests) -> None:
         self._rest = rest
-        self._tokens = tokens
+        self._token_requests = token_requests
         self._handlers: dict[str, Callable[[Call], Awaitable[Response]]] = {
             "status": self.status,
             "scale": self.scale,
@@ -93,23 +87,7 @@ class Subresources:
         return Response(200, {"content-type": "text/plain"}, b"")
 
     async def token(self, call: Call) -> Response:
-        """Service accounts: a token for whoever acts as one."""
-        if call.kind.shelf.get(call.namespace, call.name) is None:
-            raise not_found("", "serviceaccounts", call.name)
-        value = decode_body(call.body, call.headers.get("content-type", "")) if call.body else {}
-        try:
-            wanted = msgspec.convert(value, TokenRequest).spec.expirationSeconds or _TOKEN_SECONDS
-        except msgspec.ValidationError as error:
-            raise bad_request(f"the body is not a TokenRequest: {error}") from None
-        token, expires = self._tokens.issue(call.namespace, call.name, wanted)
-        answer = {
-            "kind": "TokenRequest",
-            "apiVersion": "authentication.k8s.io/v1",
-            "metadata": {"name": call.name, "namespace": call.namespace},
-            "spec": {"audiences": [], "expirationSeconds": wanted, "boundObjectRef": None},
-            "status": {"token": token, "expirationTimestamp": format_time(int(expires))},
-        }
-        return Response(201, JSON_HEADERS, msgspec.json.encode(answer) + b"\n")
+        return await self._token_requests.answer(call)
 
     async def resize(self, call: Call) -> Response:
         """Pods: the one way to change the resources of containers."""

@@ -1,4 +1,4 @@
-"""Config maps, secrets, leases, roles: small kinds without a controller."""
+"""Config maps, secrets, leases: small kinds without a controller."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import binascii
 
 from bosket.apiserver.builtin import Behaviour
 from bosket.apiserver.kinds.paths import paths
-from bosket.apiserver.metadata import path_segment_error
 from bosket.apiserver.status import FieldError, forbidden_field, invalid_value
 from bosket.apiserver.store import Doc
 
@@ -55,15 +54,9 @@ def _validate_secret(new: Doc, old: Doc | None) -> list[FieldError]:
     return errors
 
 
-_ROLE = Behaviour(validate_name=path_segment_error)
-
 BEHAVIOURS = {
     ("", "ConfigMap"): Behaviour(validate=_validate_config_map),
     ("", "Secret"): Behaviour(default=_default_secret, validate=_validate_secret, selectable=paths("type")),
     ("", "ServiceAccount"): Behaviour(returns_deleted=True),
     ("coordination.k8s.io", "Lease"): Behaviour(create_on_update=True, unconditional_update=False),
-    **{
-        ("rbac.authorization.k8s.io", kind): _ROLE
-        for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
-    },
 }

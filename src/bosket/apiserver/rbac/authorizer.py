@@ -1,0 +1,106 @@
+"""May this user do that? Answers are remembered until a role or a binding changes, so that asking costs a look-up.
+
+What is remembered of a question leaves the object's name out: it is "yes", or the names for which it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from bosket.apiserver.call import User
+from bosket.apiserver.rbac.attributes import Attributes, refusal_of
+from bosket.apiserver.rbac.index import Binding, RoleIndex, RoleMissing
+from bosket.apiserver.rbac.rule import ALL, Rule
+from bosket.apiserver.store import Store
+
+#: May do everything, whatever roles say: nobody locks themselves out.
+MASTERS: Final = "system:masters"
+_EVERYTHING: Final = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
+#: Answers to remember; beyond, all are forgotten.
+_MEMORY: Final = 20_000
+
+#: Any name will do, or one of these.
+_Names = frozenset[str] | None
+_Question = tuple[str, tuple[str, ...], str, str, str, str, str, str]
+
+
+class Authorizer:
+    """Evaluates roles and bindings."""
+
+    def __init__(self, store: Store) -> None:
+        self._answers: dict[_Question, _Names] = {}
+        self.index = RoleIndex(store, self._answers.clear)
+
+    def check(self, user: User, asked: Attributes) -> None:
+        """Raise a 403 unless it is allowed."""
+        if not self.allows(user, asked):
+            raise refusal_of(user, asked, self._trouble(user, asked.namespace))
+
+    def allows(self, user: User, asked: Attributes) -> bool:
+        if MASTERS in user.groups:
+            return True
+        question = (
+            user.name,
+            user.groups,
+            asked.verb,
+            asked.group,
+            asked.resource,
+            asked.subresource,
+            asked.namespace,
+            asked.path,
+        )
+        try:
+            names = self._answers[question]
+        except KeyError:
+            if len(self._answers) >= _MEMORY:
+                self._answers.clear()
+            names = self._answers[question] = self._names(user, asked)
+        return names is None or asked.name in names
+
+    def explain(self, user: User, asked: Attributes) -> tuple[bool, str]:
+        """Whether it is allowed, and by which binding; or what is amiss with the bindings that were looked at."""
+        if MASTERS in user.groups:
+            return True, ""
+        for binding, rule in self._granted(user, asked.namespace):
+            if rule.concerns(asked) and (not rule.names or asked.name in rule.names):
+                return True, f"RBAC: allowed by {binding}"
+        return False, self._trouble(user, asked.namespace)
+
+    def rules(self, user: User, namespace: str) -> list[Rule]:
+        """All that a user may do in a namespace, or in the whole cluster if it is empty."""
+        if MASTERS in user.groups:
+            return list(_EVERYTHING)
+        return list(dict.fromkeys(rule for _, rule in self._granted(user, namespace)))
+
+    def _names(self, user: User, asked: Attributes) -> _Names:
+        names: set[str] = set()
+        for _, rule in self._granted(user, asked.namespace):
+            if rule.concerns(asked):
+                if not rule.names:
+                    return None
+                names.update(rule.names)
+        return frozenset(names)
+
+    def _granted(self, user: User, namespace: str) -> Iterator[tuple[Binding, Rule]]:
+        for binding in self.index.bindings(user):
+            if binding.namespace in ("", namespace):
+                try:
+                    rules = self.index.rules(binding.role_kind, binding.role_name, binding.namespace)
+                except RoleMissing:
+                    continue
+                for rule in rules:
+                    yield binding, rule
+
+    def _trouble(self, user: User, namespace: str) -> str:
+        """Roles that bindings of the user speak of, and that aren't there."""
+        missing: dict[str, None] = {}
+        for binding in self.index.bindings(user):
+            if binding.namespace in ("", namespace):
+                try:
+                    self.index.rules(binding.role_kind, binding.role_name, binding.namespace)
+                except RoleMissing as error:
+                    missing[str(error)] = None
+        if not missing:
+            return ""
+        return f"RBAC: {next(iter(missing)) if len(missing) == 1 else '[' + ', '.join(missing) + ']'}"
