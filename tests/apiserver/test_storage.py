@@ -95,7 +95,7 @@ async def test_history_that_was_dropped_is_gone_and_the_file_stays_small(tmp_pat
             await world.ok("DELETE", f"{CONFIG_MAPS}/short")
         recent = await world.ok("GET", f"{CONFIG_MAPS}/a")
         await world.ok("POST", CONFIG_MAPS, config_map("b"))
-    assert count_rows(tmp_path) < 50
+    assert count_rows(tmp_path) < 200  # the default roles are among them
     async with life(tmp_path, kept_history=20) as world:
         assert await world.ok("GET", f"{CONFIG_MAPS}/a") == recent
         old = created["metadata"]["resourceVersion"]
