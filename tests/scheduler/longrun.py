@@ -13,7 +13,8 @@ from random import Random
 import msgspec
 
 from bosket.api.core import Node, Pod
-from bosket.api.kai import PodGroup, Queue, SubGroup
+from bosket.api.kai import BindRequest, PodGroup, Queue, SubGroup
+from bosket.api.keys import GPU_FRACTION_ANNOTATION
 from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from bosket.api.scheduling_k8s import PriorityClass
@@ -96,10 +97,10 @@ class Story:
         return None
 
 
-def follow(seed: int) -> Story:
-    """One cluster, from its beginning to its rest."""
+def follow(seed: int, *, varied: bool = False) -> Story:
+    """One cluster, from its beginning to its rest; a varied one has shared GPUs and minimum run times too."""
     random = Random(seed)
-    cluster, coming = _cluster(random)
+    cluster, coming = _cluster(random, Random(seed) if varied else None)
     story = Story()
     configuration = Configuration()
     unchanging = [each for kind in (Node, Queue, PriorityClass) for each in cluster.objects[kind].values()]
@@ -126,15 +127,16 @@ def follow(seed: int) -> Story:
 # ── the story ──
 
 
-def _cluster(random: Random) -> tuple[SimulatedCluster, list[tuple[PodGroup, int]]]:
+def _cluster(random: Random, variety: Random | None) -> tuple[SimulatedCluster, list[tuple[PodGroup, int]]]:
     cluster = SimulatedCluster(random, _delays(random))
     nodes, gpus = random.randint(1, 4), random.choice((2, 4, 4, 8))
     for number in range(nodes):
         cluster.write(node(f"n{number}", gpus=gpus))
     for name, value in PRIORITIES.items():
         cluster.write(priority_class(name, value))
-    leaves = _queues(random, cluster, nodes * gpus)
-    coming = [_job(random, cluster, f"j{number:02}", leaves, gpus) for number in range(random.randint(3, 16))]
+    leaves = _queues(random, variety, cluster, nodes * gpus)
+    names = [f"j{number:02}" for number in range(random.randint(3, 16))]
+    coming = [_job(random, variety, cluster, name, leaves, gpus) for name in names]
     if random.random() < 0.3:
         least = random.randint(0, 2)
         selector = LabelSelector(matchLabels={"guarded": "yes"})
@@ -162,7 +164,7 @@ def _delays(random: Random) -> Delays:
     )
 
 
-def _queues(random: Random, cluster: SimulatedCluster, gpus: int) -> list[str]:
+def _queues(random: Random, variety: Random | None, cluster: SimulatedCluster, gpus: int) -> list[str]:
     leaves = []
     for top in range(random.randint(1, 2)):
         cluster.write(
@@ -173,16 +175,26 @@ def _queues(random: Random, cluster: SimulatedCluster, gpus: int) -> list[str]:
             quota = random.choice((0, 1, 2, gpus // 3, gpus // 2))
             limit = random.choice((-1, -1, -1, max(1, gpus // 2)))
             weight, priority = random.choice((1, 1, 3)), random.choice((100, 100, 200))
-            cluster.write(queue(name, parent=f"top{top}", quota=quota, limit=limit, weight=weight, priority=priority))
+            made = queue(name, parent=f"top{top}", quota=quota, limit=limit, weight=weight, priority=priority)
+            if variety is not None:
+                least = [variety.choice((None, None, "5s", "30s")) for _ in range(2)]
+                spec = msgspec.structs.replace(made.spec, preemptMinRuntime=least[0], reclaimMinRuntime=least[1])
+                made = msgspec.structs.replace(made, spec=spec)
+            cluster.write(made)
             leaves.append(name)
     return leaves
 
 
-def _job(random: Random, cluster: SimulatedCluster, name: str, leaves: list[str], gpus: int) -> tuple[PodGroup, int]:
+def _job(
+    random: Random, variety: Random | None, cluster: SimulatedCluster, name: str, leaves: list[str], gpus: int
+) -> tuple[PodGroup, int]:
     """A pod group and how many pods it has; its time is yet to come."""
     size = random.choice((1, 1, 2, 3, 4, 6))
     least = size if random.random() < 0.6 else random.randint(1, size)
-    template = pod("").of_group(name).gpu(random.choice((1, 1, 2, gpus // 2, gpus)) or 1)
+    amount = random.choice((1, 1, 2, gpus // 2, gpus)) or 1
+    shares = variety is not None and amount == 1 and variety.random() < 0.7
+    template = pod("").of_group(name)
+    template = template.shares_gpu(variety.choice((0.25, 0.5, 0.5, 0.75))) if shares else template.gpu(amount)
     if random.random() < 0.3:
         template = template.label("guarded", "yes")
     group = pod_group(
@@ -273,11 +285,18 @@ def _use(snapshot: Snapshot):
 
 
 def _judge_cluster(cluster: SimulatedCluster) -> None:
-    """No node has more than it can hold, pods that are on their way out included."""
-    used = Counter()
+    """No node, and no GPU, has more than it can hold, pods that are on their way out included."""
+    used, parts = Counter(), Counter()
     for each in cluster.pods():
-        if each.spec.nodeName:
-            used[each.spec.nodeName] += int(each.spec.containers[0].resources.requests["nvidia.com/gpu"])
+        name, portion = each.spec.nodeName, each.metadata.annotations.get(GPU_FRACTION_ANNOTATION)
+        if name and portion is None:
+            used[name] += int(each.spec.containers[0].resources.requests["nvidia.com/gpu"])
+        elif name:
+            (group,) = cluster.objects[BindRequest][each.key].spec.selectedGPUGroups
+            parts[name, group] += float(portion)
+    for (name, group), part in parts.items():
+        assert part <= 1, f"GPU {group} of {name} is overfull"
+        used[name] += 1
     for name, amount in used.items():
         found = cluster.objects[Node][ObjectKey("", name)]
         assert amount <= int(found.status.allocatable["nvidia.com/gpu"]), f"node {name} is overfull"

@@ -480,3 +480,9 @@ def test_a_note_that_could_not_be_written_is_forgotten():
 @settings(max_examples=CLUSTERS, deadline=None)
 def test_random_clusters_come_to_rest_with_every_promise_kept(seed):
     follow(seed)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=CLUSTERS // 2, deadline=None)
+def test_so_do_those_with_shared_gpus_and_minimum_run_times(seed):
+    follow(seed, varied=True)
