@@ -1,7 +1,7 @@
 """Recorded decisions that we make alike stay alike, and the list of those that we don't only gets shorter.
 
 After a change that makes cases pass, `python -m tests.conformance --allowed tests/conformance/allowed_failures.txt`
-names the lines to take out. Pod groupings have a test of their own.
+names the lines to take out.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from tests.conformance.ratchet import ALLOWED_FAILURES, compare, read_allowed
 
 def _chunks() -> list[Path]:
     """Folders and files that are run apart from each other, for several processes to share."""
-    kai, differential = conformance_folder("kai"), conformance_folder("differential")
+    kai, differential, grouping = (conformance_folder(name) for name in ("kai", "differential", "podgrouper"))
     chunks: list[Path] = []
     if kai:
         chunks += sorted(folder for folder in (kai / "cases").iterdir() if folder.is_dir())
     if differential:
         chunks += [*sorted((differential / "cases").glob("*.jsonl")), differential / "fairshare.jsonl"]
+    if grouping:
+        chunks.append(grouping)
     return chunks
 
 

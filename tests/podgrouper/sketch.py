@@ -16,7 +16,7 @@ from bosket.podgrouper.kind_default import KindDefaults
 from bosket.podgrouper.options import Options
 from bosket.podgrouper.owner import GroupVersionKind, Owner
 from bosket.podgrouper.table import GrouperTable
-from bosket.podgrouper.workload import Grouping
+from bosket.podgrouper.workload import Grouping, NotReadYet
 
 NAMESPACE = "team-a"
 
@@ -78,6 +78,7 @@ class SketchedCluster:
     pod_groups: dict[ObjectKey, PodGroup] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     defaults: KindDefaults = field(default_factory=KindDefaults)
+    pods: tuple[Pod, ...] = ()
     #: raised instead of an answer, by kind
     refusals: Mapping[str, ApiError] = field(default_factory=dict)
 
@@ -93,6 +94,12 @@ class SketchedCluster:
     def kind_defaults(self) -> KindDefaults:
         return self.defaults
 
+    def pods_labelled(self, namespace: str, label: str, value: str) -> list[Pod]:
+        return [each for each in self.pods if each.metadata.labels.get(label) == value]
+
+    def pod_groups_named_after(self, namespace: str, uid: str) -> list[PodGroup]:
+        return [each for key, each in self.pod_groups.items() if key.namespace == namespace and uid in key.name]
+
     async def read(self, reference: OwnerReference, namespace: str) -> Owner:
         if reference.kind in self.refusals:
             raise self.refusals[reference.kind]
@@ -106,9 +113,18 @@ def grouping_of(
     a_pod: Pod, *owners: Owner, cluster: SketchedCluster | None = None, options: Options | None = None
 ) -> Grouping:
     """The grouping of a pod below `owners`, the direct one first."""
-    found = group(a_pod, owners, cluster or SketchedCluster(), options or Options(), GrouperTable())
-    assert found is not None
-    return found
+    cluster, others = cluster or SketchedCluster(), {}
+    while True:
+        try:
+            found = group(a_pod, owners, cluster, options or Options(), GrouperTable(), others=others)
+        except NotReadYet as missing:
+            gvk, name = missing.wanted
+            others[missing.wanted] = tuple(
+                each for each in cluster.owners if each.gvk == gvk and name in ("", each.name)
+            )
+        else:
+            assert found is not None
+            return found
 
 
 def group_of(

@@ -296,29 +296,21 @@ async def test_an_owner_that_may_not_be_read_ends_the_chain() -> None:
     assert group.metadata.ownerReferences[0].kind == "Pod"
 
 
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "simulations.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {
-            "plural": "simulations",
-            "singular": "simulation",
-            "kind": "Simulation",
-            "listKind": "SimulationList",
+def crd(group: str, kind: str) -> dict[str, Any]:
+    """A kind of another project, of which nothing is known but its name."""
+    plural = f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
         },
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
+    }
 
 
 SIMULATIONS: Resource[dict[str, Any]] = Resource("example.com", "v1", "Simulation", "simulations", dict)
@@ -330,7 +322,7 @@ async def test_owners_of_a_kind_met_for_the_first_time_are_found_by_discovery_an
     transport = FaultyTransport(rig.server.transport())
     async with rig.running(grouper, transport):
         await rig.clock.sleep(30)
-        await rig.client.create(CRD)
+        await rig.client.create(crd("example.com", "Simulation"))
         simulation: dict[str, Any] = {
             "apiVersion": "example.com/v1",
             "kind": "Simulation",
@@ -347,6 +339,33 @@ async def test_owners_of_a_kind_met_for_the_first_time_are_found_by_discovery_an
     assert (group.metadata.name, group.spec.queue) == (f"pg-sim-{owner.uid}", "physics")
     assert sum(map(reads, transport.requests)) == 1
     assert writes(transport) == {"POST podgroups": 1, "PATCH pods": 20}
+
+
+async def test_a_pod_whose_workload_is_not_complete_yet_is_grouped_soon_after_it_is() -> None:
+    rig = await scene()
+    for kind in ("RayJob", "RayCluster"):
+        await rig.client.create(crd("ray.io", kind))
+    jobs: Resource[dict[str, Any]] = Resource("ray.io", "v1", "RayJob", "rayjobs", dict)
+    clusters: Resource[dict[str, Any]] = Resource("ray.io", "v1", "RayCluster", "rayclusters", dict)
+    of_job = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "ray", "namespace": NAMESPACE}}
+    created = await rig.client.create(of_job, kind=jobs)
+    owner = OwnerReference(apiVersion="ray.io/v1", kind="RayJob", name="ray", uid=created["metadata"]["uid"])
+    await make_pod(rig, "head", owner, **{"ray.io/group": "headgroup"})
+    async with rig.running(grouper, FaultyTransport(rig.server.transport())):
+        events = await rig.until(lambda: rig.events("PodGrouperWarning"))
+        assert "status.rayClusterName names no RayCluster yet" in events[0].message
+        made = {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayCluster",
+            "metadata": {"name": "made", "namespace": NAMESPACE},
+            "spec": {"workerGroupSpecs": [{"groupName": "gpu", "replicas": 2}]},
+        }
+        await rig.client.create(made, kind=clusters)
+        await rig.client.patch(jobs, "ray", {"status": {"rayClusterName": "made"}}, namespace=NAMESPACE)
+        before = rig.clock.monotonic()
+        group = await grouped(rig, ["head"])
+        assert rig.clock.monotonic() - before < 10
+    assert (group.spec.minMember, [each.name for each in group.spec.subGroups]) == (3, ["headgroup", "gpu"])
 
 
 async def test_an_owner_of_a_kind_that_is_not_served_is_named() -> None:

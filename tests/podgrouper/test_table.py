@@ -27,14 +27,14 @@ def test_an_exact_version_comes_before_any_version_and_that_before_the_default()
         raise AssertionError
 
     table = GrouperTable({"example.com/v1/Simulation": exact, "example.com/*/Simulation": simulation})
-    assert table.find(GroupVersionKind("example.com", "v1", "Simulation")) is exact
-    assert table.find(GroupVersionKind("example.com", "v2", "Simulation")) is simulation
-    assert table.find(GroupVersionKind("example.org", "v1", "Simulation")) is default
-    assert table.find(GroupVersionKind("batch", "v1", "Job")) is default
+    assert table.find(GroupVersionKind("example.com", "v1", "Simulation"), Options(karta_fallback=False)) is exact
+    assert table.find(GroupVersionKind("example.com", "v2", "Simulation"), Options(karta_fallback=False)) is simulation
+    assert table.find(GroupVersionKind("example.org", "v1", "Simulation"), Options(karta_fallback=False)) is default
+    assert table.find(GroupVersionKind("batch", "v1", "Job"), Options(karta_fallback=False)) is default
 
 
 def test_the_core_group_has_no_name() -> None:
-    assert GrouperTable(GROUPERS).find(GroupVersionKind("", "v1", "Pod")) is GROUPERS["v1/Pod"]
+    assert GrouperTable(GROUPERS).find(GroupVersionKind("", "v1", "Pod"), Options()) is GROUPERS["v1/Pod"]
 
 
 def entry(name: str, value: str) -> EntryPoint:
@@ -62,5 +62,5 @@ def test_a_package_brings_a_grouper_by_an_entry_point(monkeypatch: pytest.Monkey
 )
 def test_a_grouper_that_cant_be_loaded_leaves_the_others_alone(broken: EntryPoint) -> None:
     table = load_table([broken])
-    assert table.find(GroupVersionKind("batch", "v1", "Job")) is GROUPERS["batch/v1/Job"]
-    assert table.find(GroupVersionKind("example.com", "v1", "A")) is default
+    assert table.find(GroupVersionKind("batch", "v1", "Job"), Options(karta_fallback=False)) is GROUPERS["batch/v1/Job"]
+    assert table.find(GroupVersionKind("example.com", "v1", "A"), Options(karta_fallback=False)) is default

@@ -18,6 +18,7 @@ from bosket.cli.binder_flags import BinderFlags, binder_options
 from bosket.cli.numa_exporter import NumaExporterFlags, export_placements
 from bosket.cli.output import CommandError, UsageError, flush_line
 from bosket.cli.path import OptionalFilePath
+from bosket.cli.podgrouper_flags import PodGrouperFlags, podgrouper_options
 from bosket.cli.reservation import hold_gpu
 from bosket.cli.scheduler_config import service_options
 
@@ -51,6 +52,7 @@ def run(
     admission: AdmissionFlags | None = None,
     binder: BinderFlags | None = None,
     numa_exporter: NumaExporterFlags | None = None,
+    podgrouper: PodGrouperFlags | None = None,
 ) -> None:
     """Run services until SIGINT or SIGTERM: admission, podgrouper, scheduler, binder, or any set of them.
 
@@ -119,6 +121,7 @@ def run(
     )
     options |= admission_options(admission or AdmissionFlags(), names)
     options |= binder_options(binder or BinderFlags(), names)
+    options |= podgrouper_options(podgrouper or PodGrouperFlags(), names)
     settings = _Settings(
         kubeconfig, context, namespace, leader_elect, parse_address(listen), plugin_server_port, options
     )

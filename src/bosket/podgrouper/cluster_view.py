@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
-from bosket.api.core import ConfigMap, Namespace
+from bosket.api.core import ConfigMap, Namespace, Pod
 from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.informer import Change, Informer, Informers
 from bosket.podgrouper.kind_default import KindDefaults, parse_kind_defaults
 from bosket.podgrouper.options import Options
+from bosket.podgrouper.sought import POD_LABELS
+
+_BY_LABEL: Final = "podgrouper/label"
+_BY_UID_IN_NAME: Final = "podgrouper/uid-in-name"
+_UID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class ClusterView:
@@ -19,6 +25,9 @@ class ClusterView:
 
     def __init__(self, informers: Informers, options: Options) -> None:
         self.pod_groups: Informer[PodGroup] = informers.of(PodGroup)
+        self.pod_groups.add_index(_BY_UID_IN_NAME, _uids_in_name)
+        self._pods = informers.of(Pod)
+        self._pods.add_index(_BY_LABEL, _sought_labels)
         self._priority_classes = informers.of(PriorityClass)
         self._namespaces: Informer[Namespace] | None = None
         if options.namespace_label_selector:
@@ -36,7 +45,7 @@ class ClusterView:
     @property
     def informers(self) -> tuple[Informer[Any], ...]:
         """All that must be in sync before a question is asked."""
-        found = (self.pod_groups, self._priority_classes, self._namespaces, self._config_maps)
+        found = (self.pod_groups, self._pods, self._priority_classes, self._namespaces, self._config_maps)
         return tuple(each for each in found if each is not None)
 
     def subscribe(self, changed: Callable[[], None]) -> None:
@@ -63,6 +72,13 @@ class ClusterView:
     def pod_group(self, key: ObjectKey) -> PodGroup | None:
         return self.pod_groups.store.get(key)
 
+    def pods_labelled(self, namespace: str, label: str, value: str) -> Iterable[Pod]:
+        return self._pods.store.by_index(_BY_LABEL, f"{namespace}/{label}={value}")
+
+    def pod_groups_named_after(self, namespace: str, uid: str) -> Iterable[PodGroup]:
+        found = self.pod_groups.store.by_index(_BY_UID_IN_NAME, uid)
+        return (each for each in found if each.metadata.namespace == namespace)
+
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         found = self._namespaces.store.get(ObjectKey("", name)) if self._namespaces is not None else None
         return found.metadata.labels if found is not None else {}
@@ -74,3 +90,14 @@ class ClusterView:
         if found is not self._parsed[0]:
             self._parsed = (found, parse_kind_defaults(found.data.get("types", "") if found is not None else ""))
         return self._parsed[1]
+
+
+def _sought_labels(pod: Pod) -> Iterator[str]:
+    for label in POD_LABELS:
+        value = pod.metadata.labels.get(label)
+        if value is not None:
+            yield f"{pod.metadata.namespace}/{label}={value}"
+
+
+def _uids_in_name(group: PodGroup) -> Iterable[str]:
+    return set(_UID.findall(group.metadata.name))

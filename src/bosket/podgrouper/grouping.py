@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from bosket.api.kai import PodGroup
 from bosket.podgrouper.options import Options
 from bosket.podgrouper.owner import POD, Owner
 from bosket.podgrouper.table import GrouperTable
-from bosket.podgrouper.workload import Cluster, Grouping, Workload
+from bosket.podgrouper.workload import Cluster, Grouping, Wanted, Workload
 
 
 def is_ours(pod: Pod, cluster: Cluster, options: Options) -> bool:
@@ -29,16 +30,22 @@ def is_ours(pod: Pod, cluster: Cluster, options: Options) -> bool:
 
 
 def group(
-    pod: Pod, owners: tuple[Owner, ...], cluster: Cluster, options: Options, table: GrouperTable
+    pod: Pod,
+    owners: tuple[Owner, ...],
+    cluster: Cluster,
+    options: Options,
+    table: GrouperTable,
+    *,
+    others: Mapping[Wanted, tuple[Owner, ...]] = MappingProxyType({}),
 ) -> Grouping | None:
     """The group that a pod belongs to, by its owners (the direct one first); None when an owner wants none of it.
 
-    Raises `GroupingError` when the pod can't be grouped as it is.
+    Raises `GroupingError` when the pod can't be grouped as it is, `NotReadYet` when that takes more than `others`.
     """
     if any(_opted_out(owner.annotations) for owner in owners):
         return None
     top = owners[-1] if owners else Owner.typed(POD, pod)
-    grouping = table.find(top.gvk)(Workload(pod, owners, top, cluster, options))
+    grouping = table.find(top.gvk, options)(Workload(pod, owners, top, cluster, options, others))
     return _with_node_pool(grouping, pod, options.node_pool_label_key)
 
 

@@ -19,6 +19,10 @@ class Options:
     node_pool_label_key: str = keys.NODE_POOL_LABEL
     #: Go on using groups that were made under an older naming scheme.
     search_legacy_groups: bool = True
+    #: Let the pods of a Knative revision wait for each other.
+    knative_gang_schedule: bool = True
+    #: Let Kartas say how kinds are grouped for which there is no rule here.
+    karta_fallback: bool = True
     #: Where the defaults by kind are; both must be given for them to be read.
     default_priorities_configmap_name: str = ""
     default_priorities_configmap_namespace: str = ""

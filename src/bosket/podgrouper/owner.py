@@ -101,6 +101,10 @@ class OwnerReader(Protocol):
 
     async def read(self, reference: OwnerReference, namespace: str) -> Owner: ...
 
+    async def find(self, gvk: GroupVersionKind, name: str, namespace: str) -> Owner: ...
+
+    async def find_all(self, gvk: GroupVersionKind) -> tuple[Owner, ...]: ...
+
 
 async def owner_chain(pod: Pod, reader: OwnerReader) -> tuple[Owner, ...]:
     """The owners of a pod, the direct one first; empty when the pod stands alone, or may not know whose it is.

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
 from bosket.kube.errors import ApiError
 from bosket.podgrouper.grouping import group, is_ours, merge, pod_changes
 from bosket.podgrouper.options import Options
-from bosket.podgrouper.owner import GroupingError, OwnerReader, owner_chain
+from bosket.podgrouper.owner import GroupingError, Owner, OwnerReader, owner_chain
 from bosket.podgrouper.table import GrouperTable
-from bosket.podgrouper.workload import Cluster, Grouping
+from bosket.podgrouper.workload import Cluster, Grouping, NotReadYet, Wanted
+
+#: A grouper that asks for more objects than this won't come to an end.
+_MOST_OTHERS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,19 @@ async def find_grouping(
         if pod.metadata.deletionTimestamp is not None:
             return None
         raise
-    return group(pod, owners, cluster, options, table)
+    others: dict[Wanted, tuple[Owner, ...]] = {}
+    while True:
+        try:
+            return group(pod, owners, cluster, options, table, others=others)
+        except NotReadYet as missing:
+            if len(others) == _MOST_OTHERS:
+                raise GroupingError(f"pod {pod.key} can't be grouped: that takes too many objects, {missing}") from None
+            others[missing.wanted] = await _read(missing.wanted, reader, pod.metadata.namespace)
+
+
+async def _read(wanted: Wanted, reader: OwnerReader, namespace: str) -> tuple[Owner, ...]:
+    gvk, name = wanted
+    return (await reader.find(gvk, name, namespace),) if name else await reader.find_all(gvk)
 
 
 def compare(pod: Pod, grouping: Grouping, existing: PodGroup | None, options: Options) -> Plan:

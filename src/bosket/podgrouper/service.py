@@ -41,8 +41,9 @@ WARNING_REASON: Final = "PodGrouperWarning"
 #: Owners that are watched; all others are read when they are met.
 _OWNER_KINDS: Final[tuple[type[KubeObject], ...]] = (Job, CronJob, ReplicaSet, Deployment, StatefulSet)
 _BACKOFF: Final = Backoff(base_seconds=1.0, limit_seconds=60.0)
-#: A pod that can't be grouped as it is comes again when something changes; the rest is seen after this time.
-_LOOK_AGAIN_SECONDS: Final = 30.0
+#: A pod that can't be grouped as it is comes again when something that is watched changes, and after these times: what
+#: it lacks may be on its way, as the name of the cluster that is being made for a RayJob.
+_LOOK_AGAIN: Final = Backoff(base_seconds=1.0, limit_seconds=30.0)
 #: A group that was deleted is made anew after this time, unless its pods go too, as they do when their owner went.
 _REMAKE_SECONDS: Final = 1.0
 _BY_OWNER: Final = "podgrouper/owner"
@@ -72,6 +73,7 @@ class PodGrouper:
         watched = dict(zip(map(_gvk, _OWNER_KINDS), self._owners, strict=True))
         watched[POD] = self._pods
         self._lookup = OwnerLookup(env.client, env.clock, watched)
+        self._refused: dict[ObjectKey, int] = {}  # how often in a row, by pod
         self._groups_in_hand: KeyedLock[ObjectKey] = KeyedLock()
         self._controller: Controller[ObjectKey] = Controller(
             NAME,
@@ -131,6 +133,7 @@ class PodGrouper:
     async def _reconcile(self, key: ObjectKey) -> float | None:
         pod = self._pods.store.get(key)
         if pod is None:
+            self._refused.pop(key, None)
             return None
         try:
             await self._group(pod)
@@ -139,10 +142,12 @@ class PodGrouper:
         except GroupingError as error:
             _log.warning("pod can't be grouped", extra={"pod": str(key), "error": str(error)})
             self._events.event(pod, "Warning", WARNING_REASON, str(error))
-            return _LOOK_AGAIN_SECONDS
+            self._refused[key] = self._refused.get(key, 0) + 1
+            return _LOOK_AGAIN.delay(self._refused[key])
         except Exception as error:
             self._events.event(pod, "Warning", WARNING_REASON, str(error))
             raise
+        self._refused.pop(key, None)
         return None
 
     async def _group(self, pod: Pod) -> None:

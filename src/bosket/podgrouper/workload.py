@@ -1,21 +1,22 @@
 """What a grouper is given, and what it gives back.
 
 A grouper is a plain function `Workload -> Grouping`. What it may ask about the cluster is in `Cluster`, and the answers
-are in memory: groupers do no I/O.
+are in memory: groupers do no I/O. One that needs another object asks the workload for it (`read`, `read_all`): what
+isn't there yet is read by whoever called the grouper, which is then asked once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectKey
 from bosket.podgrouper.kind_default import KindDefaults
 from bosket.podgrouper.options import Options
-from bosket.podgrouper.owner import Owner
+from bosket.podgrouper.owner import GroupVersionKind, Owner
 
 
 class Cluster(Protocol):
@@ -29,6 +30,27 @@ class Cluster(Protocol):
 
     def kind_defaults(self) -> KindDefaults: ...
 
+    def pods_labelled(self, namespace: str, label: str, value: str) -> Iterable[Pod]:
+        """Pods by one of the labels in `bosket.podgrouper.sought.POD_LABELS`."""
+
+    def pod_groups_named_after(self, namespace: str, uid: str) -> Iterable[PodGroup]:
+        """Groups that have an object's uid in their names."""
+
+
+class Wanted(NamedTuple):
+    """An object beside the owners, in the pod's namespace; or, without a name, all of its kind in the cluster."""
+
+    gvk: GroupVersionKind
+    name: str = ""
+
+
+class NotReadYet(Exception):
+    """A grouper needs an object that nobody has read for it so far."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        super().__init__(f"{wanted.gvk} {wanted.name}")
+        self.wanted = wanted
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -39,6 +61,22 @@ class Workload:
     top: Owner
     cluster: Cluster
     options: Options
+    #: What else was read so far.
+    others: Mapping[Wanted, tuple[Owner, ...]] = field(default_factory=dict)
+
+    def read(self, gvk: GroupVersionKind, name: str) -> Owner:
+        """Another object in the pod's namespace."""
+        (found,) = self._others(Wanted(gvk, name))
+        return found
+
+    def read_all(self, gvk: GroupVersionKind) -> tuple[Owner, ...]:
+        """All objects of a kind in the cluster; none where the API server doesn't serve it."""
+        return self._others(Wanted(gvk))
+
+    def _others(self, wanted: Wanted) -> tuple[Owner, ...]:
+        if wanted not in self.others:
+            raise NotReadYet(wanted)
+        return self.others[wanted]
 
 
 @dataclass(frozen=True, slots=True)

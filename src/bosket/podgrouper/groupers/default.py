@@ -6,11 +6,11 @@ what its kind does otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, cast
 
 from bosket.api import keys
-from bosket.api.kai import PodGroup, PodGroupSpec, TopologyConstraint
+from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup, TopologyConstraint
 from bosket.api.object import ObjectMeta
 from bosket.api.time import format_duration, parse_duration
 from bosket.podgrouper.owner import Owner
@@ -18,10 +18,11 @@ from bosket.podgrouper.top_owner import describe
 from bosket.podgrouper.workload import Grouping, Workload
 
 TRAIN: Final = "train"
+BUILD: Final = "build"
 INFERENCE: Final = "inference"
 
 Preemptibility = Literal["", "preemptible", "non-preemptible"]
-_PREEMPTIBILITIES: Final = ("", "preemptible", "non-preemptible")
+PREEMPTIBILITIES: Final = ("", "preemptible", "non-preemptible")
 
 
 def default(workload: Workload) -> Grouping:
@@ -36,12 +37,15 @@ def base_group(
     name: str = "",
     owner: Owner | None = None,
     min_member: int = 1,
+    min_subgroup: int | None = None,
+    subgroups: Sequence[SubGroup] = (),
     fallback_priority: str = TRAIN,
 ) -> PodGroup:
     """The group of a workload's top owner.
 
     `chain` are the owners that may set priority, preemptibility and delays, and `owner` is who the group belongs to and
-    is named after; both are the top owner alone unless told otherwise.
+    is named after; both are the top owner alone unless told otherwise. Where `min_subgroup` is given it is the minimum,
+    in place of `min_member`.
     """
     top = workload.top
     chain = chain or (top,)
@@ -55,11 +59,13 @@ def base_group(
             ownerReferences=(owner.reference,),
         ),
         spec=PodGroupSpec(
-            minMember=min_member,
+            minMember=min_member if min_subgroup is None else None,
+            minSubGroup=min_subgroup,
+            subGroups=tuple(subgroups),
             queue=_queue(workload),
             priorityClassName=_priority_class(workload, chain, fallback_priority),
             preemptibility=_preemptibility(workload, chain),
-            topologyConstraint=_topology_constraint(top),
+            topologyConstraint=topology_of(top.annotations),
             preemptionDelay=_duration(workload, chain, keys.PREEMPTION_DELAY_ANNOTATION, may_be_negative=False),
             stalenessGracePeriod=_duration(
                 workload, chain, keys.STALENESS_GRACE_PERIOD_ANNOTATION, may_be_negative=True
@@ -124,11 +130,11 @@ def _priority_candidates(workload: Workload, chain: Sequence[Owner]) -> Iterator
 def _preemptibility(workload: Workload, chain: Sequence[Owner]) -> Preemptibility:
     for labels in (*(owner.labels for owner in chain), workload.pod.metadata.labels):
         value = labels.get(keys.PREEMPTIBILITY_LABEL)
-        if value in _PREEMPTIBILITIES:
+        if value in PREEMPTIBILITIES:
             return cast(Preemptibility, value)
     defaults = workload.cluster.kind_defaults()
     by_kind = (defaults.of(owner.gvk).preemptibility.lower() for owner in chain)
-    return cast(Preemptibility, next((value for value in by_kind if value and value in _PREEMPTIBILITIES), ""))
+    return cast(Preemptibility, next((value for value in by_kind if value and value in PREEMPTIBILITIES), ""))
 
 
 def _duration(workload: Workload, chain: Sequence[Owner], key: str, *, may_be_negative: bool) -> str | None:
@@ -144,10 +150,11 @@ def _duration(workload: Workload, chain: Sequence[Owner], key: str, *, may_be_ne
     return None
 
 
-def _topology_constraint(top: Owner) -> TopologyConstraint | None:
+def topology_of(annotations: Mapping[str, str]) -> TopologyConstraint | None:
+    """What annotations say about closeness."""
     constraint = TopologyConstraint(
-        topology=top.annotations.get(keys.TOPOLOGY_ANNOTATION, ""),
-        requiredTopologyLevel=top.annotations.get(keys.TOPOLOGY_REQUIRED_ANNOTATION, ""),
-        preferredTopologyLevel=top.annotations.get(keys.TOPOLOGY_PREFERRED_ANNOTATION, ""),
+        topology=annotations.get(keys.TOPOLOGY_ANNOTATION, ""),
+        requiredTopologyLevel=annotations.get(keys.TOPOLOGY_REQUIRED_ANNOTATION, ""),
+        preferredTopologyLevel=annotations.get(keys.TOPOLOGY_PREFERRED_ANNOTATION, ""),
     )
     return constraint if constraint != TopologyConstraint() else None

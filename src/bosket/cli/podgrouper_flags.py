@@ -1,0 +1,93 @@
+"""The pod grouper's part of the command line, by KAI's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Group, Parameter
+from cyclopts.validators import Number
+
+from bosket.api import keys
+from bosket.cli.output import UsageError
+
+
+@Parameter(name="*", group=Group("Pod grouper", sort_key=12))
+@dataclass(frozen=True)
+class PodGrouperFlags:
+    """What can be said about the pod grouper.
+
+    Parameters
+    ----------
+    search_legacy_pg
+        Go on using groups that were made under an older naming scheme.
+    knative_gang_schedule
+        Let the pods of a Knative revision wait for each other.
+    generic_karta_fallback
+        Let Kartas say how kinds are grouped for which there is no rule.
+    default_priorities_configmap_name
+        A ConfigMap with priority class and preemptibility of workloads that don't say, by kind.
+    default_priorities_configmap_namespace
+        Where it is.
+    pod_label_selector
+        Labels that pods must have to be grouped: key=value,key2=value2.
+    namespace_label_selector
+        Labels that their namespaces must have.
+    queue_label_key
+        The label that names a workload's queue.
+    nodepool_label_key
+        The label that is copied from pods to their groups; "" for none.
+    grouper_concurrency
+        How many pods are grouped at once.
+    """
+
+    search_legacy_pg: bool = True
+    knative_gang_schedule: bool = True
+    generic_karta_fallback: bool = True
+    default_priorities_configmap_name: str = ""
+    default_priorities_configmap_namespace: str = ""
+    pod_label_selector: str = ""
+    namespace_label_selector: str = ""
+    queue_label_key: str = keys.QUEUE_LABEL
+    nodepool_label_key: str = keys.NODE_POOL_LABEL
+    grouper_concurrency: Annotated[int, Parameter(validator=Number(gte=1))] = 10
+
+
+def podgrouper_options(flags: PodGrouperFlags, services: Iterable[str]) -> dict[str, object]:
+    """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
+    default = PodGrouperFlags()
+    if flags == default:
+        return {}
+    if "podgrouper" not in services:
+        given = next(name for name, value in vars(default).items() if getattr(flags, name) != value)
+        raise UsageError(f"--{given.replace('_', '-')}: podgrouper is not among the services that run")
+    name, namespace = flags.default_priorities_configmap_name, flags.default_priorities_configmap_namespace
+    if bool(name) != bool(namespace):
+        raise UsageError("--default-priorities-configmap-name and -namespace: one of them alone says nothing")
+
+    from bosket.podgrouper import Options
+
+    options = Options(
+        search_legacy_groups=flags.search_legacy_pg,
+        knative_gang_schedule=flags.knative_gang_schedule,
+        karta_fallback=flags.generic_karta_fallback,
+        default_priorities_configmap_name=name,
+        default_priorities_configmap_namespace=namespace,
+        pod_label_selector=_labels("--pod-label-selector", flags.pod_label_selector),
+        namespace_label_selector=_labels("--namespace-label-selector", flags.namespace_label_selector),
+        queue_label_key=flags.queue_label_key,
+        node_pool_label_key=flags.nodepool_label_key,
+        max_concurrent_reconciles=flags.grouper_concurrency,
+    )
+    return {"podgrouper": options}
+
+
+def _labels(flag: str, text: str) -> dict[str, str]:
+    labels = {}
+    for pair in filter(None, text.split(",")):
+        key, equals, value = pair.partition("=")
+        if not key.strip() or not equals:
+            raise UsageError(f'{flag} "{text}": expected key=value,key2=value2')
+        labels[key.strip()] = value.strip()
+    return labels

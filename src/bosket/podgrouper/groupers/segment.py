@@ -1,0 +1,30 @@
+"""What PyTorchJobs and LeaderWorkerSets have in common: workers in segments, each of which is kept close together."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bosket.api import keys
+from bosket.api.kai import TopologyConstraint
+from bosket.podgrouper.field import Part
+from bosket.podgrouper.workload import Workload
+
+MOST_SEGMENTS: Final = 10_000
+
+
+def segment_topology(workload: Workload, template: Part | None) -> TopologyConstraint | None:
+    """How close the workers of a segment must be: by the pod's annotations, else by those of the worker template."""
+
+    def annotation(key: str) -> str:
+        return workload.pod.metadata.annotations.get(key) or _of_template(template, key)
+
+    topology = annotation(keys.TOPOLOGY_ANNOTATION) or workload.top.annotations.get(keys.TOPOLOGY_ANNOTATION, "")
+    required = annotation(keys.SEGMENT_TOPOLOGY_REQUIRED_ANNOTATION)
+    preferred = annotation(keys.SEGMENT_TOPOLOGY_PREFERRED_ANNOTATION)
+    if not topology or not (required or preferred):
+        return None
+    return TopologyConstraint(topology=topology, requiredTopologyLevel=required, preferredTopologyLevel=preferred)
+
+
+def _of_template(template: Part | None, key: str) -> str:
+    return (template.text("metadata", "annotations", key) if template is not None else None) or ""
