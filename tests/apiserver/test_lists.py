@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from bosket.apiserver import reading
 from tests.apiserver.world import CONFIG_MAPS, MERGE, PODS, World, config_map, pod
 
 
@@ -76,16 +77,46 @@ async def test_pages_are_consistent_whatever_happens_between_them(world: World) 
     assert "continue" not in last["metadata"]
 
 
-async def test_a_forgotten_page_is_gone_with_a_token_to_go_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_KEPT_LISTS", 1)
+async def test_a_page_that_history_no_longer_reaches_is_gone_with_a_token_to_go_on() -> None:
+    world = World(history=3)
     for name in "abcd":
         await world.ok("POST", CONFIG_MAPS, config_map(name))
     token = (await world.ok("GET", CONFIG_MAPS, limit=2))["metadata"]["continue"]
-    await world.ok("GET", CONFIG_MAPS, limit=1)
+    await world.ok("DELETE", f"{CONFIG_MAPS}/c")
+    for number in range(5):
+        await world.ok("PATCH", f"{CONFIG_MAPS}/a", {"data": {"k": str(number)}}, MERGE)
     status = await world.refused(410, "GET", CONFIG_MAPS, limit=2, **{"continue": token})
     assert status["reason"] == "Expired"
     rest = await names(world, CONFIG_MAPS, **{"continue": status["metadata"]["continue"]})
-    assert rest == ["c", "d"]
+    assert rest == ["d"]
+
+
+async def test_pages_are_of_one_version_whatever_happens_meanwhile(world: World) -> None:
+    """Against a copy: what is changed, deleted and created while somebody pages through several namespaces."""
+    choice = random.Random(4)
+    paths = []
+    for namespace in ("a", "a-b", "b"):
+        await world.ok("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        paths.append(f"/api/v1/namespaces/{namespace}/configmaps")
+    for number in range(40):
+        await world.ok("POST", choice.choice(paths), config_map(f"c{number}", labels={"x": str(number % 3)}))
+    everywhere = "/api/v1/configmaps"
+    for selector in ("", "x=1"):
+        before = (await world.ok("GET", everywhere, labelSelector=selector))["items"]
+        found, token = [], ""
+        while True:
+            page = await world.ok("GET", everywhere, labelSelector=selector, limit=7, **{"continue": token})
+            found += page["items"]
+            token = page["metadata"].get("continue", "")
+            if not token:
+                break
+            for each in choice.sample(before, 3):
+                path = f"/api/v1/namespaces/{each['metadata']['namespace']}/configmaps/{each['metadata']['name']}"
+                await world.call("PATCH", path, {"metadata": {"labels": {"x": str(choice.randrange(3))}}}, MERGE)
+            victim = choice.choice(before)["metadata"]
+            await world.call("DELETE", f"/api/v1/namespaces/{victim['namespace']}/configmaps/{victim['name']}")
+            await world.ok("POST", choice.choice(paths), config_map(f"n{choice.random()}", labels={"x": "1"}))
+        assert found == before
 
 
 async def test_a_page_of_a_selection_does_not_count_the_rest(world: World) -> None:
@@ -95,17 +126,22 @@ async def test_a_page_of_a_selection_does_not_count_the_rest(world: World) -> No
     assert "remainingItemCount" not in page["metadata"]
 
 
-@pytest.mark.parametrize("query", [{"continue": "rubbish"}, {"limit": "x"}, {"limit": "-1"}])
+@pytest.mark.parametrize("query", [{"continue": "rubbish"}, {"limit": "x"}, {"timeoutSeconds": "x"}])
 async def test_parameters_that_make_no_sense_are_bad_requests(world: World, query: dict[str, str]) -> None:
     await world.refused(400, "GET", CONFIG_MAPS, **query)
 
 
-async def test_an_exact_version_is_served_only_while_it_is_the_state(world: World) -> None:
+async def test_an_exact_version_is_served_while_history_reaches_it() -> None:
+    world = World(history=4)
     await world.ok("POST", CONFIG_MAPS, config_map("a"))
     version = (await world.ok("GET", CONFIG_MAPS))["metadata"]["resourceVersion"]
-    await world.create_pod("unrelated")
-    assert await names(world, CONFIG_MAPS, resourceVersion=version, resourceVersionMatch="Exact") == ["a"]
     await world.ok("POST", CONFIG_MAPS, config_map("b"))
+    await world.ok("DELETE", f"{CONFIG_MAPS}/a")
+    past = await world.ok("GET", CONFIG_MAPS, resourceVersion=version, resourceVersionMatch="Exact")
+    assert [each["metadata"]["name"] for each in past["items"]] == ["a"]
+    assert past["metadata"]["resourceVersion"] == version
+    for name in "cdefg":
+        await world.ok("POST", CONFIG_MAPS, config_map(name))
     await world.refused(410, "GET", CONFIG_MAPS, resourceVersion=version, resourceVersionMatch="Exact")
 
 

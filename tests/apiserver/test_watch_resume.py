@@ -120,8 +120,10 @@ async def test_bookmarks_come_every_minute_and_can_be_resumed_from(world: World)
 async def test_a_watch_of_one_object_and_the_old_path_work(world: World) -> None:
     await world.create_pod("a")
     await world.create_pod("b")
-    events = await world.watch(f"{PODS}/b")
+    events = await world.watch("/api/v1/watch/namespaces/default/pods/b")
     assert await events.brief() == ("ADDED", "b")
+    # Where an object is named, asking for a watch otherwise means nothing, as in Kubernetes.
+    assert (await world.ok("GET", f"{PODS}/b", watch="true"))["kind"] == "Pod"
     old = await world.watch("/api/v1/watch/namespaces/default/pods")
     assert await old.brief() == ("ADDED", "a")
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from bosket.apiserver import watch
 from tests.apiserver.world import CONFIG_MAPS, World, config_map
 
 
@@ -46,3 +49,13 @@ async def test_a_dropped_watcher_resumes_where_it_was() -> None:
     assert await events.ended()
     resumed = await world.watch(CONFIG_MAPS, resourceVersion=version)
     assert [(await resumed.brief())[1] for _ in range(5)] == ["c1", "c2", "c3", "c4", "c5"]
+
+
+async def test_a_watcher_with_few_but_large_events_pending_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "QUEUE_BYTES", 100_000)
+    world = World()
+    events = await world.watch(CONFIG_MAPS)
+    for number in range(4):
+        await world.ok("POST", CONFIG_MAPS, config_map(f"c{number}", {"k": "v" * 60_000}))
+    assert await events.ended()
+    assert world.server.reader.dropped_watchers == 1

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bosket.apiserver.kind import Kind, Registry, Version
+from bosket.apiserver.list_options import is_true
 from bosket.apiserver.status import method_not_allowed, no_such_path
 from bosket.kube.transport import Request
 
@@ -73,7 +74,7 @@ class Call:
         return self.query.get("dryRun") == "All"
 
     def flag(self, name: str) -> bool:
-        return self.query.get(name, "").lower() in ("true", "1")
+        return is_true(self.query.get(name))
 
 
 def parse_call(request: Request, user: User, registry: Registry) -> Call | None:
@@ -106,8 +107,8 @@ def parse_call(request: Request, user: User, registry: Registry) -> Call | None:
     verb = (_OBJECT_VERBS if name else _COLLECTION_VERBS).get(request.method)
     if verb is None or (name and verb == "create" and not subresource):
         raise method_not_allowed(request.method)
-    if verb in ("get", "list") and not subresource and (watch_path or query.get("watch", "").lower() in ("true", "1")):
-        if name:
+    if verb in ("get", "list") and not subresource and (watch_path or (not name and is_true(query.get("watch")))):
+        if name:  # only the old spelling watches one object
             query["fieldSelector"] = f"metadata.name={name}"
         verb = "watch"
     if not subresource and verb not in kind.verbs:

@@ -18,6 +18,7 @@ from aiohttp import web
 from bosket.apiserver.auth import ANONYMOUS, PUBLIC_PATHS
 from bosket.apiserver.auth.impersonation import impersonated
 from bosket.apiserver.call import User
+from bosket.apiserver.compression import compressed
 from bosket.apiserver.server import ApiServer, refusal
 from bosket.apiserver.status import StatusError, timeout, too_large, too_many_requests, unauthorized
 from bosket.apiserver.watch import Watcher
@@ -115,7 +116,7 @@ class _Handler:
             answer = refusal(error)
         if isinstance(answer, Watcher):
             return await _stream(request, answer)
-        return _whole(request, answer)
+        return _whole(request, await compressed(answer, request.headers.get("Accept-Encoding", "")))
 
     def _user(self, request: web.BaseRequest) -> User:
         certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None

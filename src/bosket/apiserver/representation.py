@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from bosket.apiserver.call import Call
-from bosket.apiserver.status import JSON, not_acceptable
+from bosket.apiserver.status import JSON, StatusError, bad_request, invalid_value, not_acceptable
 from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.table import table_head, table_row
 from bosket.apiserver.watch import Render
@@ -19,6 +19,8 @@ from bosket.runtime.clock import Clock
 _encode = msgspec.json.Encoder().encode
 _JSON_HEADERS = {"content-type": JSON}
 _META = "meta.k8s.io"
+_PARTIAL = "PartialObjectMetadata"
+_INCLUDED = ("Metadata", "Object", "None")
 
 
 class Representation:
@@ -46,6 +48,8 @@ class Representation:
     def many(self, entries: list[Entry], metadata: dict[str, object]) -> bytes:
         render = self.render
         items = [entry.encoded for entry in entries] if render is None else [render(entry) for entry in entries]
+        if not self.call.kind.custom:
+            items = self._without_kind(items)
         api_version, kind = self.list_kind
         return b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[%s]}\n' % (
             kind.encode(),
@@ -53,6 +57,12 @@ class Representation:
             _encode(metadata),
             b",".join(items),
         )
+
+    def _without_kind(self, items: list[bytes]) -> list[bytes]:
+        """Objects of a list of a built-in kind don't say what the list says already."""
+        api_version, kind = self.object_kind
+        head = b'{"apiVersion":"%s","kind":"%s",' % (api_version.encode(), kind.encode())
+        return [b"{" + item[len(head) :] if item.startswith(head) else item for item in items]
 
     @property
     def object_kind(self) -> tuple[str, str]:
@@ -74,7 +84,7 @@ class _MetadataOnly(Representation):
     def _render(self, entry: Entry) -> bytes:
         return _encode(
             {
-                "kind": "PartialObjectMetadata",
+                "kind": _PARTIAL,
                 "apiVersion": self._api_version,
                 "metadata": entry.decode()["metadata"],
             }
@@ -82,11 +92,11 @@ class _MetadataOnly(Representation):
 
     @property
     def object_kind(self) -> tuple[str, str]:
-        return self._api_version, "PartialObjectMetadata"
+        return self._api_version, _PARTIAL
 
     @property
     def list_kind(self) -> tuple[str, str]:
-        return self._api_version, "PartialObjectMetadataList"
+        return self._api_version, f"{_PARTIAL}List"
 
 
 class _Table(Representation):
@@ -96,7 +106,10 @@ class _Table(Representation):
         super().__init__(call)
         self._api_version = f"{_META}/{version}"
         self._clock = clock
-        self._include = call.query.get("includeObject", "Metadata")
+        self._include = call.query.get("includeObject") or "Metadata"
+        if self._include not in _INCLUDED:
+            error = invalid_value("includeObject", self._include, "must be 'Metadata', 'Object', 'None', or empty")
+            raise bad_request(f"Unable to convert to Table as requested: {error}")
         # In a watch the columns are told once, with the first rows.
         self._head: list[dict[str, Any]] | None = table_head(call.version.columns)
         self.render = self._render
@@ -123,7 +136,8 @@ class _Table(Representation):
         return rendered
 
     def one(self, entry: Entry) -> bytes:
-        return self._table([entry], {"resourceVersion": str(entry.version)}, head=True)
+        metadata: dict[str, object] = {"resourceVersion": str(entry.version)} if entry.version else {}
+        return self._table([entry], metadata, head=True)
 
     def many(self, entries: list[Entry], metadata: dict[str, object]) -> bytes:
         return self._table(entries, metadata, head=True)
@@ -133,8 +147,13 @@ class _Table(Representation):
         return self._api_version, "Table"
 
 
-def representation_for(call: Call, clock: Clock) -> Representation:
-    """The first form in `Accept` that can be given."""
+def _other_than_asked(wanted: str, call: Call, *, of_list: bool) -> StatusError:
+    found = f"is a list ({call.kind.list_kind})" if of_list else f"is not a list ({call.kind.kind})"
+    return StatusError(406, "NotAcceptable", f"you requested {wanted}, but the requested object {found}")
+
+
+def representation_for(call: Call, clock: Clock, *, of_list: bool = False) -> Representation:
+    """The first form in `Accept` that can be given; of a list, or of one object."""
     accept = call.headers.get("accept", "")
     if not accept or accept == JSON:
         return Representation(call)
@@ -150,6 +169,8 @@ def representation_for(call: Call, clock: Clock) -> Representation:
             continue
         if wanted == "Table":
             return _Table(call, options["v"], clock)
-        if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+        if wanted in (_PARTIAL, f"{_PARTIAL}List"):
+            if (wanted == _PARTIAL) == of_list:
+                raise _other_than_asked(wanted, call, of_list=of_list)
             return _MetadataOnly(call, options["v"])
     raise not_acceptable(JSON)

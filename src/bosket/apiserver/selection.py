@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bosket.apiserver.status import bad_request
-from bosket.apiserver.store import Entry, Shelf
+from bosket.apiserver.store import Entry, Shelf, sort_key
 from bosket.kube.selector import EVERYTHING, FieldSelector, InvalidSelector, Selector, parse_fields, parse_labels
 
 _NO_FIELDS = FieldSelector()
@@ -46,16 +46,33 @@ class Selection:
         """The value of the shelf's index that is asked for, if one is."""
         return self.fields.value_of(shelf.index) if shelf.index is not None else None
 
-    def entries(self, shelf: Shelf) -> Iterator[Entry]:
-        """The objects meant, in order, looking at no more than needed."""
+    def entries(self, shelf: Shelf, *, after: tuple[str, str] | None = None) -> Iterator[Entry]:
+        """The objects meant, in order, looking at no more than needed; `after` that namespace and name only."""
         name = self.fields.value_of("metadata.name")
-        if name is not None and (self.namespace or not shelf.namespaced):
+        if name is not None and after is None and (self.namespace or not shelf.namespaced):
             entry = shelf.get(self.namespace, name)
             return iter((entry,) if entry is not None and self.matches(entry) else ())
-        found = shelf.entries(self.namespace, indexed=self.indexed(shelf))
+        found = shelf.entries(self.namespace, indexed=self.indexed(shelf), after=after)
         if self.labels is EVERYTHING and self.fields is _NO_FIELDS:
             return found
         return filter(self.matches, found)
+
+    def entries_at(self, shelf: Shelf, version: int, *, after: tuple[str, str] | None = None) -> list[Entry] | None:
+        """The objects that were meant at a version; None if that is no longer known."""
+        events = shelf.since(version)
+        if events is None:
+            return None
+        found = self.entries(shelf, after=after)
+        if not events:
+            return list(found)
+        # What happened since is undone, the newest first.
+        states: dict[tuple[str, str], Entry | None] = {(entry.namespace, entry.name): entry for entry in found}
+        for event in reversed(events):
+            key = (event.entry.namespace, event.entry.name)
+            if after is None or sort_key(key) > sort_key(after):
+                states[key] = event.previous
+        kept = [entry for entry in states.values() if entry is not None and self.matches(entry)]
+        return sorted(kept, key=lambda entry: sort_key((entry.namespace, entry.name)))
 
 
 def parse_selection(namespace: str, query: Mapping[str, str], selectable: frozenset[str]) -> Selection:

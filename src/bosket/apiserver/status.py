@@ -249,6 +249,6 @@ def timeout(message: str, *, causes: Sequence[dict[str, str]] = ()) -> StatusErr
 def version_too_large(asked: int, current: int) -> StatusError:
     """The client has seen a future that isn't ours."""
     return timeout(
-        f"Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
         causes=[{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
     )

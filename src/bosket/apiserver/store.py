@@ -14,8 +14,10 @@ waits until it has settled.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -100,6 +102,11 @@ def at_version(entry: Entry, version: int) -> Entry:
     return msgspec.structs.replace(entry, version=version, encoded=_encode(doc))
 
 
+def sort_key(key: tuple[str, str]) -> tuple[str, str]:
+    """By which lists are in order: that of the keys `namespace/name` in etcd."""
+    return key[0] + "/", key[1]
+
+
 class Bucket:
     """Entries of one namespace (or one index value), listed in order of their names."""
 
@@ -119,9 +126,17 @@ class Bucket:
             self._sorted = None
 
     def __iter__(self) -> Iterator[Entry]:
+        return map(self.entries.__getitem__, self._in_order())
+
+    def after(self, key: str) -> Iterator[Entry]:
+        """Those that come after a key."""
+        order = self._in_order()
+        return map(self.entries.__getitem__, islice(order, bisect_right(order, key), None))
+
+    def _in_order(self) -> list[str]:
         if self._sorted is None:
             self._sorted = sorted(self.entries)
-        return map(self.entries.__getitem__, self._sorted)
+        return self._sorted
 
 
 class Shelf:
@@ -168,18 +183,25 @@ class Shelf:
         bucket = self._namespaces.get(namespace)
         return None if bucket is None else bucket.entries.get(name)
 
-    def entries(self, namespace: str = "", *, indexed: str | None = None) -> Iterator[Entry]:
-        """In order of the keys `namespace/name`; of all namespaces unless one is given. Don't write while iterating."""
+    def entries(
+        self, namespace: str = "", *, indexed: str | None = None, after: tuple[str, str] | None = None
+    ) -> Iterator[Entry]:
+        """In order of the keys `namespace/name`; of all namespaces unless one is given. Don't write while iterating.
+
+        With `after`, only those that come after that namespace and name.
+        """
         if indexed is not None:
             bucket = self._by_index.get(indexed)
             if bucket is not None:
-                yield from (entry for entry in bucket if not namespace or entry.namespace == namespace)
-        elif namespace:
-            if namespace in self._namespaces:
-                yield from self._namespaces[namespace]
-        else:
-            for name in sorted(self._namespaces, key=lambda name: name + "/"):
-                yield from self._namespaces[name]
+                found = iter(bucket) if after is None else bucket.after("/".join(after))
+                yield from (entry for entry in found if not namespace or entry.namespace == namespace)
+            return
+        names = [namespace] if namespace else sorted(self._namespaces, key=lambda name: name + "/")
+        for name in names:
+            bucket = self._namespaces.get(name)
+            if bucket is None or (after is not None and name + "/" < after[0] + "/"):
+                continue
+            yield from bucket.after(after[1]) if after is not None and name == after[0] else bucket
 
     def since(self, version: int) -> list[Event] | None:
         """What happened after `version`, oldest first; None if that is no longer known."""

@@ -83,7 +83,9 @@ def table_row(doc: Doc, columns: Sequence[Column], now: float, *, include: str) 
     row: dict[str, Any] = {"cells": [_cell(doc, column, now) for column in columns or DEFAULT_COLUMNS]}
     if include == "Object":
         row["object"] = doc
-    elif include != "None":
+    elif include == "None":
+        row["object"] = None
+    else:
         row["object"] = {
             "kind": "PartialObjectMetadata",
             "apiVersion": "meta.k8s.io/v1",

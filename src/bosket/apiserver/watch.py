@@ -20,6 +20,8 @@ from bosket.apiserver.store import Entry, Event, EventType, Shelf, watch_line
 
 #: Events a watcher may have pending before it is dropped.
 QUEUE_LIMIT = 10_000
+#: Bytes of such events, however few they are.
+QUEUE_BYTES = 64 * 1024 * 1024
 #: Events that a watcher in this process is given time to read before more are made.
 CROWDED = 256
 #: Lines of the initial state that are put together into one chunk.
@@ -56,6 +58,7 @@ class Watcher:
         self._render = render
         self._queue: deque[bytes] = deque()
         self._queue_limit = queue_limit
+        self._queued_bytes = 0
         self._on_close = on_close
         self._on_crowded = on_crowded
         self._open = True
@@ -71,7 +74,7 @@ class Watcher:
         kind = event_type_for(self._selection, event)
         if kind is None:
             return
-        if len(self._queue) >= self._queue_limit:
+        if len(self._queue) >= self._queue_limit or self._queued_bytes >= QUEUE_BYTES:
             self.dropped = True
             self._queue.clear()
             self.close()
@@ -91,6 +94,7 @@ class Watcher:
 
     def _push(self, line: bytes) -> None:
         self._queue.append(line)
+        self._queued_bytes += len(line)
         if len(self._queue) == CROWDED:
             self._on_crowded()
         waiter = self._waiter
@@ -130,6 +134,7 @@ class Watcher:
                 if self._queue:
                     chunk = b"".join(self._queue)
                     self._queue.clear()
+                    self._queued_bytes = 0
                     if not store.settled:  # nobody hears of what a crash could take back
                         await store.settle()
                     yield chunk
@@ -191,7 +196,7 @@ def missed_lines(events: list[Event], selection: Selection, render: Render | Non
 
 def bookmark_line(api_version: str, kind: str, version: int, *, initial_events_end: bool = False) -> bytes:
     """A BOOKMARK: an object of the kind with nothing but a version."""
-    metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+    metadata: dict[str, Any] = {"resourceVersion": str(version)}
     if initial_events_end:
         metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
     return watch_line("BOOKMARK", msgspec.json.encode({"kind": kind, "apiVersion": api_version, "metadata": metadata}))

@@ -100,7 +100,7 @@ def _created(doc: Doc) -> object:
 
 
 def _data_count(*keys: str) -> Column:
-    return cell("Data", lambda doc: sum(len(doc.get(key) or ()) for key in keys), type="integer")
+    return cell("Data", lambda doc: sum(len(doc.get(key) or ()) for key in keys))
 
 
 _EVENT_COLUMNS = (
