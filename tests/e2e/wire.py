@@ -5,6 +5,7 @@ The typed client retries, raises and decodes; here nothing is done to an answer.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from bosket.kube import transport
 from bosket.kube.client import PatchType
 from bosket.kube.http import HttpTransport
 from bosket.kube.kubeconfig import find
@@ -57,19 +59,53 @@ class Answer:
         }
 
 
+class Stream:
+    """The events of a watch, one after another."""
+
+    def __init__(self, stream: transport.Stream) -> None:
+        self._chunks = aiter(stream)
+        self._rest = b""
+
+    async def next(self) -> Any:
+        """The next event; None when the server has ended the watch."""
+        async with asyncio.timeout(30):
+            while b"\n" not in self._rest:
+                chunk = await anext(self._chunks, None)
+                if chunk is None:
+                    return None
+                self._rest += chunk
+        line, self._rest = self._rest.split(b"\n", 1)
+        return json.loads(line)
+
+    async def brief(self) -> tuple[str, str]:
+        """Type and name of the next event about an object."""
+        event = await self.next()
+        return event["type"], event["object"]["metadata"]["name"]
+
+
 class Wire:
     """Sends requests about one resource, by default in the test's namespace."""
 
-    def __init__(self, transport: HttpTransport, namespace: str) -> None:
-        self._transport = transport
+    def __init__(self, carrier: HttpTransport, namespace: str) -> None:
+        self._transport = carrier
         self._namespace = namespace
 
     async def send(
-        self, method: str, path: str, body: Any = None, *, content_type: str = JSON, agent: str = "", **query: str
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = JSON,
+        accept: str = JSON,
+        agent: str = "",
+        encoding: str = "identity",
+        **query: str,
     ) -> Answer:
         """Any request; a body that isn't bytes is sent as JSON."""
         encoded = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
-        headers = {"Content-Type": content_type, "Accept": JSON, **({"User-Agent": agent} if agent else {})}
+        headers = {"Content-Type": content_type, "Accept": accept, "Accept-Encoding": encoding}
+        headers |= {"User-Agent": agent} if agent else {}
         answer = await self._transport.request(Request(method, path, tuple(query.items()), headers, encoded))
         try:
             decoded = json.loads(answer.body)
@@ -82,6 +118,20 @@ class Wire:
         prefix, _, plural = resource.rpartition("/")
         group = f"/apis/{prefix}" if prefix else "/api/v1"
         return f"{group}/namespaces/{self._namespace}/{plural}" + (f"/{name}" if name else "")
+
+    async def list(self, resource: str, *, accept: str = JSON, **query: str) -> Answer:
+        return await self.send("GET", self.path(resource), accept=accept, **query)
+
+    @asynccontextmanager
+    async def watch(self, path: str, *, accept: str = JSON, **query: str) -> AsyncIterator[Stream]:
+        """A watch that was granted; its events are for the caller to read."""
+        pairs = tuple({"watch": "true", "timeoutSeconds": "20", **query}.items())
+        stream = await self._transport.stream(Request("GET", path, pairs, {"Accept": accept}))
+        try:
+            assert stream.status == 200, await stream.read_all()
+            yield Stream(stream)
+        finally:
+            await stream.aclose()
 
     async def get(self, resource: str, name: str) -> Answer:
         return await self.send("GET", self.path(resource, name))
@@ -109,8 +159,8 @@ class Wire:
 @asynccontextmanager
 async def on_the_wire(cluster: Cluster) -> AsyncIterator[Wire]:
     """Requests with the rights of the cluster's administrator."""
-    transport = HttpTransport(find(cluster.kubeconfig))
+    carrier = HttpTransport(find(cluster.kubeconfig))
     try:
-        yield Wire(transport, cluster.namespace)
+        yield Wire(carrier, cluster.namespace)
     finally:
-        await transport.aclose()
+        await carrier.aclose()
