@@ -90,8 +90,10 @@ async def test_the_version_can_be_parsed_and_health_is_ok(world: World) -> None:
 async def test_metrics_count_requests_and_objects(world: World) -> None:
     await world.create_pod("a")
     text = (await world.call("GET", "/metrics")).body.decode()
-    labels = 'verb="CREATE",group="",resource="pods",subresource="",code="201"'
-    assert f"apiserver_request_total{{{labels}}} 1" in text
+    about = 'component="apiserver",verb="POST",group="",version="v1",resource="pods",subresource="",scope="namespace"'
+    assert f'apiserver_request_total{{{about},code="201",dry_run=""}} 1' in text
+    assert f'apiserver_request_duration_seconds_bucket{{{about},le="+Inf"}} 1' in text
+    assert 'apiserver_current_inflight_requests{request_kind="mutating"} 0' in text
     assert 'apiserver_storage_objects{resource="pods"} 1' in text
 
 

@@ -5,6 +5,7 @@ The documents change only with the registry, so they are kept until it does.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Any
 
@@ -54,8 +55,8 @@ class Discovery:
         self._revision = -1
         self._answers: dict[tuple[str, str], Response] = {}
 
-    def answer(self, path: str, accept: str) -> Response | None:
-        """The document at `path`, if it is one of discovery's."""
+    def answer(self, path: str, accept: str, known: str = "") -> Response | None:
+        """The document at `path`, if it is one of discovery's; `known` are the ETags that the client has."""
         if self._revision != self._registry.revision:
             self._answers.clear()
             self._revision = self._registry.revision
@@ -67,9 +68,21 @@ class Discovery:
             if document is None:
                 return None
             content_type = f"{JSON};g={_DISCOVERY};v={form};as=APIGroupDiscoveryList" if form else JSON
-            found = Response(200, {"content-type": content_type}, msgspec.json.encode(document) + b"\n")
+            body = msgspec.json.encode(document) + b"\n"
+            headers = {"content-type": content_type, "vary": "Accept"}
+            if form:
+                headers |= {"etag": f'"{hashlib.sha512(body).hexdigest().upper()}"', "cache-control": "public"}
+            found = Response(200, headers, body)
             self._answers[key] = found
+        if known and found.headers.get("etag", "-") in known:
+            return Response(304, found.headers, b"")
         return found
+
+    def paths(self) -> list[str]:
+        """Everything that can be asked for here."""
+        groups = [f"/apis/{name}" for name in self._group_names()]
+        versions = [f"/apis/{name}/{version}" for name in self._group_names() for version in self._versions(name)]
+        return ["/api", *(f"/api/{version}" for version in self._versions("")), "/apis", *groups, *versions]
 
     def _document(self, path: str, form: str) -> dict[str, Any] | None:
         parts = path.strip("/").split("/")
@@ -152,10 +165,7 @@ class Discovery:
                 }
                 for version in self._versions(group)
             ]
-            metadata: dict[str, Any] = {"creationTimestamp": None}
-            if group:
-                metadata = {"name": group, **metadata}
-            items.append({"metadata": metadata, "versions": versions})
+            items.append({"metadata": {"name": group} if group else {}, "versions": versions})
         return {
             "kind": "APIGroupDiscoveryList",
             "apiVersion": f"{_DISCOVERY}/{form}",

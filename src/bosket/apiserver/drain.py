@@ -132,9 +132,22 @@ class DefinitionDrain(Chore[str]):
             for each in list(custom.shelf.entries()):
                 if not each.deleting:
                     self._deleter.delete(custom, version, each.namespace, each.name, DeleteOptions())
-            if len(custom.shelf):
-                return
         kind = self._registry.at(definition.GROUP, definition.PLURAL)
         assert kind is not None
-        change = without_finalizer(definition.CLEANUP_FINALIZER)
+        remaining = custom is not None and len(custom.shelf) > 0
+        now = self._writer.now()
+
+        def change(doc: Doc) -> Doc:
+            set_condition(doc["status"]["conditions"], _terminating(remaining=remaining), now)
+            return doc if remaining else without_finalizer(definition.CLEANUP_FINALIZER)(doc)
+
         await self._writer.update(own_write(kind, "", _DRAINER), key, change)
+
+
+def _terminating(*, remaining: bool) -> dict[str, str]:
+    return {
+        "type": "Terminating",
+        "status": "True" if remaining else "False",
+        "reason": "InstanceDeletionInProgress" if remaining else "InstanceDeletionCompleted",
+        "message": "CustomResource deletion is in progress" if remaining else "removed all instances",
+    }

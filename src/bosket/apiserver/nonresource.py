@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -18,8 +19,10 @@ from bosket.kube.transport import Request, Response
 #: The Kubernetes whose API this is.
 MAJOR, MINOR = "1", "37"
 GIT_VERSION = f"v{MAJOR}.{MINOR}.0+bosket"
-_HEALTH = ("/healthz", "/livez", "/readyz")
-_TEXT = {"content-type": "text/plain; charset=utf-8"}
+_HEALTH = ("healthz", "livez", "readyz")
+#: What is looked at, in the order in which it is told. All of it is so whenever there is an answer at all.
+_CHECKS = ("ping", "log", "storage", "poststarthook/crd-informer-synced", "shutdown")
+_TEXT = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
 
 
 class NonResource:
@@ -35,25 +38,45 @@ class NonResource:
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed(request.method)
         path = request.path.rstrip("/") or "/"
-        accept = next((value for key, value in request.headers.items() if key.lower() == "accept"), "")
-        if path in _HEALTH or path.startswith(tuple(f"{each}/" for each in _HEALTH)):
-            return Response(200, _TEXT, b"ok")
+        headers = {key.lower(): value for key, value in request.headers.items()}
+        accept, known = headers.get("accept", ""), headers.get("if-none-match", "")
+        query = dict(request.query)
+        kind, _, check = path.strip("/").partition("/")
+        if kind in _HEALTH:
+            return _health(kind, check, request.query)
         if path == "/version":
             return Response(200, JSON_HEADERS, msgspec.json.encode(_version()))
         if path == "/metrics":
-            return Response(200, {"content-type": "text/plain; version=0.0.4"}, self._metrics.expose())
+            return Response(200, {"content-type": "text/plain; version=0.0.4; charset=utf-8"}, self._metrics.expose())
         if path == "/.well-known/openid-configuration":
             return Response(200, JSON_HEADERS, msgspec.json.encode(self._tokens.discovery()))
         if path == "/openid/v1/jwks":
             return Response(200, {"content-type": "application/jwk-set+json"}, msgspec.json.encode(self._tokens.keys()))
         if path == "/":
-            return Response(
-                200, JSON_HEADERS, msgspec.json.encode({"paths": ["/api", "/apis", "/healthz", "/version"]})
-            )
-        found = self._discovery.answer(path, accept) or self._openapi.answer(path, accept)
+            return Response(200, JSON_HEADERS, msgspec.json.encode({"paths": self._paths()}))
+        found = self._discovery.answer(path, accept, known)
+        if found is None:
+            found = self._openapi.answer(path, accept, known, query.get("hash", ""))
         if found is None:
             raise no_such_path()
         return found
+
+    def _paths(self) -> list[str]:
+        others = ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+        return sorted([*self._discovery.paths(), *others, *(f"/{kind}/{each}" for kind in _HEALTH for each in _CHECKS)])
+
+
+def _health(kind: str, check: str, query: Sequence[tuple[str, str]]) -> Response:
+    """All checks, or one of them; `?verbose` tells which there are, `?exclude=` leaves one out."""
+    if check:
+        if check not in _CHECKS:
+            raise no_such_path()
+        return Response(200, _TEXT, b"ok")
+    if not any(name == "verbose" for name, _ in query):
+        return Response(200, _TEXT, b"ok")
+    excluded = {value for name, value in query if name == "exclude"}
+    lines = [f"[+]{each} excluded: ok" if each in excluded else f"[+]{each} ok" for each in _CHECKS]
+    return Response(200, _TEXT, "\n".join([*lines, f"{kind} check passed", ""]).encode())
 
 
 def _version() -> dict[str, Any]:
@@ -61,6 +84,8 @@ def _version() -> dict[str, Any]:
     return {
         "major": MAJOR,
         "minor": MINOR,
+        "emulationMajor": MAJOR,
+        "emulationMinor": MINOR,
         "gitVersion": GIT_VERSION,
         "gitCommit": "",
         "gitTreeState": "clean",

@@ -2,25 +2,50 @@
 
 Version 3 has a document for each group and version, version 2 one for all. Schemas of built-in kinds come from their
 Structs, those of custom resources from their definitions. Documents are made when asked for, and kept until a kind
-comes or goes.
+comes or goes. Each has a hash that depends on nothing but what is in it, so that clients may keep it, too.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from bosket.api.object import ObjectMeta
+from bosket import __version__
+from bosket.api.authentication import TokenRequest
+from bosket.api.autoscaling import Scale
+from bosket.api.core import Binding
+from bosket.api.policy import Eviction
 from bosket.apiserver.answer import JSON_HEADERS
 from bosket.apiserver.kind import Kind, Registry, Version
-from bosket.apiserver.openapi_paths import paths_of
-from bosket.apiserver.openapi_schema import component_prefix, custom_schema, struct_schemas
+from bosket.apiserver.openapi_custom import custom_schema
+from bosket.apiserver.openapi_paths import paths_in_version_2, paths_of
+from bosket.apiserver.openapi_schema import (
+    META,
+    V2,
+    V3,
+    Dialect,
+    add_struct,
+    component_name,
+    component_prefix,
+    list_schema,
+    meta_struct,
+)
 from bosket.apiserver.status import not_acceptable
 from bosket.kube.transport import Response
 
 _INFO = {"title": "Kubernetes", "version": "v1.37.0"}
+#: Who asks with the right hash may keep the answer for good.
+_FOREVER = {"cache-control": "public, immutable"}
+_PARTS: dict[str, type[msgspec.Struct]] = {
+    "scale": Scale,
+    "binding": Binding,
+    "eviction": Eviction,
+    "token": TokenRequest,
+}
+_Served = tuple[Kind, Version]
 
 
 class OpenApi:
@@ -29,47 +54,55 @@ class OpenApi:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._revision = -1
-        self._documents: dict[str, bytes] = {}
+        self._bodies: dict[str, tuple[bytes, str]] = {}
 
-    def answer(self, path: str, accept: str) -> Response | None:
+    def answer(self, path: str, accept: str, known: str = "", asked_hash: str = "") -> Response | None:
+        """The document at `path`; `known` are the ETags that the client has, `asked_hash` the hash that it asks for."""
         if not path.startswith("/openapi/"):
             return None
         if "json" not in accept and "*/*" not in accept and accept:
             raise not_acceptable("application/json")
         if self._revision != self._registry.revision:
-            self._documents.clear()
+            self._bodies.clear()
             self._revision = self._registry.revision
-        body = self._documents.get(path)
-        if body is None:
+        found = self._bodies.get(path)
+        if found is None:
             document = self._document(path)
             if document is None:
                 return None
-            body = self._documents[path] = msgspec.json.encode(document)
-        return Response(200, {**JSON_HEADERS, "etag": f'"{_hash(body)}"'}, body)
+            body = msgspec.json.encode(document)
+            found = self._bodies[path] = body, self._hash_of(path, body)
+        body, etag = found
+        headers = {"etag": f'"{etag}"', "vary": "Accept"}
+        if asked_hash == etag:
+            headers |= _FOREVER
+        if f'"{etag}"' in known:
+            return Response(304, headers, b"")
+        return Response(200, {**JSON_HEADERS, **headers}, body)
+
+    def _hash_of(self, path: str, body: bytes) -> str:
+        kinds = self._group_versions().get(path.removeprefix("/openapi/v3/"))
+        return _hash([body]) if kinds is None else _fingerprint(kinds)
 
     def _document(self, path: str) -> dict[str, Any] | None:
         if path == "/openapi/v2":
             return self._version2()
+        groups = self._group_versions()
         if path == "/openapi/v3":
-            revision = _hash(str(self._registry.revision).encode())
             return {
                 "paths": {
-                    each: {"serverRelativeURL": f"/openapi/v3/{each}?hash={revision}"}
-                    for each in self._group_versions()
+                    each: {"serverRelativeURL": f"/openapi/v3/{each}?hash={_fingerprint(kinds)}"}
+                    for each, kinds in groups.items()
                 }
             }
-        kinds = self._group_versions().get(path.removeprefix("/openapi/v3/"))
+        kinds = groups.get(path.removeprefix("/openapi/v3/"))
         if kinds is None:
             return None
-        schemas: dict[str, Any] = {}
-        paths: dict[str, Any] = {}
-        for kind, version in kinds:
-            name = _add_schemas(schemas, kind, version, "#/components/schemas/")
-            paths |= paths_of(kind, version, f"#/components/schemas/{name}")
+        schemas, paths = _describe(kinds, V3)
         return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
 
-    def _group_versions(self) -> dict[str, list[tuple[Kind, Version]]]:
-        found: dict[str, list[tuple[Kind, Version]]] = {}
+    def _group_versions(self) -> dict[str, list[_Served]]:
+        found: dict[str, list[_Served]] = {}
         for kind in self._registry:
             for version in kind.versions.values():
                 prefix = f"apis/{kind.group}/{version.name}" if kind.group else f"api/{version.name}"
@@ -77,28 +110,60 @@ class OpenApi:
         return found
 
     def _version2(self) -> dict[str, Any]:
-        definitions: dict[str, Any] = {}
-        for kind in self._registry:
-            for version in kind.versions.values():
-                _add_schemas(definitions, kind, version, "#/definitions/")
-        return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": definitions}
+        served = [(kind, version) for kind in self._registry for version in kind.versions.values()]
+        definitions, paths = _describe(served, V2)
+        return {"swagger": "2.0", "info": _INFO, "paths": paths_in_version_2(paths), "definitions": definitions}
 
 
-def _add_schemas(schemas: dict[str, Any], kind: Kind, version: Version, reference: str) -> str:
+def _describe(served: Iterable[_Served], dialect: Dialect) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The schemas of kinds and of all that they contain, and the paths at which they are."""
+    schemas: dict[str, Any] = {}
+    paths: dict[str, Any] = {}
+    for name in ("ObjectMeta", "ListMeta", "DeleteOptions", "Status"):
+        add_struct(schemas, meta_struct(name), dialect)
+    schemas[f"{META}.Patch"] = {"type": "object", "description": "A change in the form that the content type says."}
+    for kind, version in served:
+        name = _add_kind(schemas, kind, version, dialect)
+        list_name = f"{name}List"
+        if "list" in kind.verbs:
+            identity = {"group": kind.group, "version": version.name, "kind": kind.list_kind}
+            schemas[list_name] = {
+                **list_schema(kind.kind, name, dialect),
+                "x-kubernetes-group-version-kind": [identity],
+            }
+        for part in version.subresources & _PARTS.keys():
+            add_struct(schemas, _PARTS[part], dialect)
+        paths |= paths_of(kind, version, name, list_name)
+    return schemas, paths
+
+
+def _add_kind(schemas: dict[str, Any], kind: Kind, version: Version, dialect: Dialect) -> str:
     """Put the kind's schema, and what it refers to, into `schemas`; its name."""
-    prefix = component_prefix(kind.group, version.name)
-    name = f"{prefix}.{kind.kind}"
-    if version.strategy.struct is not None:
-        schemas |= struct_schemas(version.strategy.struct, prefix, reference)
+    struct = version.strategy.struct or (Binding if kind.kind == "Binding" else None)
+    if struct is not None:
+        name = component_name(struct)
+        add_struct(schemas, struct, dialect)
     else:
-        meta = component_prefix("meta.k8s.io", "v1")
-        schemas |= struct_schemas(ObjectMeta, meta, reference)
+        name = f"{component_prefix(kind.group, version.name)}.{kind.kind}"
         raw = version.schema() if version.schema is not None else {"type": "object"}
-        schemas[name] = custom_schema(raw, f"{reference}{meta}.ObjectMeta")
+        schemas[name] = custom_schema(raw, dialect)
     identity = [{"group": kind.group, "version": version.name, "kind": kind.kind}]
-    schemas[name] = {**schemas.get(name, {"type": "object"}), "x-kubernetes-group-version-kind": identity}
+    schemas[name] = {**schemas[name], "x-kubernetes-group-version-kind": identity}
     return name
 
 
-def _hash(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()[:32].upper()
+def _fingerprint(kinds: list[_Served]) -> str:
+    """A hash of what a document is made of, which is quicker to have than the document."""
+    parts = [__version__.encode()]
+    for kind, version in kinds:
+        parts.append(f"{kind.plural} {kind.kind} {kind.namespaced} {sorted(version.subresources)}".encode())
+        if version.schema is not None:
+            parts.append(msgspec.json.encode(version.schema()))
+    return _hash(parts)
+
+
+def _hash(parts: Iterable[bytes]) -> str:
+    digest = hashlib.sha512()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest().upper()

@@ -1,107 +1,193 @@
-"""The operations on a kind, as OpenAPI 3 lists them."""
+"""The operations on a kind, as OpenAPI lists them: version 3, and version 2 made from it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from bosket.apiserver.kind import Kind, Version
-from bosket.apiserver.patching import JSON_PATCH, MERGE_PATCH
+from bosket.apiserver.openapi_schema import META, V2, V3
+from bosket.apiserver.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from bosket.apiserver.status import JSON
 
-_WRITING = ("dryRun", "fieldManager", "fieldValidation")
+Json = dict[str, Any]
+_READING = {"pretty": "string"}
+_WRITING = {"dryRun": "string", "fieldManager": "string", "fieldValidation": "string"}
+_PATCHING = {**_WRITING, "force": "boolean"}
+_DELETING = {
+    "dryRun": "string",
+    "gracePeriodSeconds": "integer",
+    "orphanDependents": "boolean",
+    "propagationPolicy": "string",
+}
 _LISTING = {
-    "labelSelector": "string",
-    "fieldSelector": "string",
-    "limit": "integer",
+    "allowWatchBookmarks": "boolean",
     "continue": "string",
+    "fieldSelector": "string",
+    "labelSelector": "string",
+    "limit": "integer",
     "resourceVersion": "string",
     "resourceVersionMatch": "string",
-    "watch": "boolean",
-    "allowWatchBookmarks": "boolean",
     "sendInitialEvents": "boolean",
     "timeoutSeconds": "integer",
+    "watch": "boolean",
 }
+#: What is sent to subresources and comes back, where it isn't the object itself: the schema's name.
+SUBRESOURCE_SCHEMAS = {
+    "scale": "io.k8s.api.autoscaling.v1.Scale",
+    "binding": "io.k8s.api.core.v1.Binding",
+    "eviction": "io.k8s.api.policy.v1.Eviction",
+    "token": "io.k8s.api.authentication.v1.TokenRequest",
+}
+_SUBRESOURCE_METHODS = {
+    "binding": ("post",),
+    "eviction": ("post",),
+    "token": ("post",),
+    "log": ("get",),
+    "finalize": ("put",),
+    "exec": ("get", "post"),
+    "attach": ("get", "post"),
+    "portforward": ("get", "post"),
+    "proxy": ("get", "post", "put", "patch", "delete"),
+}
+_ACTIONS = {"get": "read", "post": "create", "put": "replace", "patch": "patch", "delete": "delete"}
+_KUBERNETES_ACTIONS = {"read": "get", "create": "post", "replace": "put"}
 
 
-def paths_of(kind: Kind, version: Version, schema: str) -> dict[str, Any]:
-    """Paths of the kind's collection and of its objects."""
+def paths_of(kind: Kind, version: Version, name: str, list_name: str) -> Json:
+    """Paths of the kind's collection, of its objects and of their parts; `name` is what its schema is called."""
     base = f"/apis/{kind.group}/{version.name}" if kind.group else f"/api/{version.name}"
     collection = f"{base}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else f"{base}/{kind.plural}"
-    builder = _Operations(kind, version, schema)
-    paths: dict[str, Any] = {collection: builder.collection()}
-    if "get" in kind.verbs:
-        paths[f"{collection}/{{name}}"] = builder.item()
-        if kind.namespaced:
-            paths[f"{base}/{kind.plural}"] = {"get": builder.operation("list", parameters=_query(_LISTING))}
-    if "status" in version.subresources:
-        paths[f"{collection}/{{name}}/status"] = builder.item(subresource="Status")
+    about = _Operations(kind, version, name, list_name)
+    paths: Json = {collection: about.collection()}
+    if "get" not in kind.verbs:
+        return paths
+    paths[f"{collection}/{{name}}"] = about.item()
+    if kind.namespaced:
+        everywhere = about.operation("list", _LISTING, answer=list_name, suffix="ForAllNamespaces", namespaced=False)
+        paths[f"{base}/{kind.plural}"] = {"get": everywhere}
+    for subresource in sorted(version.subresources):
+        paths[f"{collection}/{{name}}/{subresource}"] = about.part(subresource)
     return paths
 
 
+@dataclass
 class _Operations:
     """Operations of one kind."""
 
-    def __init__(self, kind: Kind, version: Version, schema: str) -> None:
-        self._kind = kind
-        self._identity = {"group": kind.group, "version": version.name, "kind": kind.kind}
-        self._schema = {"$ref": schema}
-        self._body = {"content": {JSON: {"schema": self._schema}}, "required": True}
+    kind: Kind
+    version: Version
+    name: str
+    list_name: str
+    _identity: Json = field(init=False)
+    _title: str = field(init=False)
 
-    def collection(self) -> dict[str, Any]:
-        path: dict[str, Any] = {"post": self.operation("create", parameters=_query(_WRITING), body=self._body)}
-        if "list" in self._kind.verbs:
-            path["get"] = self.operation("list", parameters=_query(_LISTING))
-            path["delete"] = self.operation("deletecollection", parameters=_query(("labelSelector", "fieldSelector")))
-        if self._kind.namespaced:
-            path["parameters"] = [_path_parameter("namespace")]
+    def __post_init__(self) -> None:
+        self._identity = {"group": self.kind.group, "version": self.version.name, "kind": self.kind.kind}
+        group = (self.kind.group or "core").removesuffix(".k8s.io")
+        self._title = "".join(part[:1].upper() + part[1:] for part in (*group.split("."), self.version.name))
+
+    def collection(self) -> Json:
+        path: Json = {}
+        if "list" in self.kind.verbs:
+            path["get"] = self.operation("list", _LISTING, answer=self.list_name)
+            options = f"{META}.DeleteOptions"
+            path["delete"] = self.operation(
+                "deletecollection", {**_LISTING, **_DELETING}, body=options, answer=f"{META}.Status"
+            )
+        if "create" in self.kind.verbs:
+            path["post"] = self.operation("create", _WRITING, body=self.name, answer=self.name)
+        path["parameters"] = self._parameters()
         return path
 
-    def item(self, subresource: str = "") -> dict[str, Any]:
-        patch = {"content": {each: {"schema": {}} for each in (JSON_PATCH, MERGE_PATCH)}, "required": True}
-        parameters = [_path_parameter("name")]
-        if self._kind.namespaced:
-            parameters.append(_path_parameter("namespace"))
-        path: dict[str, Any] = {
-            "get": self.operation("get", subresource=subresource),
-            "put": self.operation("replace", parameters=_query(_WRITING), body=self._body, subresource=subresource),
-            "patch": self.operation(
-                "patch", parameters=_query((*_WRITING, "force")), body=patch, subresource=subresource
-            ),
-            "parameters": parameters,
+    def item(self) -> Json:
+        options, status = f"{META}.DeleteOptions", f"{META}.Status"
+        return {
+            "get": self.operation("read", _READING, answer=self.name),
+            "put": self.operation("replace", _WRITING, body=self.name, answer=self.name),
+            "patch": self.operation("patch", _PATCHING, body=f"{META}.Patch", answer=self.name),
+            "delete": self.operation("delete", _DELETING, body=options, answer=status),
+            "parameters": self._parameters("name"),
         }
-        if not subresource:
-            deleting = _query(("dryRun", "gracePeriodSeconds", "propagationPolicy"))
-            path["delete"] = self.operation("delete", parameters=deleting)
+
+    def part(self, subresource: str) -> Json:
+        schema = SUBRESOURCE_SCHEMAS.get(subresource, self.name)
+        suffix = subresource[:1].upper() + subresource[1:]
+        path: Json = {"parameters": self._parameters("name")}
+        for method in _SUBRESOURCE_METHODS.get(subresource, ("get", "put", "patch")):
+            queries = {"get": _READING, "patch": _PATCHING}.get(method, _WRITING)
+            body = {"patch": f"{META}.Patch", "get": None, "delete": None}.get(method, schema)
+            path[method] = self.operation(_ACTIONS[method], queries, body=body, answer=schema, suffix=suffix)
         return path
 
     def operation(
         self,
         action: str,
+        queries: dict[str, str],
         *,
-        parameters: list[dict[str, Any]] | None = None,
-        body: dict[str, Any] | None = None,
-        subresource: str = "",
-    ) -> dict[str, Any]:
-        scope = "Namespaced" if self._kind.namespaced else ""
-        group = "".join(part.capitalize() for part in (self._kind.group or "core").split("."))
-        version = self._identity["version"].capitalize()
-        operation: dict[str, Any] = {
-            "operationId": f"{action}{group}{version}{scope}{self._kind.kind}{subresource}",
-            "responses": {"200": {"description": "OK", "content": {JSON: {"schema": self._schema}}}},
-            "x-kubernetes-action": {"replace": "put", "create": "post"}.get(action, action),
+        answer: str,
+        body: str | None = None,
+        suffix: str = "",
+        namespaced: bool = True,
+    ) -> Json:
+        scope = "Namespaced" if self.kind.namespaced and namespaced else ""
+        verb, place = ("delete", "Collection") if action == "deletecollection" else (action, "")
+        ok = {"description": "OK", "content": {JSON: {"schema": V3.refer(answer)}}}
+        operation: Json = {
+            "description": f"{verb} {'objects' if place or action == 'list' else 'an object'} of kind {self.kind.kind}",
+            "operationId": f"{verb}{self._title}{place}{scope}{self.kind.kind}{suffix}",
+            "parameters": [{"name": name, "in": "query", "schema": {"type": kind}} for name, kind in queries.items()],
+            "responses": {"200": ok, **({"201": ok} if body else {}), "401": {"description": "Unauthorized"}},
+            "tags": [f"{(self.kind.group or 'core').split('.')[0]}_{self.version.name}"],
+            "x-kubernetes-action": _KUBERNETES_ACTIONS.get(action, action),
             "x-kubernetes-group-version-kind": self._identity,
         }
-        if parameters:
-            operation["parameters"] = parameters
         if body is not None:
-            operation["requestBody"] = body
+            types = [JSON]
+            if action == "patch":
+                types = [APPLY_PATCH, JSON_PATCH, MERGE_PATCH, *(() if self.kind.custom else (STRATEGIC_PATCH,))]
+            content = {each: {"schema": V3.refer(body)} for each in types}
+            operation["requestBody"] = {"content": content, "required": not body.endswith("DeleteOptions")}
         return operation
 
+    def _parameters(self, *names: str) -> list[Json]:
+        listed = [*names, *(("namespace",) if self.kind.namespaced else ())]
+        return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in listed]
 
-def _query(names: dict[str, str] | tuple[str, ...]) -> list[dict[str, Any]]:
-    types = names if isinstance(names, dict) else dict.fromkeys(names, "string")
-    return [{"name": name, "in": "query", "schema": {"type": kind}} for name, kind in types.items()]
+
+def paths_in_version_2(paths: Json) -> Json:
+    """The same operations in the older words."""
+    return {
+        path: {
+            method: [_older_parameter(each) for each in value] if method == "parameters" else _older(value)
+            for method, value in operations.items()
+        }
+        for path, operations in paths.items()
+    }
 
 
-def _path_parameter(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+def _older(operation: Json) -> Json:
+    older = {key: value for key, value in operation.items() if key not in ("requestBody", "parameters", "responses")}
+    older["parameters"] = [_older_parameter(each) for each in operation["parameters"]]
+    older["produces"] = [JSON]
+    body = operation.get("requestBody")
+    if body is not None:
+        older["consumes"] = list(body["content"])
+        schema = _older_schema(next(iter(body["content"].values()))["schema"])
+        older["parameters"].append({"name": "body", "in": "body", "required": body["required"], "schema": schema})
+    older["responses"] = {
+        code: {
+            "description": answer["description"],
+            **({"schema": _older_schema(answer["content"][JSON]["schema"])} if "content" in answer else {}),
+        }
+        for code, answer in operation["responses"].items()
+    }
+    return older
+
+
+def _older_parameter(parameter: Json) -> Json:
+    return {**{key: value for key, value in parameter.items() if key != "schema"}, **parameter["schema"]}
+
+
+def _older_schema(schema: Json) -> Json:
+    return V2.refer(schema["$ref"].removeprefix(V3.reference))

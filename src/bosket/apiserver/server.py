@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from bosket.apiserver.admission import BuiltinAdmission
@@ -199,17 +200,22 @@ class ApiServer:
                 return self._nonresource.answer(request)
         except StatusError as error:
             return refusal(error)
-        answer = await self._answer(call)
-        if not self.store.settled:
-            try:
+        began = perf_counter()
+        kind = "readOnly" if call.verb in ("get", "list", "watch") else "mutating"
+        self.metrics.in_flight[kind] += 1
+        try:
+            answer = await self._answer(call)
+            if not self.store.settled:
                 await self.store.settle()
-            except StorageError as error:
-                answer = refusal(internal_error(str(error)))
+        except StorageError as error:
+            answer = refusal(internal_error(str(error)))
+        finally:
+            self.metrics.in_flight[kind] -= 1
         if call.version.deprecation:
             call.warnings.append(call.version.deprecation)
         if call.warnings and isinstance(answer, Response):
             answer = with_warnings(answer, call.warnings)
-        self.metrics.count(call.verb, call.kind.group, call.kind.plural, call.subresource, answer.status)
+        self.metrics.count(call, answer.status, perf_counter() - began)
         return answer
 
     def _about_pods(self, call: Call) -> Call:

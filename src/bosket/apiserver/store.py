@@ -223,6 +223,15 @@ class Shelf:
         """Nothing is known of what happened up to this version."""
         self._forgotten = version
 
+    def select_by(self, selectable: Callable[[Doc], Fields] | None) -> None:
+        """Let these fields be selected by from now on, also of the objects that are there."""
+        if self.selectable is not None or selectable is not None:
+            self.selectable = selectable
+            for bucket in self._namespaces.values():
+                for key, entry in bucket.entries.items():
+                    fields = _NO_FIELDS if selectable is None else selectable(entry.decode())
+                    bucket.entries[key] = msgspec.structs.replace(entry, fields=fields)
+
     # listening
 
     def listen(self, listener: Callable[[Event], None], *, indexed: str | None = None) -> None:

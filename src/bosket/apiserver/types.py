@@ -32,7 +32,7 @@ def check_types(doc: Doc, struct: type[msgspec.Struct], group: str, kind: str, v
     except msgspec.ValidationError as error:
         if _MISSING.match(str(error)) is None:
             raise _explain(error, doc, group, kind, version) from None
-        _fill_missing(doc, msgspec.inspect.type_info(struct))
+        _fill_missing(doc, struct_info(struct))
         try:
             msgspec.convert(doc, struct)
         except msgspec.ValidationError as second:
@@ -97,10 +97,8 @@ _ZEROS: dict[type, Any] = {
 @lru_cache(maxsize=4096)
 def _required_zeros(struct: type) -> dict[str, Any]:
     """The plain fields that a Struct insists on, with their empty values."""
-    info = msgspec.inspect.type_info(struct)
-    assert isinstance(info, msgspec.inspect.StructType)
     zeros = {}
-    for field in info.fields:
+    for field in struct_info(struct).fields:
         kind = field.type
         while isinstance(kind, msgspec.inspect.Metadata):
             kind = kind.type
@@ -142,16 +140,40 @@ def _structs_in(value: Any, info: msgspec.inspect.Type) -> Iterator[tuple[type, 
 def unknown_fields(doc: Any, struct: type[msgspec.Struct]) -> list[str]:
     """The paths of fields that `struct` doesn't have."""
     found: list[str] = []
-    _find_unknown(doc, msgspec.inspect.type_info(struct), "", found)
+    _find_unknown(doc, struct_info(struct), "", found)
+    return found
+
+
+_infos: dict[type, msgspec.inspect.StructType] = {}
+
+
+def struct_info(struct: type) -> msgspec.inspect.StructType:
+    """What msgspec knows of a Struct; as it then knows all that are in it, those are kept, too."""
+    found = _infos.get(struct)
+    if found is None:
+        waiting = [msgspec.inspect.type_info(struct)]
+        while waiting:
+            info = waiting.pop()
+            if isinstance(info, msgspec.inspect.StructType):
+                if info.cls not in _infos:
+                    _infos[info.cls] = info
+                    waiting.extend(field.type for field in info.fields)
+            elif isinstance(info, msgspec.inspect.Metadata):
+                waiting.append(info.type)
+            elif isinstance(info, msgspec.inspect.UnionType):
+                waiting.extend(info.types)
+            elif isinstance(info, msgspec.inspect.DictType):
+                waiting.append(info.value_type)
+            elif isinstance(info, msgspec.inspect.VarTupleType | msgspec.inspect.ListType):
+                waiting.append(info.item_type)
+        found = _infos[struct]
     return found
 
 
 @lru_cache(maxsize=4096)
 def struct_fields(struct: type) -> dict[str, msgspec.inspect.Type]:
     """The fields of a Struct by their names on the wire."""
-    info = msgspec.inspect.type_info(struct)
-    assert isinstance(info, msgspec.inspect.StructType)
-    return {field.encode_name: field.type for field in info.fields}
+    return {field.encode_name: field.type for field in struct_info(struct).fields}
 
 
 def _find_unknown(value: Any, info: msgspec.inspect.Type, path: str, found: list[str]) -> None:

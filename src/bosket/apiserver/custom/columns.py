@@ -61,11 +61,10 @@ def _column(raw: dict[str, Any]) -> Column:
             return found
         return found if isinstance(found, str) else msgspec.json.encode(found).decode()
 
-    # Dates travel as text, for the server has already said how long ago they are.
     return Column(
         raw["name"],
         value,
-        type="string" if kind == "date" else kind,
+        type=kind,
         format=raw.get("format", ""),
         description=raw.get("description", ""),
         priority=raw.get("priority", 0),

@@ -107,7 +107,9 @@ class Definitions:
         if not is_established(doc["status"]["conditions"]):
             return
         before = None if event.previous is None else event.previous.decode()
-        if before is not None and before["spec"]["versions"] != spec["versions"]:
+        if before is None and doc["metadata"].get("generation", 1) > 1:
+            self._outdated[place] = event.entry.version  # it is from an earlier life of this server
+        elif before is not None and before["spec"]["versions"] != spec["versions"]:
             shelf = self._store.shelf(*place, namespaced=spec["scope"] == "Namespaced")
             if len(shelf):
                 self._outdated[place] = event.version
@@ -156,7 +158,7 @@ def kind_of(doc: Doc, store: Store, outdated: int) -> Kind:
     }
     namespaced = spec["scope"] == "Namespaced"
     shelf = store.shelf(spec["group"], names["plural"], namespaced=namespaced)
-    shelf.selectable = selectable_fields(strategies.values())
+    shelf.select_by(selectable_fields(strategies.values()))
     return Kind(
         group=spec["group"],
         kind=names["kind"],

@@ -72,7 +72,7 @@ def _meaning_errors(
         if expression is None:
             continue
         head = "compilation failed" if key == "rule" else f"{key} compilation failed"
-        if unknown := unknown_names(expression.source, expression.variables):
+        if unknown := unknown_names(expression):
             detail = f"{head}: undeclared reference to '{unknown[0]}' (in container '')"
             yield invalid_value(f"{where}.{key}", raw, detail)
         elif missing := unknown_field(expression.source, Node(schema), root=root):

@@ -13,7 +13,7 @@ from typing import Any
 from bosket.api.cel import CelError, Expression, optional
 from bosket.api.time import parse_duration, parse_time
 from bosket.apiserver.custom.schema import ABSENT, Node, counterpart
-from bosket.apiserver.custom.scope import cel_name, loop_depth
+from bosket.apiserver.custom.scope import cel_name
 from bosket.apiserver.status import FieldError, invalid_value, quote
 
 REASONS = {
@@ -22,11 +22,6 @@ REASONS = {
     "FieldValueRequired": "Required value",
     "FieldValueDuplicate": "Duplicate value",
 }
-
-
-#: Loops inside loops may not go around more often than this: a rule must not keep the server from everything else.
-_MAX_STEPS = 5_000_000
-_TOO_COSTLY = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +36,6 @@ class Rule:
     #: speaks of `oldSelf`
     transition: bool
     optional_old: bool
-    #: how many loops stand inside each other
-    loop_depth: int
 
     @classmethod
     def compile(cls, raw: dict[str, Any]) -> Rule:
@@ -56,7 +49,6 @@ class Rule:
             field_path=raw.get("fieldPath") or "",
             transition="oldSelf" in expression.variables,
             optional_old=bool(raw.get("optionalOldSelf")),
-            loop_depth=loop_depth(expression.source),
         )
 
 
@@ -110,11 +102,6 @@ class Rules:
             if rule.transition:
                 before = None if old is ABSENT else _typed(old, node)
                 variables["oldSelf"] = optional(before, present=old is not ABSENT) if rule.optional_old else before
-            if rule.loop_depth > 1 and _longest(place.value) ** rule.loop_depth > _MAX_STEPS:
-                errors.append(
-                    invalid_value(place.path, _type_name(place.value), f"{_TOO_COSTLY}: {rule.expression.source}")
-                )
-                continue
             error = _broken(rule, variables, place.value, place.path)
             if error is not None:
                 errors.append(error)
@@ -130,15 +117,6 @@ class _Place:
     path: str = ""
     #: something around it is as it was, and so is it
     settled: bool = False
-
-
-def _longest(value: Any) -> int:
-    """The length of the longest list or map in a value."""
-    if isinstance(value, dict):
-        return max(len(value), max((_longest(each) for each in value.values()), default=0))
-    if isinstance(value, list):
-        return max(len(value), max((_longest(each) for each in value if isinstance(each, dict | list)), default=0))
-    return 0
 
 
 def _type_name(value: Any) -> str:

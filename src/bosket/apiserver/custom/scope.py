@@ -1,4 +1,4 @@
-"""What a CEL expression speaks of, read from its text: names, fields of `self`, loops. No evaluation, and no types.
+"""What a CEL expression speaks of, read from its text: names, and fields of `self`. No evaluation, and no types.
 
 Used to refuse rules that could never hold when a definition is written, instead of when the first object is.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from bosket.api.cel import Expression
 from bosket.apiserver.custom.schema import Node
 
 _RESERVED = frozenset(
@@ -30,13 +31,6 @@ def cel_name(name: str) -> str:
 
 
 _TEXT = re.compile(r'[rR]?"(?:[^"\\]|\\.)*"|[rR]?\'(?:[^\'\\]|\\.)*\'')
-_LOOP = re.compile(
-    r"\.(?:all|exists|exists_one|existsOne|map|filter|transformList|transformMap|transformMapEntry|sortBy)\s*\("
-)
-_BOUND = re.compile(
-    r"(?:\.(?:all|exists|exists_one|existsOne|map|filter|transformList|transformMap|transformMapEntry|sortBy)|cel\.bind)"
-    r"\s*\(\s*(?P<first>\w+)\s*,(?:\s*(?P<second>\w+)\s*,)?"
-)
 _CHAIN = re.compile(r"(?<![\w.])(?:self|oldSelf)(?P<steps>(?:\s*\.\s*[A-Za-z_]\w*)+)(?P<call>\s*\()?")
 #: Names that are always there: types, and what libraries put their functions under.
 _KNOWN = frozenset(
@@ -76,11 +70,9 @@ _META = {"apiVersion": None, "kind": None, "metadata": Node({"type": "object"})}
 _META_NAMES = frozenset({"name", "generateName"})
 
 
-def unknown_names(source: str, variables: frozenset[str]) -> list[str]:
-    """Of the variables of an expression, those that nothing stands for."""
-    masked = _TEXT.sub("''", source)
-    bound = {name for found in _BOUND.finditer(masked) for name in found.groups() if name}
-    return sorted(variables - bound - _KNOWN)
+def unknown_names(expression: Expression) -> list[str]:
+    """The variables of an expression that nothing stands for."""
+    return sorted(expression.unbound - _KNOWN)
 
 
 def unknown_field(source: str, node: Node, *, root: bool) -> str | None:
@@ -109,19 +101,3 @@ def _missing(steps: list[str], node: Node, *, root: bool) -> str | None:
             return step
         node = child
     return None
-
-
-def loop_depth(source: str) -> int:
-    """How many loops (`all`, `exists`, `map` and the like) stand inside each other."""
-    masked = _TEXT.sub("''", source)
-    opens = {found.end() - 1 for found in _LOOP.finditer(masked)}
-    depth = deepest = 0
-    brackets: list[bool] = []
-    for place, sign in enumerate(masked):
-        if sign == "(":
-            brackets.append(place in opens)
-            depth += place in opens
-            deepest = max(deepest, depth)
-        elif sign == ")" and brackets:
-            depth -= brackets.pop()
-    return deepest
