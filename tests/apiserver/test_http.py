@@ -1,4 +1,4 @@
-"""The network listener: TLS, authentication, limits, streaming."""
+"""The network listener: TLS, authentication, streaming."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bosket.apiserver import ApiServer, http
+from bosket.apiserver import ApiServer
 from bosket.apiserver.call import User
-from bosket.apiserver.http import Tls, serve
+from bosket.apiserver.http import DEFAULT_LIMITS, Limits, Tls, serve
 from bosket.runtime.certificates import Authority, make_authority
 from bosket.runtime.clock import SystemClock
-from tests.apiserver.world import CONFIG_MAPS, PODS, config_map, pod
+from tests.apiserver.world import PODS, pod
 
 TOKEN = "token-of-the-administrator"
 ADMIN = {"Authorization": f"Bearer {TOKEN}"}
@@ -49,11 +49,11 @@ def authority() -> Authority:
 
 
 @asynccontextmanager
-async def listening(authority: Authority) -> AsyncIterator[Site]:
+async def listening(authority: Authority, limits: Limits = DEFAULT_LIMITS) -> AsyncIterator[Site]:
     server = ApiServer(clock=SystemClock())
     key_pair = authority.issue("kube-apiserver", server=True, ips=["127.0.0.1"])
     tokens = {TOKEN: User("admin", ("system:masters",)), "plain": User("someone", ())}
-    listener = await serve(server, tls=Tls(key_pair, authority.cert_pem), tokens=tokens)
+    listener = await serve(server, tls=Tls(key_pair, authority.cert_pem), tokens=tokens, limits=limits)
     context = ssl.create_default_context(cadata=authority.cert_pem.decode())
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
         yield Site(server, listener.url, session, authority)
@@ -125,45 +125,6 @@ async def test_plain_http_without_tls_is_for_known_tokens_too() -> None:
         async with session.get(listener.url + PODS, headers=ADMIN) as response:
             assert response.status == 200
     await listener.aclose()
-
-
-async def test_a_body_that_is_too_large_is_refused(site: Site) -> None:
-    huge = config_map("a", {"k": "x" * http.MAX_BODY_BYTES})
-    status, body = await site.call("POST", CONFIG_MAPS, huge)
-    assert (status, body["reason"]) == (413, "RequestEntityTooLarge")
-
-    async def without_length() -> AsyncIterator[bytes]:
-        for _ in range(4):
-            yield b"x" * (1024 * 1024)
-
-    async with site.session.post(site.url + CONFIG_MAPS, data=without_length(), headers=ADMIN) as response:
-        assert response.status == 413
-    assert (await site.call("GET", CONFIG_MAPS))[0] == 200
-
-
-async def test_headers_that_are_too_large_are_refused(site: Site) -> None:
-    status, _ = await site.call("GET", PODS, headers={**ADMIN, "X-Long": "x" * (2 * http.MAX_HEADER_BYTES)})
-    assert status == 400
-
-
-async def test_too_many_at_once_are_asked_to_come_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MAX_IN_FLIGHT", 0)
-    status, body = await site.call("GET", PODS)
-    assert (status, body["reason"], body["details"]["retryAfterSeconds"]) == (429, "TooManyRequests", 1)
-
-
-async def test_a_client_that_sends_nothing_is_not_waited_for_forever(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http, "REQUEST_SECONDS", 0.05)
-    never = asyncio.Event()
-
-    async def slow() -> AsyncIterator[bytes]:
-        yield b"{"
-        await never.wait()
-
-    async with site.session.post(site.url + CONFIG_MAPS, data=slow(), headers=ADMIN) as response:
-        assert (response.status, (await response.json())["reason"]) == (504, "Timeout")
 
 
 async def test_paths_are_decoded(site: Site) -> None:

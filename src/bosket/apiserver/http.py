@@ -19,6 +19,7 @@ from bosket.apiserver.auth import ANONYMOUS, PUBLIC_PATHS
 from bosket.apiserver.auth.impersonation import impersonated
 from bosket.apiserver.call import User
 from bosket.apiserver.compression import compressed
+from bosket.apiserver.connection import HEADER_SECONDS, MAX_CONNECTIONS, LimitedServer
 from bosket.apiserver.server import ApiServer, refusal
 from bosket.apiserver.status import StatusError, timeout, too_large, too_many_requests, unauthorized
 from bosket.apiserver.watch import Watcher
@@ -29,12 +30,26 @@ from bosket.runtime.tls import server_context
 
 log = logging.getLogger(__name__)
 
-MAX_BODY_BYTES = 3 * 1024 * 1024
-MAX_HEADER_BYTES = 32 * 1024
-MAX_IN_FLIGHT = 400
-#: A client may take this long to send its request, and this long to take a piece of the answer.
-REQUEST_SECONDS = 60.0
 _STOP_SECONDS = 2.0
+_SMALL_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What clients may ask of the listener, all of them together and each of them."""
+
+    body_bytes: int = 3 * 1024 * 1024
+    #: of all bodies that are being read
+    bodies_bytes: int = 256 * 1024 * 1024
+    #: requests that are being answered; watches aren't counted once they have begun
+    in_flight: int = 400
+    connections: int = MAX_CONNECTIONS
+    header_seconds: float = HEADER_SECONDS
+    #: for the body to arrive, and for each piece of the answer to be taken
+    seconds: float = 60.0
+
+
+DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +82,12 @@ async def serve(
     port: int = 0,
     tls: Tls | None = None,
     tokens: Mapping[str, User] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Listener:
     """Start listening. Without `tls` it's plain HTTP, for tests; then, too, only known tokens get in."""
     server.authenticator.trust(tokens or {})
-    handler = _Handler(server)
-    low_level = web.Server(
-        handler.handle,
-        handler_cancellation=True,
-        max_line_size=MAX_HEADER_BYTES,
-        max_field_size=MAX_HEADER_BYTES,
-        access_log=None,
-    )
+    handler = _Handler(server, limits)
+    low_level = LimitedServer(handler.handle, max_connections=limits.connections, header_seconds=limits.header_seconds)
     runner = web.ServerRunner(low_level, shutdown_timeout=_STOP_SECONDS)
     await runner.setup()
     site = web.TCPSite(runner, host, port, ssl_context=None if tls is None else _ssl_context(tls))
@@ -98,25 +108,28 @@ def _ssl_context(tls: Tls) -> ssl.SSLContext:
 class _Handler:
     """Turns HTTP requests into the server's, and its answers into HTTP's."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiServer, limits: Limits) -> None:
         self._server = server
+        self._limits = limits
         self._in_flight = 0
+        #: of bodies that are being read
+        self._reading_bytes = 0
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             user = self._user(request)
-            if self._in_flight >= MAX_IN_FLIGHT:
-                raise too_many_requests("too many requests, please try again later.", retry_after_seconds=1)
+            if self._in_flight >= self._limits.in_flight:
+                raise _busy()
             self._in_flight += 1
             try:
-                answer = await self._server.handle(await _read(request), user)
+                answer = await self._server.handle(await self._request(request), user)
             finally:
                 self._in_flight -= 1
         except StatusError as error:
             answer = refusal(error)
         if isinstance(answer, Watcher):
-            return await _stream(request, answer)
-        return _whole(request, await compressed(answer, request.headers.get("Accept-Encoding", "")))
+            return await self._stream(request, answer)
+        return await self._whole(request, await compressed(answer, request.headers.get("Accept-Encoding", "")))
 
     def _user(self, request: web.BaseRequest) -> User:
         certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
@@ -127,50 +140,77 @@ class _Handler:
             return ANONYMOUS
         return impersonated(user, request.headers.items(), self._server.authorizer)
 
+    async def _request(self, request: web.BaseRequest) -> Request:
+        return Request(
+            method=request.method,
+            path=unquote(request.rel_url.raw_path),
+            query=tuple(request.query.items()),
+            headers={key.lower(): value for key, value in request.headers.items()},
+            body=await self._body(request) if request.can_read_body else b"",
+        )
 
-async def _read(request: web.BaseRequest) -> Request:
-    if (request.content_length or 0) > MAX_BODY_BYTES:
-        raise too_large(MAX_BODY_BYTES)
-    chunks: list[bytes] = []
-    size = 0
-    if request.can_read_body:
+    async def _body(self, request: web.BaseRequest) -> bytes:
+        limits = self._limits
+        if (request.content_length or 0) > limits.body_bytes:
+            raise too_large(limits.body_bytes)
+        chunks: list[bytes] = []
+        size = 0
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
+            async with asyncio.timeout(limits.seconds):
                 async for chunk in request.content.iter_any():
                     size += len(chunk)
-                    if size > MAX_BODY_BYTES:
-                        raise too_large(MAX_BODY_BYTES)
+                    self._reading_bytes += len(chunk)
+                    if size > limits.body_bytes:
+                        raise too_large(limits.body_bytes)
+                    if self._reading_bytes > limits.bodies_bytes:
+                        raise _busy()
                     chunks.append(chunk)
         except TimeoutError:
-            raise timeout(f"the body did not arrive within {REQUEST_SECONDS:g} s") from None
-    return Request(
-        method=request.method,
-        path=unquote(request.rel_url.raw_path),
-        query=tuple(request.query.items()),
-        headers={key.lower(): value for key, value in request.headers.items()},
-        body=b"".join(chunks),
-    )
+            raise timeout(f"the body did not arrive within {limits.seconds:g} s") from None
+        finally:
+            self._reading_bytes -= size
+        return b"".join(chunks)
+
+    async def _whole(self, request: web.BaseRequest, answer: Response) -> web.StreamResponse:
+        body = b"" if request.method == "HEAD" else answer.body
+        response = web.Response(status=answer.status, headers=answer.headers, body=body)
+        if not request.content.at_eof():
+            response.force_close()  # the rest of the body is not worth reading
+        if len(body) <= _SMALL_BYTES:
+            return response  # the socket takes it at once, however slow the client is
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                await response.prepare(request)
+                await response.write_eof()
+        except TimeoutError:
+            log.debug("an answer to %s %s was not taken", request.method, request.path)
+            _abort(request)
+        return response
+
+    async def _stream(self, request: web.BaseRequest, watcher: Watcher) -> web.StreamResponse:
+        response = web.StreamResponse(status=watcher.status, headers=watcher.headers)
+        response.enable_chunked_encoding()
+        try:
+            await response.prepare(request)
+            async for chunk in watcher:
+                async with asyncio.timeout(self._limits.seconds):
+                    await response.write(chunk)
+            await response.write_eof()
+        except TimeoutError:
+            log.debug("a watch of %s was not read", request.path)
+            _abort(request)
+        except ConnectionResetError:
+            log.debug("a watch of %s ended: the client is gone", request.path)
+        finally:
+            await watcher.aclose()
+        return response
 
 
-def _whole(request: web.BaseRequest, answer: Response) -> web.Response:
-    body = b"" if request.method == "HEAD" else answer.body
-    response = web.Response(status=answer.status, headers=answer.headers, body=body)
-    if answer.status == 413:
-        response.force_close()  # the rest of the body is not worth reading
-    return response
+def _busy() -> StatusError:
+    return too_many_requests("too many requests, please try again later.", retry_after_seconds=1)
 
 
-async def _stream(request: web.BaseRequest, watcher: Watcher) -> web.StreamResponse:
-    response = web.StreamResponse(status=watcher.status, headers=watcher.headers)
-    response.enable_chunked_encoding()
-    try:
-        await response.prepare(request)
-        async for chunk in watcher:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                await response.write(chunk)
-        await response.write_eof()
-    except (ConnectionResetError, TimeoutError):
-        log.debug("a watch of %s ended: the client is gone", request.path)
-    finally:
-        await watcher.aclose()
-    return response
+def _abort(request: web.BaseRequest) -> None:
+    """End the connection without waiting for the client to take what is left."""
+    if request.transport is not None:
+        request.transport.abort()

@@ -229,6 +229,12 @@ def too_large(limit: int) -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
+def headers_too_large(limit: int) -> StatusError:
+    """The URL, or a header, is longer than allowed."""
+    message = f"Request header fields too large: the URL and each header may have {limit} bytes"
+    return StatusError(431, "RequestHeaderFieldsTooLarge", message)
+
+
 def too_many_requests(
     message: str, *, retry_after_seconds: int = 0, causes: Sequence[dict[str, str]] = ()
 ) -> StatusError:

@@ -247,7 +247,7 @@ class EmbeddedCluster:
             self.server,
             host=host,
             port=self._listen.port or _if_free(host, identity.port),
-            tls=Tls(key_pair),
+            tls=Tls(key_pair, client_authority_pem=identity.authority.cert_pem),
             tokens={identity.admin_token: User("admin", ("system:masters", "system:authenticated"))},
         )
         self._stack.push_async_callback(listener.aclose)
