@@ -44,6 +44,24 @@ def test_a_gang_that_fits_in_no_rack_waits_and_is_told_what_racks_lack() -> None
     assert "node-group a.r1 can allocate only 3 of 5 required pods" in told
     assert "node-group a.r2 can allocate only 4 of 5 required pods" in told
     assert "topology t, requirement rack couldn't be satisfied for job <default/g>" in told
+    best = "The best is a.r2: 4 of 4 GPUs are free, 5 are asked for; it could take 4 of 5 pods."
+    assert told.startswith(f"None of 2 domains of level rack can hold the pods together. {best}")
+
+
+def test_of_many_domains_only_some_are_named() -> None:
+    nodes = racks(*(("a", f"r{i:03}", 1) for i in range(200)))
+    decisions = decided(nodes, queue("q"), topology("t", ZONE, RACK), constrained("g", 2, within("t", RACK)))
+    told = reasons(decisions)["g"]
+    assert told.startswith("None of 200 domains of level rack")
+    assert "and 190 other domains that can't either" in told
+    assert len(told) < 1500
+
+
+def test_a_gang_too_large_for_the_cluster_is_told_what_there_is() -> None:
+    decisions = decided(TWO_RACKS, queue("q"), topology("t", ZONE, RACK), constrained("g", 9, within("t", ZONE, RACK)))
+    told = reasons(decisions)["g"]
+    assert "not enough resources in a to allocate the job" in told
+    assert told.startswith("All in all 7 of 7 GPUs are free, 9 are asked for.")
 
 
 def test_a_preferred_rack_is_left_where_it_is_too_small() -> None:
@@ -87,10 +105,30 @@ def test_a_level_goes_by_its_other_name_too() -> None:
     assert set(placements(decisions).values()) == {"n2", "n3"}
 
 
-def test_where_all_nodes_are_in_one_rack_a_zone_will_do() -> None:
+def test_where_all_nodes_are_in_one_rack_there_is_no_zone_to_choose_as_in_kai() -> None:
     nodes = racks(("a", "r1", 2), ("a", "r1", 2))
     decisions = decided(nodes, queue("q"), topology("t", ZONE, RACK), constrained("g", 4, within("t", ZONE)))
+    assert placements(decisions) == {}
+    assert "All nodes that may be used are in a.r1, a domain of level rack" in reasons(decisions)["g"]
+
+
+def test_where_all_nodes_are_in_one_rack_it_is_taken_if_racks_are_preferred() -> None:
+    nodes = racks(("a", "r1", 2), ("a", "r1", 2))
+    decisions = decided(nodes, queue("q"), topology("t", ZONE, RACK), constrained("g", 4, within("t", ZONE, RACK)))
     assert len(placements(decisions)) == 4
+
+
+def test_a_sub_group_that_comes_later_isnt_bound_to_where_others_are_as_in_kai() -> None:
+    subgroups = (SubGroup(name="x", minMember=1), SubGroup(name="y", minMember=1))
+    decisions = decided(
+        racks(("a", "r1", 1), ("b", "r2", 1)),
+        queue("q"),
+        topology("t", ZONE, RACK),
+        pod_group("g", subgroups=subgroups, min_subgroup=1, topology=within("t", ZONE)),
+        gang("g", 1, subgroup="x", on=["n0"]),
+        gang("g", 1, subgroup="y"),
+    )
+    assert placements(decisions) == {"g-y-0": "n1"}
 
 
 def test_a_gang_that_needs_a_rack_has_others_evicted_in_one_rack() -> None:
@@ -109,9 +147,15 @@ def test_a_gang_that_needs_a_rack_has_others_evicted_in_one_rack() -> None:
 @pytest.mark.parametrize(
     ("constraint", "text"),
     [
-        (within("nowhere", RACK), "Requested topology nowhere does not exist"),
-        (within("t", "row"), "specified 'row' as the required topology constraint level"),
-        (within("t", RACK, ZONE), "specified 'zone' as the preferred topology constraint level"),
+        (within("nowhere", RACK), "topology: there is no Topology 'nowhere'; there are t."),
+        (
+            within("t", "row"),
+            "requiredTopologyLevel: 'row' isn't a level of Topology 't' that will do; it may be zone, rack.",
+        ),
+        (
+            within("t", RACK, ZONE),
+            "preferredTopologyLevel: 'zone' isn't a level of Topology 't' that will do; it may be rack.",
+        ),
         (within("t"), "names topology t, and no level of it"),
     ],
 )
@@ -123,6 +167,33 @@ def test_a_constraint_that_cannot_be_followed_is_named_and_others_go_on(
     )
     assert list(placements(decisions)) == ["good-0"]
     assert text in reasons(decisions)["bad"]
+    assert "PodGroup default/bad: spec.topologyConstraint" in reasons(decisions)["bad"]
+
+
+def test_the_sub_group_whose_constraint_is_wrong_is_named() -> None:
+    subgroups = (
+        SubGroup(name="x", minMember=1),
+        SubGroup(name="y", minMember=1, topologyConstraint=within("t", "row")),
+    )
+    decisions = decided(
+        TWO_RACKS,
+        queue("q"),
+        topology("t", ZONE, RACK),
+        pod_group("g", subgroups=subgroups),
+        [*gang("g", 1, subgroup="x"), *gang("g", 1, subgroup="y")],
+    )
+    assert "PodGroup default/g: spec.subGroups[y].topologyConstraint.requiredTopologyLevel" in reasons(decisions)["g"]
+
+
+def test_where_no_node_has_the_labels_of_all_levels_they_are_named() -> None:
+    decisions = decided(TWO_RACKS, queue("q"), topology("t", ZONE, "row"), constrained("g", 1, within("t", "row")))
+    assert "no node has the labels of all its levels: zone, row" in reasons(decisions)["g"]
+
+
+def test_levels_that_cross_make_a_domain_of_each_pair() -> None:
+    nodes = racks(("a", "r1", 1), ("b", "r1", 1))
+    decisions = decided(nodes, queue("q"), topology("t", ZONE, RACK), constrained("g", 2, within("t", RACK)))
+    assert "None of 2 domains of level rack" in reasons(decisions)["g"]
 
 
 def test_nodes_without_all_labels_are_outside() -> None:

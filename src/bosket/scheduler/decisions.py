@@ -14,7 +14,7 @@ from bosket.scheduler.cause import Cause
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task, TaskStatus
-from bosket.scheduler.reason import EvictionRefused, JobReason
+from bosket.scheduler.reason import EvictionRefused, JobReason, in_words
 
 
 class Bind(msgspec.Struct, frozen=True, eq=False):
@@ -73,7 +73,7 @@ class Waiting:
     @property
     def text(self) -> str:
         """All reasons, for people."""
-        return "\n".join(map(str, self.reasons))
+        return in_words(self.reasons)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

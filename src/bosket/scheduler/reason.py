@@ -7,7 +7,7 @@ the rendered texts is KAI's where users and tools know it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bosket.api.object import ObjectKey
@@ -99,6 +99,19 @@ class OverCapacity:
 
 
 @dataclass(frozen=True, slots=True)
+class Scarcity:
+    """The resource of which there is least for what is asked for; amounts in words, with their units."""
+
+    resource: str
+    free: str
+    total: str
+    asked: str
+
+    def __str__(self) -> str:
+        return f"{self.free} of {self.total} {self.resource} are free, {self.asked} are asked for"
+
+
+@dataclass(frozen=True, slots=True)
 class DomainShort:
     """A domain of a topology that can't hold all pods that belong together."""
 
@@ -117,13 +130,43 @@ class DomainShort:
 
 @dataclass(frozen=True, slots=True)
 class DomainsShort:
-    """All domains of a level, each with what it lacks."""
+    """No domain of a level can hold the pods that belong together."""
 
-    domains: tuple[DomainShort, ...]
+    level: str
+    domains: tuple[DomainShort, ...]  #: those that are named
+    more: int  #: how many there are beside these
+    best: DomainShort
+    scarcest: Scarcity | None  #: in the best; None for pods that ask for nothing
     code: str = NOT_ENOUGH
 
     def __str__(self) -> str:
-        return ".\n".join(map(str, self.domains))
+        others = [f"and {self.more} other domains that can't either"] if self.more else []
+        return ".\n".join([*map(str, self.domains), *others])
+
+    @property
+    def summary(self) -> str:
+        count = len(self.domains) + self.more
+        none = f"None of {count} domains" if count > 1 else "The one domain"
+        cannot = "can" if count > 1 else "can't"
+        pods = "" if self.best.resources else f"; it could take {self.best.pods} of {self.best.required} pods"
+        best = f"The best is {self.best.domain}: {self.scarcest}{pods}" if self.scarcest else str(self.best)
+        return f"{none} of level {self.level} {cannot} hold the pods together. {best}."
+
+
+@dataclass(frozen=True, slots=True)
+class LevelTooWide:
+    """All nodes that may be used are in one domain of a narrower level, and only what is in it is chosen from."""
+
+    level: str
+    domain: str
+    narrower: str
+    code: str = NOT_ENOUGH
+
+    def __str__(self) -> str:
+        return (
+            f"All nodes that may be used are in {self.domain}, a domain of level {self.narrower}: there is none of the "
+            f"wider level {self.level} to choose. Require level {self.narrower}, or prefer it too"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +178,8 @@ class TopologyUnsatisfied:
     job: ObjectKey
     subgroup: str  #: empty for the job as a whole
     because: str = ""
-    shortage: DomainsShort | None = None  #: a reason of its own
+    shortage: DomainsShort | LevelTooWide | None = None  #: a reason of its own
+    scarcest: Scarcity | None = None  #: in all of the domain that was looked at
     code: str = POD_SCHEDULING_ERRORS
 
     def __str__(self) -> str:
@@ -143,32 +187,47 @@ class TopologyUnsatisfied:
         text = f"topology {self.topology}, requirement {self.level} couldn't be satisfied for {who}"
         return f"{text}: {self.because}" if self.because else text
 
+    @property
+    def summary(self) -> str:
+        return f"All in all {self.scarcest}." if self.scarcest else ""
+
 
 @dataclass(frozen=True, slots=True)
 class TopologyUnusable:
     """A constraint that can't be followed, because there is no such topology or level."""
 
     text: str
+    summary: str  #: which field of which object it is, and what would be right
     code: str = POD_SCHEDULING_ERRORS
 
     def __str__(self) -> str:
         return self.text
 
     @staticmethod
-    def unknown(topology: str) -> TopologyUnusable:
-        return TopologyUnusable(f"Requested topology {topology} does not exist")
+    def unknown(where: str, topology: str, known: Sequence[str]) -> TopologyUnusable:
+        """`where`: the object and the field with the constraint; `known`: the topologies there are."""
+        there_are = f"there are {', '.join(known)}" if known else "there are none"
+        summary = f"{where}.topology: there is no Topology {topology!r}; {there_are}."
+        return TopologyUnusable(f"Requested topology {topology} does not exist", summary)
 
     @staticmethod
-    def without_level(topology: str, group: str) -> TopologyUnusable:
+    def without_level(where: str, topology: str, group: str) -> TopologyUnusable:
         who = f"sub-group {group}" if group else "workload"
-        return TopologyUnusable(f"topology constraint error: {who} names topology {topology}, and no level of it")
+        summary = f"{where}: requiredTopologyLevel or preferredTopologyLevel must be given, beside topology."
+        text = f"topology constraint error: {who} names topology {topology}, and no level of it"
+        return TopologyUnusable(text, summary)
 
     @staticmethod
-    def unknown_level(topology: str, group: str, kind: str, level: str) -> TopologyUnusable:
+    def unknown_level(
+        where: str, topology: str, group: str, *, kind: str, level: str, known: Sequence[str]
+    ) -> TopologyUnusable:
+        """`kind`: required or preferred; `known`: the levels that it may be, the widest first."""
         who = f"sub-group {group}" if group else "workload"
+        may_be = f"it may be {', '.join(known)}" if known else "the topology has no levels"
         return TopologyUnusable(
             f"topology constraint error: {who} specified '{level}' as the {kind} topology constraint level, but the "
-            f"topology tree '{topology}' does not contain a level with this name"
+            f"topology tree '{topology}' does not contain a level with this name",
+            f"{where}.{kind}TopologyLevel: {level!r} isn't a level of Topology {topology!r} that will do; {may_be}.",
         )
 
 
@@ -303,11 +362,19 @@ JobReason = (
     | SpecUnusable
     | NotReady
     | GatesClosed
+    | LevelTooWide
     | NotTried
     | SearchCutShort
     | TopologyUnsatisfied
     | TopologyUnusable
 )
+
+
+def in_words(reasons: Sequence[JobReason]) -> str:
+    """All that people are told: first what matters most, where there is more to say than KAI's sentences do."""
+    more_to_say = DomainsShort | TopologyUnsatisfied | TopologyUnusable
+    summaries = [each.summary for each in reasons if isinstance(each, more_to_say)]
+    return "\n".join([*filter(None, summaries), *map(str, reasons)])
 
 
 def unknown_subgroup(subgroup: str, group: ObjectKey) -> str:

@@ -7,7 +7,7 @@ the order in the configuration; sums of floats are made in that order, because e
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -85,7 +85,7 @@ class NodeScorer(ABC):
 class NodeSubsets(NamedTuple):
     """Which sets of nodes to try for a part of a job, one after the other, and which nodes are better among them."""
 
-    masks: list[Mask]
+    masks: Iterable[Mask]
     scores: Scores | None = None  #: added to what scorers say; -inf for nodes that must not be used
 
 

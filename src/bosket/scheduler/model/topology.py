@@ -1,13 +1,14 @@
 """Topologies: how nodes are arranged in domains (zones, racks, hosts), level within level.
 
-Made of a Topology and the node table once, and kept while neither changes. A node belongs to a topology if it has the
-label of every level. The widest level of all is the root: one domain, with every node of the topology in it.
+Made of a Topology and the node table, and kept while no node's place in it changes. A node belongs to a topology if it
+has the label of every level. The widest level of all is the root: one domain, with every node of the topology in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,37 @@ from bosket.scheduler.model.node import Mask
 ROOT = "root"
 OUTSIDE = -1  #: the domain of nodes that don't belong to the topology
 
+Path = tuple[str, ...]  #: the values of the levels' labels, from the widest on
+Amounts = NDArray[np.float64]
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+class Segments:
+    """Which members each of some segments has, so that amounts of members can be added up segment by segment."""
+
+    def __init__(self, of: NDArray[np.intp], count: int) -> None:
+        """`of`: (member,), the segment of each, or `OUTSIDE`."""
+        self._count = count
+        order = np.argsort(of, kind="stable")
+        self._members = order[np.searchsorted(of[order], 0) :]
+        self._of = of[self._members]
+        self._ends = np.cumsum(np.bincount(self._of, minlength=count))
+
+    def members(self, segment: int) -> NDArray[np.intp]:
+        """In ascending order."""
+        return self._members[self._ends[segment - 1] if segment else 0 : self._ends[segment]]
+
+    def sums(self, amounts: Amounts) -> Amounts:
+        """(segment,): of an amount per member."""
+        sums = np.bincount(self._of, weights=amounts[self._members], minlength=self._count)
+        return sums.astype(np.float64, copy=False)
+
+    def sum_of(self, segment: int, amounts: Amounts) -> float:
+        """The same for one segment, to the last bit: amounts are added one after the other here too."""
+        members = self.members(segment)
+        return float(np.bincount(np.zeros(len(members), dtype=np.intp), weights=amounts[members])[0])
+
+
+@dataclass(frozen=True, eq=False)
 class TopologyLevel:
     """All domains of one level; numbers are in order of their names."""
 
@@ -29,11 +59,18 @@ class TopologyLevel:
     of_row: NDArray[np.intp]  #: (node,), the number of its domain
     parents: NDArray[np.intp]  #: (domain,), the number of the domain of the next wider level that it is in
 
+    @cached_property
+    def rows(self) -> Segments:
+        """The rows of the node table, by domain."""
+        return Segments(self.of_row, len(self.names))
+
     def nodes_of(self, domain: int) -> Mask:
-        return np.asarray(self.of_row == domain)
+        mask = np.zeros(len(self.of_row), dtype=bool)
+        mask[self.rows.members(domain)] = True
+        return mask
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class TopologyTree:
     """A topology over the nodes of a snapshot; `levels` from the root on."""
 
@@ -42,37 +79,75 @@ class TopologyTree:
     aliases: dict[str, str]
 
     @property
+    def labels(self) -> list[str]:
+        """Those that a node must have to belong to it."""
+        return [level.label for level in self.levels[1:]]
+
+    @cached_property
     def inside(self) -> Mask:
         """Nodes that belong to it."""
         return np.asarray(self.levels[0].of_row != OUTSIDE)
+
+    @cached_property
+    def _children(self) -> tuple[Segments, ...]:
+        """By level: the domains of the next narrower one, by domain."""
+        return tuple(
+            Segments(narrower.parents, len(level.names))
+            for level, narrower in zip(self.levels, self.levels[1:], strict=False)
+        )
 
     def number_of(self, level: str) -> int | None:
         """Which level is meant, by its label or its other name."""
         label = self.aliases.get(level, level)
         return next((number for number, each in enumerate(self.levels) if number and each.label == label), None)
 
+    def below(self, level: int, *domains: int) -> list[Mask]:
+        """By level: (domain,), whether it is one of these domains of a level or inside one."""
+        found = [np.zeros(len(each.names), dtype=bool) for each in self.levels[: level + 1]]
+        found[level][list(domains)] = True
+        for each in self.levels[level + 1 :]:
+            found.append(found[-1][each.parents])
+        return found
 
-def build_tree(topology: Topology, nodes: Sequence[Node]) -> TopologyTree:
-    """Arranges the nodes."""
-    labels = [level.nodeLabel for level in topology.spec.levels]
-    paths: list[tuple[str, ...] | None] = []
-    for node in nodes:
-        values = node.metadata.labels
-        paths.append(tuple(values[label] for label in labels) if all(label in values for label in labels) else None)
+    def sums(self, amounts: Amounts) -> list[Amounts]:
+        """By level: (domain,), sums of an amount per node; those of wider levels are made of the narrower ones'."""
+        found = [self.levels[-1].rows.sums(amounts)]
+        for children in reversed(self._children):
+            found.append(children.sums(found[-1]))
+        return found[::-1]
+
+    def renew_sums(self, sums: Sequence[Amounts], amounts: Amounts, rows: NDArray[np.intp]) -> None:
+        """Adds up anew what has changed with these nodes."""
+        changed = set(self.levels[-1].of_row[rows].tolist()) - {OUTSIDE}
+        for domain in changed:
+            sums[-1][domain] = self.levels[-1].rows.sum_of(domain, amounts)
+        for level in range(len(self.levels) - 2, -1, -1):
+            changed = {int(self.levels[level + 1].parents[domain]) for domain in changed}
+            for domain in changed:
+                sums[level][domain] = self._children[level].sum_of(domain, sums[level + 1])
+
+
+def path_of(topology: Topology, node: Node) -> Path | None:
+    """Where the node is; None when it doesn't belong to the topology."""
+    labels = node.metadata.labels
+    values = [labels.get(level.nodeLabel) for level in topology.spec.levels]
+    return None if None in values else tuple(map(str, values))
+
+
+def build_tree(topology: Topology, paths: Sequence[Path | None]) -> TopologyTree:
+    """Arranges nodes by their paths."""
     inside = np.array([path is not None for path in paths], dtype=bool)
     root = TopologyLevel(ROOT, (ROOT,), np.where(inside, 0, OUTSIDE).astype(np.intp), np.zeros(1, dtype=np.intp))
     levels = [root]
-    wider: dict[str, int] = {}
-    for depth, label in enumerate(labels, start=1):
-        names = [None if path is None else ".".join(path[:depth]) for path in paths]
-        known = sorted({name for name in names if name is not None})
-        numbers = {name: number for number, name in enumerate(known)}
-        of_row = np.array([OUTSIDE if name is None else numbers[name] for name in names], dtype=np.intp)
-        parents = np.zeros(len(known), dtype=np.intp)
-        for path in paths:
-            if path is not None and depth > 1:
-                parents[numbers[".".join(path[:depth])]] = wider[".".join(path[: depth - 1])]
-        levels.append(TopologyLevel(label, tuple(known), of_row, parents))
+    distinct = {path for path in paths if path is not None}
+    wider: dict[Path, int] = {(): 0}
+    for depth, level in enumerate(topology.spec.levels, start=1):
+        prefixes = sorted({path[:depth] for path in distinct}, key=lambda prefix: (".".join(prefix), prefix))
+        numbers = {prefix: number for number, prefix in enumerate(prefixes)}
+        of_path = {path: numbers[path[:depth]] for path in distinct}
+        of_row = np.array([OUTSIDE if path is None else of_path[path] for path in paths], dtype=np.intp)
+        parents = np.array([wider[prefix[:-1]] for prefix in prefixes], dtype=np.intp)
+        levels.append(TopologyLevel(level.nodeLabel, tuple(map(".".join, prefixes)), of_row, parents))
         wider = numbers
     aliases = {level.alias: level.nodeLabel for level in topology.spec.levels if level.alias}
     return TopologyTree(topology.metadata.name, tuple(levels), aliases)

@@ -1,12 +1,18 @@
-"""Topologies, and the nodes as each of them arranges them: made anew only when it, or what nodes are, changed."""
+"""Topologies, and the nodes as each of them arranges them.
+
+Of every node it is remembered where it is; another arrangement is made only when one of them is elsewhere now, comes or
+goes, or the Topology itself is another. Taints and conditions change nothing here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from bosket.api.core import Node
 from bosket.api.kai import Topology
 from bosket.scheduler.model.node import NodeTable
-from bosket.scheduler.model.topology import TopologyTree, build_tree
+from bosket.scheduler.model.topology import Path, TopologyTree, build_tree, path_of
 
 
 class Topologies:
@@ -14,7 +20,7 @@ class Topologies:
 
     def __init__(self) -> None:
         self.objects: dict[str, Topology] = {}
-        self._trees: dict[str, tuple[Topology, int, TopologyTree]] = {}
+        self._arrangements: dict[str, _Arrangement] = {}
 
     def put(self, topology: Topology) -> bool:
         """True when something changed that anybody rests on."""
@@ -27,10 +33,37 @@ class Topologies:
         return self.objects.pop(name, None) is not None
 
     def arrange(self, nodes: NodeTable) -> Mapping[str, TopologyTree]:
-        known, self._trees = self._trees, {}
+        known, self._arrangements = self._arrangements, {}
+        trees = {}
         for name, topology in sorted(self.objects.items()):
             found = known.get(name)
-            if found is None or found[0].spec != topology.spec or found[1] != nodes.static_version:
-                found = (topology, nodes.static_version, build_tree(topology, nodes.nodes))
-            self._trees[name] = found
-        return {name: tree for name, (_, _, tree) in self._trees.items()}
+            if found is None or found.topology.spec != topology.spec:
+                found = _Arrangement(topology)
+            self._arrangements[name] = found
+            trees[name] = found.of(nodes)
+        return trees
+
+
+@dataclass(slots=True)
+class _Arrangement:
+    topology: Topology
+    _version: int | None = None
+    _nodes: dict[str, tuple[Node, Path | None]] = field(default_factory=dict)
+    _paths: list[Path | None] = field(default_factory=list)
+    _tree: TopologyTree | None = None
+
+    def of(self, nodes: NodeTable) -> TopologyTree:
+        if self._tree is not None and self._version == nodes.static_version:
+            return self._tree
+        before, self._nodes = self._nodes, {}
+        for node in nodes.nodes:
+            name = node.metadata.name
+            known = before.get(name)
+            if known is None or known[0] is not node:
+                known = (node, path_of(self.topology, node))
+            self._nodes[name] = known
+        paths = [path for _, path in self._nodes.values()]
+        if self._tree is None or paths != self._paths:
+            self._paths, self._tree = paths, build_tree(self.topology, paths)
+        self._version = nodes.static_version
+        return self._tree

@@ -17,6 +17,7 @@ from bosket.scheduler.model.node import Amounts2D, Mask
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.solver.budget import Budget
+from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.eviction import next_to_evict
 from bosket.scheduler.solver.order import VictimOrder
 from bosket.scheduler.solver.scenario import Batch, Scenario
@@ -35,6 +36,7 @@ class Accumulation:
         victims: VictimOrder,
         feasible: Mask,
         *,
+        domains: DomainRoom,
         budget: Budget,
         most_victims: int | None = None,
     ) -> None:
@@ -49,13 +51,13 @@ class Accumulation:
         self.feasible = feasible  #: nodes that may be used whatever victims are chosen
         self._victims = victims
         self._recorded = {task for _, task in start.victims()}
-        self._room = _Room(session, start.pending, feasible)
+        self._room, self._domains = _Room(session, start.pending, feasible), domains
         for job, task in start.victims():
-            self._room.add(job, task)
+            self._add_room(job, task)
 
     def steps(self) -> Iterator[None]:
         """Adds victims until there is hope, again and again, until there are no more."""
-        if self._room.suffices():
+        if self._suffices():
             yield
         while not self._has_enough() and (victim := self._victims.pop()) is not None:
             tasks = next_to_evict(self.session, victim)
@@ -75,9 +77,16 @@ class Accumulation:
             self._budget.spend(len(tasks))
             self.potential.append(batch)
             for task in tasks:
-                self._room.add(batch.job, task)
-            if self._room.suffices():
+                self._add_room(batch.job, task)
+            if self._suffices():
                 yield
+
+    def _add_room(self, job: JobState, task: Task) -> None:
+        self._room.add(job, task)
+        self._domains.add(job.standing(task).row, job.cost(task)[0])
+
+    def _suffices(self) -> bool:
+        return self._room.suffices() and self._domains.suffices()
 
     def _has_enough(self) -> bool:
         return self._budget.is_used_up() or len(self.potential) == self._most_victims

@@ -23,6 +23,7 @@ from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.solver.accumulation import Accumulation
 from bosket.scheduler.solver.budget import Budget, JobBudget
+from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.order import Entries, JobTable, SimulationOrder, VictimOrder
 from bosket.scheduler.solver.scenario import Batch, Scenario
 
@@ -133,7 +134,10 @@ class Search:
             for job, task in start.victims():
                 feasible[job.standing(task).row] = True
             victims = VictimOrder(session, self._candidates)
-            search = Accumulation(session, start, victims, feasible, budget=budget, most_victims=most_victims)
+            domains = DomainRoom(session, self._job, tasks)
+            search = Accumulation(
+                session, start, victims, feasible, domains=domains, budget=budget, most_victims=most_victims
+            )
             for scenario in generator(search):
                 fingerprint = (pending, frozenset(task for _, task in scenario.victims()))
                 if fingerprint in self._failed:

@@ -1,24 +1,34 @@
 """What domains of a topology have free, and how many pods of a kind they could take: sums over nodes, level by level.
 
 Nothing is simulated here: a domain that can't hold a gang by these sums is ruled out, the others are tried in earnest.
+Sums are kept while a cycle goes on; of what placements and evictions change, only the domains they touch are added up
+again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections import Counter
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS, Vector
 from bosket.scheduler.model.task import Task
-from bosket.scheduler.model.topology import TopologyLevel
+from bosket.scheduler.model.topology import TopologyTree
 
 #: How full a domain counts that has nothing of what is asked for.
 NOTHING_THERE = 1000.0
+#: From this many changed nodes on, adding up everything is cheaper.
+FEW_ROWS = 64
+EVERYWHERE = slice(None)
+
+Sums = NDArray[np.float64]  #: (domain,)
+_pod_class = attrgetter("pod_class")
 
 
 class Demand:
@@ -30,71 +40,91 @@ class Demand:
         self.total: Vector = np.zeros(width)
         self.most: Vector = np.zeros(width)
         users = np.zeros(width, dtype=np.intp)
-        for task in tasks:
-            request = task.pod_class.demand_by(None)
-            self.total[: len(request)] += request
+        for pod_class, count in Counter(map(_pod_class, tasks)).items():
+            request = pod_class.demand_by(None)
+            self.total[: len(request)] += request * count
             self.most[: len(request)] = np.maximum(self.most[: len(request)], request)
-            users[: len(request)] += request > 0
+            users[: len(request)] += (request > 0) * count
+        #: the resources that they ask for, but for their number
+        self.places = [place for place in np.flatnonzero(self.total > 0).tolist() if place != PODS]
         users[[CPU, MEMORY]] = self.count
         #: whether they are alike enough to be counted in pods; otherwise amounts are added up
         self.is_uniform = bool(((users == 0) | (users == self.count)).all())
 
-    def pods_by_node(self, ledger: NodeLedger) -> NDArray[np.float64]:
-        """(node,): how many of the largest of them it could take."""
+    def pods_on(self, ledger: NodeLedger, rows: Rows) -> NDArray[np.float64]:
+        """(row,): how many of the largest of them each node could take."""
+        if not self.places:
+            return np.full(len(ledger.idle[PODS, rows]), float(self.count))
         asked = np.flatnonzero(self.most > 0)
-        if not len(np.setdiff1d(asked, [PODS])):
-            return np.full(ledger.idle.shape[1], float(self.count))
-        free = ledger.idle[asked] + ledger.releasing[asked]
+        free = ledger.idle[asked][:, rows] + ledger.releasing[asked][:, rows]
         if 0 < self.most[GPU] < 1 and ledger.shared:
-            free[asked == GPU] += ledger.shared.free_parts()
+            free[asked == GPU] += ledger.shared.free_parts()[rows]
         pods = np.floor(free / self.most[asked][:, None]).min(axis=0)
         result: NDArray[np.float64] = np.maximum(pods, 0.0)
         return result
 
 
-class Capacity:
-    """The domains below one of them, by what the ledger says at the moment."""
+class TreeCapacity:
+    """The domains of one topology, by what the ledger says at the moment."""
 
-    def __init__(self, ledger: NodeLedger, demand: Demand, inside: Mask) -> None:
-        """`inside`: the nodes of the domain."""
-        self._ledger, self.demand, self._inside = ledger, demand, inside
+    def __init__(self, ledger: NodeLedger, tree: TopologyTree) -> None:
+        self._ledger, self.tree = ledger, tree
+        self._free: dict[int, _KeptSums] = {}  # by resource
+        self._pods: dict[tuple[bytes, int], _KeptSums] = {}  # by what the largest pod asks for
 
-    def fits(self, level: TopologyLevel) -> Mask:
+    def fits(self, demand: Demand, level: int) -> Mask:
         """(domain,): whether all tasks could go there, as far as sums tell."""
-        if self.demand.is_uniform:
-            return np.asarray(self.pods(level) >= self.demand.count)
-        return np.asarray(self.fullness(level) <= 1)
+        if demand.is_uniform:
+            return np.asarray(self.pods(demand, level) >= demand.count)
+        return np.asarray(self.fullness(demand, level) <= 1)
 
-    def pods(self, level: TopologyLevel) -> NDArray[np.float64]:
+    def pods(self, demand: Demand, level: int) -> Sums:
         """(domain,): how many of the tasks it could take."""
-        return self._sum(level, self._pods_by_node)
+        key = (demand.most.tobytes(), 0 if demand.places else demand.count)
+        kept = self._pods.get(key)
+        if kept is None:
+            ledger = self._ledger
+            kept = self._pods[key] = _KeptSums(ledger, self.tree, lambda rows: demand.pods_on(ledger, rows))
+        return kept.at(level)
 
-    def fullness(self, level: TopologyLevel) -> NDArray[np.float64]:
+    def fullness(self, demand: Demand, level: int) -> Sums:
         """(domain,): the part of what is free that the tasks would take, of the resource that is scarcest there."""
-        result = np.zeros(len(level.names))
-        for place in np.flatnonzero(self.demand.total > 0).tolist():
-            if place == PODS:
-                continue
-            free = self._sum(level, self._ledger.idle[place] + self._ledger.releasing[place])
+        result = np.zeros(len(self.tree.levels[level].names))
+        for place in demand.places:
+            free = self.free(place, level)
             part = np.full(len(free), NOTHING_THERE)
-            np.divide(self.demand.total[place], free, out=part, where=free > 0)
+            np.divide(demand.total[place], free, out=part, where=free > 0)
             np.maximum(result, part, out=result)
         return result
 
-    @cached_property
-    def _pods_by_node(self) -> NDArray[np.float64]:
-        return self.demand.pods_by_node(self._ledger)
+    def free(self, place: int, level: int) -> Sums:
+        """(domain,): of a resource, what is idle or being released."""
+        kept = self._free.get(place)
+        if kept is None:
+            idle, releasing = self._ledger.idle[place], self._ledger.releasing[place]
+            kept = self._free[place] = _KeptSums(self._ledger, self.tree, lambda rows: idle[rows] + releasing[rows])
+        return kept.at(level)
 
-    def _sum(self, level: TopologyLevel, by_node: NDArray[np.float64]) -> NDArray[np.float64]:
-        inside = self._inside
-        sums = np.bincount(level.of_row[inside], weights=by_node[inside], minlength=len(level.names))
-        return sums.astype(np.float64, copy=False)
 
-    def lacking(self, level: TopologyLevel) -> list[tuple[int, Vector]]:
-        """(place, (domain,)) of what is free there of the resources of which some domain has too little for all."""
-        found = []
-        for place in np.flatnonzero(self.demand.total > 0).tolist():
-            free = self._sum(level, self._ledger.idle[place] + self._ledger.releasing[place])
-            if (free < self.demand.total[place]).any():
-                found.append((place, free))
-        return found
+class _KeptSums:
+    """An amount of every node, and its sums by domain."""
+
+    def __init__(self, ledger: NodeLedger, tree: TopologyTree, amounts: Callable[[Rows], NDArray[np.float64]]) -> None:
+        self._ledger, self._tree, self._amounts = ledger, tree, amounts
+        self._seen = -1
+        self._by_node: NDArray[np.float64] = np.zeros(0)
+        self._sums: list[Sums] = []  # by level, from the root on
+
+    def at(self, level: int) -> Sums:
+        """The sums of a level; not to be written to."""
+        log = self._ledger.log
+        if self._seen != len(log):
+            rows = np.unique(log[self._seen :]) if 0 <= self._seen < len(log) < self._seen + FEW_ROWS else None
+            if rows is None:
+                self._by_node = np.array(self._amounts(EVERYWHERE))
+                self._sums = self._tree.sums(self._by_node)
+            else:
+                self._by_node[rows] = self._amounts(rows)
+                self._tree.renew_sums(self._sums, self._by_node, rows)
+            self._seen = len(log)
+        return self._sums[level]

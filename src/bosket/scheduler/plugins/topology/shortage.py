@@ -1,0 +1,69 @@
+"""What domains lack that can't hold a group of tasks: numbers for the reasons that people are given."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY
+from bosket.scheduler.plugins.topology.capacity import NOTHING_THERE, Demand, TreeCapacity
+from bosket.scheduler.reason import DomainShort, DomainsShort, Scarcity
+
+#: What amounts of resources are called, and how much one of them is; others go by their name, in their own unit.
+SHOWN = {GPU: ("GPUs", 1.0), CPU: ("CPU cores", 1000.0), MEMORY: ("GiB of memory", float(2**30))}
+#: So many domains are named, one by one.
+MOST_NAMED = 10
+
+
+class Shortage:
+    """Finds out what domains lack for a group of tasks."""
+
+    def __init__(self, session: Session, capacity: TreeCapacity, demand: Demand) -> None:
+        self._session, self._capacity, self._demand = session, capacity, demand
+
+    def of_level(self, number: int, shown: str, domains: NDArray[np.intp]) -> DomainsShort:
+        """Of some domains of a level, which people call so; the best could take the most pods, or has the most free."""
+        level, capacity = self._capacity.tree.levels[number], self._capacity
+        fullness = capacity.fullness(self._demand, number)
+        pods = capacity.pods(self._demand, number) if self._demand.is_uniform else np.zeros(len(fullness))
+        best = int(domains[np.lexsort((domains, fullness[domains], -pods[domains]))[0]])
+
+        def short(domain: int) -> DomainShort:
+            name = level.names[domain]
+            if self._demand.is_uniform:
+                return DomainShort(name, int(pods[domain]), self._demand.count)
+            return DomainShort(name, resources=self._lacking(number, domain))
+
+        named = tuple(short(each) for each in domains[:MOST_NAMED].tolist())
+        return DomainsShort(shown, named, len(domains) - len(named), short(best), self.scarcest(number, best))
+
+    def scarcest(self, level: int, domain: int) -> Scarcity | None:
+        """The resource of which a domain has least for what is asked for; None where nothing is."""
+        if not self._demand.places:
+            return None
+
+        def part(place: int) -> float:
+            free = self._free(place, level, domain)
+            return float(self._demand.total[place]) / free if free > 0 else NOTHING_THERE
+
+        place = max(self._demand.places, key=part)
+        snapshot = self._session.snapshot
+        there = self._capacity.tree.levels[level].rows.members(domain)
+        name, unit = SHOWN.get(place, (snapshot.resource_names[place], 1.0))
+        amounts = (
+            max(self._free(place, level, domain), 0.0),
+            float(snapshot.nodes.allocatable[place][there].sum()),
+            float(self._demand.total[place]),
+        )
+        free, total, asked = (f"{amount / unit:g}" for amount in amounts)
+        return Scarcity(name, free, total, asked)
+
+    def _lacking(self, level: int, domain: int) -> tuple[tuple[str, float, float], ...]:
+        """Name, amount asked for, and amount free, of the resources of which there is too little."""
+        names, demand = self._session.snapshot.resource_names, self._demand
+        amounts = ((place, float(demand.total[place]), self._free(place, level, domain)) for place in demand.places)
+        return tuple((names[place], asked, free) for place, asked, free in amounts if free < asked)
+
+    def _free(self, place: int, level: int, domain: int) -> float:
+        return float(self._capacity.free(place, level)[domain])

@@ -1,0 +1,90 @@
+"""Whether the domains of a topology could have the GPUs for the groups of a job that must each be in one of them.
+
+A condition of the search for victims beside the room on nodes: without it, all victims of a cluster would be simulated
+for a gang that fits in no rack. As in KAI, a group counts with all its GPUs, also those it has: more of a group that
+runs is only looked for where the whole of it would fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.job import PodSet, SubGroupSet
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
+from bosket.scheduler.model.topology import OUTSIDE, TopologyLevel
+
+#: Parts of GPUs add up to whole ones but for this.
+ROUNDING = 1e-9
+
+
+class DomainRoom:
+    """GPUs by domain of every level that some group requires."""
+
+    def __init__(self, session: Session, job: JobState, part: Sequence[Task]) -> None:
+        """`part`: the tasks that are to be placed, of those that wait."""
+        by_level: dict[tuple[str, int], list[float]] = {}
+        levels: list[TopologyLevel] = []
+        placed = set(part)
+        for group in _groups(job.job.root):
+            assert group.topology is not None
+            tree = session.snapshot.topologies.get(group.topology.topology)
+            number = tree.number_of(group.topology.required) if tree is not None else None
+            if tree is None or number is None:
+                continue
+            if (tree.name, number) not in by_level:
+                levels.append(tree.levels[number])
+            members = (task for each in group.pod_sets() for task in each.tasks)
+            asked = [
+                task.pod_class.shared[0] for task in members if task in placed or job.status(task) in ACTIVE_ALLOCATED
+            ]
+            by_level.setdefault((tree.name, number), []).append(sum(asked))
+        free = session.nodes.free_gpus() if levels else np.zeros(0)
+        self._levels = [
+            _LevelRoom(level, free, sorted(demands, reverse=True))
+            for level, demands in zip(levels, by_level.values(), strict=True)
+        ]
+
+    def add(self, row: int, gpus: float) -> None:
+        """So many are freed on a node."""
+        for each in self._levels:
+            domain = each.of_row[row]
+            if domain != OUTSIDE:
+                each.free[domain] += gpus
+
+    def suffices(self) -> bool:
+        return all(each.suffices() for each in self._levels)
+
+
+class _LevelRoom:
+    def __init__(self, level: TopologyLevel, free: NDArray[np.float64], demands: list[float]) -> None:
+        """`demands`: GPUs of each group, the largest first."""
+        self.of_row, self._demands = level.of_row, demands
+        inside = level.of_row != OUTSIDE
+        #: (domain,): GPUs that are idle, being released, or freed by victims
+        self.free = np.bincount(level.of_row[inside], weights=free[inside], minlength=len(level.names))
+
+    def suffices(self) -> bool:
+        """Whether each group finds a domain, those with the most GPUs tried first."""
+        left = np.sort(self.free)[::-1]
+        for demand in self._demands:
+            if not demand:
+                break
+            fitting = np.flatnonzero(left + ROUNDING >= demand)
+            if not len(fitting):
+                return False
+            left[fitting[0]] -= demand
+        return True
+
+
+def _groups(part: PodSet | SubGroupSet) -> Iterator[SubGroupSet]:
+    """Sets of sub-groups that must be in one domain."""
+    if isinstance(part, SubGroupSet):
+        if part.topology is not None and part.topology.required:
+            yield part
+        for child in part.children:
+            yield from _groups(child)

@@ -1,0 +1,57 @@
+"""Nobody is gathered as a victim for groups that must each be in one domain before some domains could hold them."""
+
+from __future__ import annotations
+
+import pytest
+
+from bosket.api.kai import SubGroup
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.solver.domain_room import DomainRoom
+from bosket.testing.build import gang, node, pod_group, queue, topology, within
+from bosket.testing.cluster import snapshot_of
+
+#: Two racks with 4 and 2 GPUs.
+NODES = [node("n0", gpus=4, zone="a", rack="r1"), node("n1", gpus=2, zone="a", rack="r2")]
+
+
+def room(*sizes: int, running: int = 0) -> DomainRoom:
+    """For a job with a sub-group of so many one-GPU pods for each size, each of which must be in one rack.
+
+    `running`: how many of each run on n0.
+    """
+    subgroups = tuple(
+        each
+        for i in range(len(sizes))
+        for each in (
+            SubGroup(name=f"set{i}", topologyConstraint=within("t", "rack")),
+            SubGroup(name=f"leaf{i}", parent=f"set{i}", minMember=1),
+        )
+    )
+    members = [pod for i, size in enumerate(sizes) for pod in gang("g", size, subgroup=f"leaf{i}", on=["n0"] * running)]
+    snapshot = snapshot_of(
+        NODES, queue("q"), topology("t", "zone", "rack"), pod_group("g", subgroups=subgroups), members
+    )
+    session = Session(snapshot, Configuration())
+    (job,) = (session.state(each) for each in snapshot.jobs.values())
+    return DomainRoom(session, job, job.left_over())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "enough"), [((4, 2), True), ((2, 2, 2), True), ((5,), False), ((3, 3), False), ((4, 2, 1), False)]
+)
+def test_every_group_needs_a_domain_with_room_for_all_of_it(sizes: tuple[int, ...], enough: bool) -> None:
+    assert room(*sizes).suffices() is enough
+
+
+def test_what_victims_leave_counts_for_the_domain_of_their_node() -> None:
+    domains = room(3, 3)
+    domains.add(0, 1.0)
+    assert not domains.suffices()
+    domains.add(1, 1.0)
+    assert domains.suffices()
+
+
+def test_a_group_counts_with_what_it_has_as_in_kai() -> None:
+    assert not room(5, running=2).suffices()
+    assert room(4, running=2).suffices() is False
