@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
+from bosket.scheduler.model.resource import mig_gpus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.model.topology import OUTSIDE, TopologyLevel
 
@@ -43,7 +44,7 @@ class DomainRoom:
                 task.pod_class.shared[0] for task in members if task in placed or job.status(task) in ACTIVE_ALLOCATED
             ]
             by_level.setdefault((tree.name, number), []).append(sum(asked))
-        free = session.nodes.free_gpus() if levels else np.zeros(0)
+        free = _free_gpus(session) if levels else np.zeros(0)
         self._levels = [
             _LevelRoom(level, free, sorted(demands, reverse=True))
             for level, demands in zip(levels, by_level.values(), strict=True)
@@ -79,6 +80,16 @@ class _LevelRoom:
                 return False
             left[fitting[0]] -= demand
         return True
+
+
+def _free_gpus(session: Session) -> NDArray[np.float64]:
+    """(node,): idle or being released, parts of shared GPUs and of partitioned ones included."""
+    nodes = session.nodes
+    free = nodes.free_gpus()
+    for place, name in enumerate(session.snapshot.resource_names):
+        if parts := mig_gpus(name):
+            free = free + (nodes.idle[place] + nodes.releasing[place]) * parts
+    return free
 
 
 def _groups(part: PodSet | SubGroupSet) -> Iterator[SubGroupSet]:

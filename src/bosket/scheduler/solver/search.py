@@ -19,7 +19,7 @@ from bosket.scheduler.framework.placement import place_job
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.node import Mask
-from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.resource import GPU, mig_gpus
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.solver.accumulation import Accumulation
 from bosket.scheduler.solver.budget import Budget, JobBudget
@@ -208,9 +208,10 @@ def largest(count: int, works: Callable[[int], bool]) -> int:
 
 
 def _feasible_nodes(session: Session, job: JobState) -> Mask:
-    """Nodes with a free GPU, for a job whose tasks all want one; otherwise all of them."""
+    """Nodes with a free GPU or a part of one, for a job whose tasks all want some; otherwise all of them."""
     if not all(task.pod_class.wants_gpu for task in job.job.tasks):
         return np.ones(len(session.snapshot.nodes), dtype=bool)
     nodes = session.nodes
-    some = (nodes.idle[GPU] > 0) | (nodes.releasing[GPU] > 0)
+    places = [GPU, *(place for place, name in enumerate(session.snapshot.resource_names) if mig_gpus(name))]
+    some = ((nodes.idle[places] > 0) | (nodes.releasing[places] > 0)).any(axis=0)
     return np.asarray(some | (nodes.shared.free_parts() > 0) if nodes.shared else some)
