@@ -113,7 +113,10 @@ def pods_on_nodes_that_refuse_them(snapshot: Snapshot, decisions: Decisions) -> 
 
 
 def parts_outside_one_domain(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
-    """Whatever was given to a part of a job that must be in one domain is in one, with what it had there before."""
+    """Of a part of a job that must be in one domain, each pod set is in one, with what it had there before.
+
+    As in KAI, a sub-group that gets its pods after the others, because these are enough, may be in another domain.
+    """
     placed = {each.task for each in _placements(decisions)}
     for job in snapshot.jobs.values():
         for part in _parts(job.root):
@@ -122,19 +125,19 @@ def parts_outside_one_domain(snapshot: Snapshot, decisions: Decisions) -> Iterat
             number = tree.number_of(constraint.required) if tree is not None and constraint is not None else None
             if tree is None or number is None:
                 continue
-            before, after = set(), set()
-            given = False
-            for task in (task for pod_set in part.pod_sets() for task in pod_set.tasks):
-                of_row, rows = tree.levels[number].of_row, snapshot.nodes.rows
-                if task.status in ACTIVE_ALLOCATED and task.node in rows:
-                    before.add(int(of_row[rows[task.node]]))
-                if _active_after(task, decisions):
-                    end = decisions.outcome.get(task)
-                    after.add(int(of_row[rows[end.node if end is not None else task.node]]))
-                    given |= task in placed
-            if given and len(before) <= 1 and (len(after) > 1 or OUTSIDE in after):
-                label = tree.levels[number].label
-                yield f"{job.key}: part {part.name or 'as a whole'} is in {len(after)} domains of {label}"
+            of_row, rows, label = tree.levels[number].of_row, snapshot.nodes.rows, tree.levels[number].label
+            for pod_set in part.pod_sets():
+                before, after = set(), set()
+                given = False
+                for task in pod_set.tasks:
+                    if task.status in ACTIVE_ALLOCATED and task.node in rows:
+                        before.add(int(of_row[rows[task.node]]))
+                    if _active_after(task, decisions):
+                        end = decisions.outcome.get(task)
+                        after.add(int(of_row[rows[end.node if end is not None else task.node]]))
+                        given |= task in placed
+                if given and len(before) <= 1 and (len(after) > 1 or OUTSIDE in after):
+                    yield f"{job.key}: pod set {pod_set.name} of {part.name!r} is in {len(after)} domains of {label}"
 
 
 def _parts(part: PodSet | SubGroupSet) -> Iterator[PodSet | SubGroupSet]:

@@ -80,6 +80,13 @@ _add_command(
     "bosket replay snapshot.zip",
     "bosket replay snapshot.zip --json --repeat 5 | jq .cpu_ms",
 )
+_add_command(
+    "bosket.cli.topology:topology",
+    "Show the domains of Topologies: what is free in each, and the largest gang that could start there.",
+    "bosket topology",
+    "bosket topology --topology cluster --level rack --gpus 8     # gangs of pods with 8 GPUs each",
+    "bosket topology snapshot.zip --json | jq '.topologies[].root.gang'",
+)
 _simulate = App(name="simulate", help="Show what queues would get, once or over time.", sort_key=len(list(app)))
 app.command(_simulate)
 _add_command(

@@ -101,6 +101,10 @@ class TopologyTree:
         label = self.aliases.get(level, level)
         return next((number for number, each in enumerate(self.levels) if number and each.label == label), None)
 
+    def inside_of(self, level: int, domain: int) -> list[int]:
+        """The domains of the next narrower level that are in this one."""
+        return [int(each) for each in self._children[level].members(domain)]
+
     def below(self, level: int, *domains: int) -> list[Mask]:
         """By level: (domain,), whether it is one of these domains of a level or inside one."""
         found = [np.zeros(len(each.names), dtype=bool) for each in self.levels[: level + 1]]
