@@ -196,3 +196,37 @@ async def test_non_preemptible_work_over_quota_says_so_with_numbers_and_runs_whe
     await set_gpus(cluster, queue, quota=3)
     await until_running(cluster, "larger", 2)
     await until_nothing_is_told(cluster, "larger")
+
+
+async def test_groups_and_queues_say_how_gangs_fare_and_what_is_used(cluster: Cluster) -> None:
+    await cluster.add_nodes(1)
+    company = await cluster.add_queue()
+    research = await cluster.add_queue(parent=company)
+    await cluster.start_services(*SERVICES, "podgroup-controller", "queue-controller")
+
+    async def fares(workload: str, phase: str) -> bool:
+        status = (await group_of(cluster, workload)).status
+        assert status.phase == phase, f"{workload}: {status.phase}, {status.conditions}"
+        return True
+
+    async def uses(queue: str, gpus: str) -> bool:
+        used = (await cluster.client.get(Queue, queue)).status.allocated
+        assert used.get("nvidia.com/gpu", "0") == gpus, f"{queue}: {used}"
+        return True
+
+    await submit(cluster, "runs", pods=3, gpus=2, queue=research)
+    await until_running(cluster, "runs", 3)
+    await submit(cluster, "waits", pods=2, gpus=4, queue=research)
+    await cluster.eventually(lambda: fares("runs", "Running"))
+    await cluster.eventually(lambda: fares("waits", "Pending"))
+    await cluster.eventually(lambda: uses(research, "6"))
+    await cluster.eventually(lambda: uses(company, "6"))
+    assert (await cluster.client.get(Queue, company)).status.childQueues == (research,)
+    waiting = (await group_of(cluster, "waits")).status
+    assert waiting.conditions[0].message == "0 of 2 pods have a node; 2 must"
+    assert waiting.resourcesStatus.requested["nvidia.com/gpu"] == "8"
+
+    await finish(cluster, "runs")
+    await cluster.eventually(lambda: fares("runs", "Succeeded"))
+    await cluster.eventually(lambda: fares("waits", "Running"))
+    await cluster.eventually(lambda: uses(company, "8"))

@@ -26,7 +26,11 @@ DEFAULT_NODE_POOL: Final = "default"
 #: The one Config object that is read.
 CONFIG_NAME: Final = "kai-config"
 
-#: Priority classes of a fresh cluster; work of 100 and more isn't preemptible unless it says so.
+#: Work of this priority and more isn't preemptible unless it says so.
+NON_PREEMPTIBLE_PRIORITY: Final = 100
+#: Of work without a priority class, in a cluster without a default one.
+DEFAULT_WORK_PRIORITY: Final = 50
+#: Priority classes of a fresh cluster.
 PRIORITY_CLASSES: Final = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
 
 # Resources ---------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from bosket.api.core import Pod
+from bosket.api.device_claim import claim_name
 from bosket.api.kai import ResourceClaimAllocation
 from bosket.api.keys import DEVICE_CLAIM_FINALIZER
 from bosket.api.object import ObjectKey
@@ -139,17 +140,6 @@ def same_devices(left: AllocationResult, right: AllocationResult) -> bool:
         for allocation in (left, right)
     )
     return first == second
-
-
-def claim_name(pod: Pod, name: str) -> str | None:
-    """The ResourceClaim that the pod's spec calls `name`."""
-    for each in pod.spec.resourceClaims:
-        if each.name == name:
-            if each.resourceClaimName is not None:
-                return each.resourceClaimName
-            made = (status for status in pod.status.resourceClaimStatuses if status.name == name)
-            return next((status.resourceClaimName for status in made), None)
-    return None
 
 
 def is_user(claim: ResourceClaim, pod: Pod) -> bool:

@@ -11,6 +11,7 @@ from cyclopts.validators import Number
 
 from bosket.api import keys
 from bosket.cli.output import UsageError
+from bosket.cli.pairs import pairs
 
 
 @Parameter(name="*", group=Group("Pod grouper", sort_key=12))
@@ -74,20 +75,10 @@ def podgrouper_options(flags: PodGrouperFlags, services: Iterable[str]) -> dict[
         karta_fallback=flags.generic_karta_fallback,
         default_priorities_configmap_name=name,
         default_priorities_configmap_namespace=namespace,
-        pod_label_selector=_labels("--pod-label-selector", flags.pod_label_selector),
-        namespace_label_selector=_labels("--namespace-label-selector", flags.namespace_label_selector),
+        pod_label_selector=pairs("--pod-label-selector", flags.pod_label_selector),
+        namespace_label_selector=pairs("--namespace-label-selector", flags.namespace_label_selector),
         queue_label_key=flags.queue_label_key,
         node_pool_label_key=flags.nodepool_label_key,
         max_concurrent_reconciles=flags.grouper_concurrency,
     )
     return {"podgrouper": options}
-
-
-def _labels(flag: str, text: str) -> dict[str, str]:
-    labels = {}
-    for pair in filter(None, text.split(",")):
-        key, equals, value = pair.partition("=")
-        if not key.strip() or not equals:
-            raise UsageError(f'{flag} "{text}": expected key=value,key2=value2')
-        labels[key.strip()] = value.strip()
-    return labels

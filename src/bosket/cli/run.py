@@ -19,6 +19,7 @@ from bosket.cli.numa_exporter import NumaExporterFlags, export_placements
 from bosket.cli.output import CommandError, UsageError, flush_line
 from bosket.cli.path import OptionalFilePath
 from bosket.cli.podgrouper_flags import PodGrouperFlags, podgrouper_options
+from bosket.cli.queue_controller_flags import QueueControllerFlags, queue_controller_options
 from bosket.cli.reservation import hold_gpu
 from bosket.cli.scheduler_config import service_options
 
@@ -53,8 +54,9 @@ def run(
     binder: BinderFlags | None = None,
     numa_exporter: NumaExporterFlags | None = None,
     podgrouper: PodGrouperFlags | None = None,
+    queue_controller: QueueControllerFlags | None = None,
 ) -> None:
-    """Run services until SIGINT or SIGTERM: admission, podgrouper, scheduler, binder, or any set of them.
+    """Run services until SIGINT or SIGTERM: admission, podgrouper, scheduler, binder and the others.
 
     In a reservation pod: bosket run reservation. On each node with NUMA zones: bosket run numa-exporter.
 
@@ -122,6 +124,7 @@ def run(
     options |= admission_options(admission or AdmissionFlags(), names)
     options |= binder_options(binder or BinderFlags(), names)
     options |= podgrouper_options(podgrouper or PodGrouperFlags(), names)
+    options |= queue_controller_options(queue_controller or QueueControllerFlags(), names)
     settings = _Settings(
         kubeconfig, context, namespace, leader_elect, parse_address(listen), plugin_server_port, options
     )

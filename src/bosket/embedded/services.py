@@ -37,6 +37,12 @@ SERVICES: Final = {
     for entry in (
         ServiceEntry(ADMISSION, "bosket.admission", "checks and completes pods, queues and groups as they are written"),
         ServiceEntry("podgrouper", "bosket.podgrouper", "makes a PodGroup for each workload's pods"),
+        ServiceEntry(
+            "podgroup-controller", "bosket.podgroup_controller", "says in PodGroups how they fare, and what they use"
+        ),
+        ServiceEntry(
+            "queue-controller", "bosket.queue_controller", "says in queues what is used and asked for in them"
+        ),
         ServiceEntry("scheduler", "bosket.scheduler", "decides which pods run where"),
         ServiceEntry("binder", "bosket.binder", "carries the scheduler's decisions out"),
     )

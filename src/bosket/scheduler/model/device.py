@@ -145,11 +145,6 @@ class PodDevices:
     gpu_devices: tuple[DeviceId, ...] = ()
 
 
-def is_gpu(name: str) -> bool:
-    """Whether a device class, or a driver, is for GPUs: its name says so."""
-    return "gpu" in name.lower()
-
-
 def devices_of(allocation: AllocationResult | None) -> tuple[DeviceId, ...]:
     """The devices that an allocation holds; those for administration are held by others."""
     results = allocation.devices.results if allocation is not None else ()

@@ -15,13 +15,17 @@ import msgspec
 
 from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup
 from bosket.api.kai import TopologyConstraint as TopologyConstraintObject
-from bosket.api.keys import LAST_EVICTION_ANNOTATION, LAST_START_ANNOTATION, STALE_SINCE_ANNOTATION
+from bosket.api.keys import (
+    LAST_EVICTION_ANNOTATION,
+    LAST_START_ANNOTATION,
+    NON_PREEMPTIBLE_PRIORITY,
+    STALE_SINCE_ANNOTATION,
+)
 from bosket.api.object import ObjectKey
 from bosket.api.time import InvalidDuration, InvalidTime, parse_duration, parse_time
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, PodClass, Task, TaskStatus, in_order
 
 DEFAULT_POD_SET = "default"
-NON_PREEMPTIBLE_PRIORITY = 100
 # Jobs are made of all pods at once when a scheduler starts: `map` with these takes a third of what a loop does.
 _status, _subgroup, _pod_class = map(attrgetter, ("status", "subgroup", "pod_class"))
 _pending, _gated, _active = map(attrgetter, ("pending", "gated", "active"))

@@ -13,8 +13,8 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from bosket.api.core import Pod, PodSpec
+from bosket.api.device_claim import gpus_by_class, is_gpu
 from bosket.api.kai import BindRequest
-from bosket.api.keys import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 from bosket.api.object import ObjectKey
 from bosket.api.resource_k8s import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
 from bosket.scheduler.model.device import (
@@ -25,7 +25,6 @@ from bosket.scheduler.model.device import (
     ExtendedNeed,
     PodDevices,
     devices_of,
-    is_gpu,
 )
 from bosket.scheduler.model.resource import ResourceAxis
 from bosket.scheduler.model.task import Task
@@ -149,7 +148,7 @@ class DeviceClaims:
             allocation = claim.status.allocation or promised.get(ref.key)
             is_its_own = ref.own and (placed or allocation is None)
             needs.append(ClaimNeed(ref.name, None if is_its_own else ref.key, claim.spec))
-            claimed = gpus_of(claim)
+            claimed = gpus_by_class(claim).total()
             if claimed:
                 gpus += claimed
                 devices.update(each for each in devices_of(allocation) if is_gpu(each.driver))
@@ -269,20 +268,6 @@ class DeviceClaims:
         if found is None or any(then.spec != now.spec for then, now in zip(found.claims, claims, strict=True)):
             found = self._needs[signature] = DeviceNeeds(next(self._numbers), claims, extended, gpus)
         return found
-
-
-def gpus_of(claim: ResourceClaim) -> int:
-    """How many GPUs a claim counts as. Alternatives count none: which of them it gets is not known beforehand."""
-    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true":
-        return 0  # the pod's own request counts
-    total = 0
-    for request in claim.spec.devices.requests:
-        if request.exactly is not None and is_gpu(request.exactly.deviceClassName):
-            if request.exactly.allocationMode in ("", "ExactCount"):
-                total += max(1, request.exactly.count)
-            elif request.exactly.allocationMode == "All":
-                total += 1
-    return total
 
 
 def _promised(request: BindRequest, refs: Iterable[ClaimRef]) -> Iterator[tuple[ObjectKey, AllocationResult]]:

@@ -14,6 +14,7 @@ from fractions import Fraction
 import msgspec
 
 from bosket.api.core import NodeSelector
+from bosket.api.device_claim import is_gpu
 from bosket.api.object import ObjectKey
 from bosket.api.quantity import InvalidQuantity, parse
 from bosket.api.resource_k8s import (
@@ -25,7 +26,7 @@ from bosket.api.resource_k8s import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from bosket.scheduler.model.device import CounterId, DeviceGpus, DeviceId, Offer, Pool, PoolId, is_gpu
+from bosket.scheduler.model.device import CounterId, DeviceGpus, DeviceId, Offer, Pool, PoolId
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.snapshot.shared import Shared
 

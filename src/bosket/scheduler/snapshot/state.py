@@ -19,6 +19,7 @@ from bosket.api.kai import BindRequest, PodGroup, Topology
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.keys import (
     DEFAULT_NODE_POOL,
+    DEFAULT_WORK_PRIORITY,
     NODE_POOL_LABEL,
     POD_GROUP_ANNOTATION,
     SCHEDULER_NAME,
@@ -71,7 +72,6 @@ from bosket.scheduler.snapshot.topologies import Topologies
 from bosket.scheduler.snapshot.verdict import VerdictMemory
 from bosket.scheduler.snapshot.volumes import Volumes
 
-DEFAULT_PRIORITY = 50
 #: spec.schedulingBackoff of groups that are tried for ever; so are those that don't say.
 NO_BACKOFF = -1
 
@@ -661,7 +661,7 @@ class ClusterState:
             found = min(
                 (p for p in self._priorities.values() if p.globalDefault), key=lambda p: p.metadata.name, default=None
             )
-        return found.value if found is not None else DEFAULT_PRIORITY
+        return found.value if found is not None else DEFAULT_WORK_PRIORITY
 
 
 def _named(key: ObjectKey) -> ObjectMeta:

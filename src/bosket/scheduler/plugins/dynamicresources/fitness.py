@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bosket.api.device_claim import is_gpu
 from bosket.api.keys import QUEUE_LABEL
 from bosket.api.resource_k8s import ResourceClaim
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.device import ClaimRef, is_gpu
+from bosket.scheduler.model.device import ClaimRef
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.plugins.dynamicresources.demand import UnusableClaim
 from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from bosket.api.device_claim import is_gpu
 from bosket.api.resource_k8s import AllocationResult
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.device import DeviceId, PoolId, devices_of, is_gpu
+from bosket.scheduler.model.device import DeviceId, PoolId, devices_of
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.plugins.dynamicresources.reach import Reaches

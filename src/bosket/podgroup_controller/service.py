@@ -1,0 +1,159 @@
+"""The pod group controller as a service: a reconciler on PodGroups.
+
+Pods of a gang change within moments of each other, so a group is looked at a short while after the first change: one
+write says what came of all of them. What stays as it was isn't written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from bosket.api import keys
+from bosket.api.core import Node, Pod
+from bosket.api.device_claim import claim_name
+from bosket.api.kai import PodGroup
+from bosket.api.object import ObjectKey
+from bosket.api.resource_k8s import ResourceClaim
+from bosket.api.scheduling_k8s import PriorityClass
+from bosket.kube.errors import NotFound
+from bosket.kube.informer import Change
+from bosket.podgroup_controller.status import Member, status_of
+from bosket.podgroup_controller.usage import allocated, requested
+from bosket.runtime.controller import Controller
+from bosket.runtime.service import Environment, Service
+
+NAME: Final = "podgroup-controller"
+_BY_GROUP: Final = "podgroup-controller/group"
+_BY_CLAIM: Final = "podgroup-controller/claim"
+_BY_PRIORITY_CLASS: Final = "podgroup-controller/priority-class"
+#: How long the changes of a group's pods are gathered.
+_GATHER_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Settings of the pod group controller."""
+
+    max_concurrent_reconciles: int = 10
+
+
+def service(env: Environment, options: Options | None = None) -> Service:
+    """The pod group controller."""
+    return PodGroupController(env, options or Options())
+
+
+class PodGroupController:
+    """Keeps the status of PodGroups until cancelled."""
+
+    name = NAME
+
+    def __init__(self, env: Environment, options: Options) -> None:
+        self._client = env.client
+        self._clock = env.clock
+        self._groups = env.informers.of(PodGroup)
+        self._groups.add_index(_BY_PRIORITY_CLASS, lambda group: (group.spec.priorityClassName,))
+        self._pods = env.informers.of(Pod)
+        self._pods.add_index(_BY_GROUP, _group_of)
+        self._pods.add_index(_BY_CLAIM, _claims_of)
+        self._nodes = env.informers.of(Node)
+        self._claims = env.informers.of(ResourceClaim, optional=True)
+        self._priority_classes = env.informers.of(PriorityClass)
+        self._controller: Controller[ObjectKey] = Controller(
+            NAME, self._reconcile, workers=options.max_concurrent_reconciles, clock=env.clock, metrics=env.metrics
+        )
+        self._groups.subscribe(self._group_changed)
+        self._pods.subscribe(self._pod_changed)
+        self._claims.subscribe(self._claim_changed)
+        self._priority_classes.subscribe(self._priority_class_changed)
+
+    async def run(self) -> None:
+        """Until cancelled; may be called again after that."""
+        for informer in (self._groups, self._pods, self._nodes, self._claims, self._priority_classes):
+            await informer.wait_synced()
+        for group in self._groups.store.values():
+            self._controller.queue.add(group.key)
+        await self._controller.run()
+
+    # --- what brings a group here
+
+    def _group_changed(self, change: Change[PodGroup]) -> None:
+        old, new = change
+        if new is not None and (old is None or old.spec != new.spec or old.status != new.status):
+            self._soon(new.key)
+
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        for pod in change:
+            if pod is not None:
+                for key in _group_of(pod):
+                    self._soon(ObjectKey(*key.split("/", 1)))
+
+    def _claim_changed(self, change: Change[ResourceClaim]) -> None:
+        claim = change.new or change.old
+        if claim is not None:
+            for pod in self._pods.store.by_index(_BY_CLAIM, str(claim.key)):
+                self._pod_changed(Change(None, pod))
+
+    def _priority_class_changed(self, change: Change[PriorityClass]) -> None:
+        old, new = change
+        if old is not None and new is not None and (old.value, old.globalDefault) == (new.value, new.globalDefault):
+            return
+        known = new or old
+        by_default = any(each is not None and each.globalDefault for each in change)
+        groups = (
+            self._groups.store.values()
+            if by_default or known is None
+            else self._groups.store.by_index(_BY_PRIORITY_CLASS, known.metadata.name)
+        )
+        for group in groups:
+            self._soon(group.key)
+
+    def _soon(self, key: ObjectKey) -> None:
+        self._controller.queue.add_after(key, _GATHER_SECONDS)
+
+    # --- what is done about it
+
+    async def _reconcile(self, key: ObjectKey) -> None:
+        group = self._groups.store.get(key)
+        if group is None:
+            return
+        members = [self._member(pod) for pod in self._pods.store.by_index(_BY_GROUP, str(key))]
+        status = status_of(group, members, preemptible=self._is_preemptible(group), now=self._clock.now())
+        if status == group.status:
+            return
+        after = msgspec.structs.replace(group, status=status)
+        try:
+            written = await self._client.modify(group, after, subresource="status")
+        except NotFound:
+            return  # gone meanwhile
+        self._groups.store.put(written)
+
+    def _member(self, pod: Pod) -> Member:
+        found = (self._claims.store.get(ObjectKey(*key.split("/", 1))) for key in _claims_of(pod))
+        claims = [claim for claim in found if claim is not None]
+        node = self._nodes.store.get(ObjectKey("", pod.spec.nodeName)) if pod.spec.nodeName else None
+        return Member(pod, requested(pod, claims), allocated(pod, claims, node))
+
+    def _is_preemptible(self, group: PodGroup) -> bool:
+        if group.spec.preemptibility:
+            return group.spec.preemptibility == "preemptible"
+        found = self._priority_classes.store.get(ObjectKey("", group.spec.priorityClassName))
+        if found is None:
+            found = next((each for each in self._priority_classes.store.values() if each.globalDefault), None)
+        value = found.value if found is not None else keys.DEFAULT_WORK_PRIORITY
+        return value < keys.NON_PREEMPTIBLE_PRIORITY
+
+
+def _group_of(pod: Pod) -> Iterable[str]:
+    name = pod.metadata.annotations.get(keys.POD_GROUP_ANNOTATION)
+    return (str(ObjectKey(pod.metadata.namespace, name)),) if name else ()
+
+
+def _claims_of(pod: Pod) -> Iterator[str]:
+    for each in pod.spec.resourceClaims:
+        name = claim_name(pod, each.name)
+        if name:
+            yield str(ObjectKey(pod.metadata.namespace, name))

@@ -1,0 +1,115 @@
+"""What each queue uses and asks for, with all below it; kept up to date group by group, exactly.
+
+A change of one group costs as much as there are queues above it, however many groups there are. When the tree itself
+changes, which is rare, all is added up anew. Pure: knows no cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from bosket.api.kai import PodGroup, Queue, QueueStatus
+from bosket.api.object import ObjectKey
+from bosket.api.quantity import InvalidQuantity, Quantity, add, subtract
+
+FIELDS: Final = ("allocated", "allocatedNonPreemptible", "requested")
+
+_Place = tuple[str, str]  #: a queue and a field of its status
+
+
+class _Sums:
+    """Amounts by resource, for places."""
+
+    def __init__(self) -> None:
+        self._amounts: dict[_Place, dict[str, Quantity]] = {}
+
+    def change(self, place: _Place, quantities: Mapping[str, Quantity], *, taken: bool) -> None:
+        """What can't be read counts nothing."""
+        amounts = self._amounts.setdefault(place, {})
+        for name, quantity in quantities.items():
+            try:
+                amount = (subtract if taken else add)(amounts.get(name, "0"), quantity)
+            except InvalidQuantity:
+                continue
+            if amount == "0":
+                amounts.pop(name, None)
+            else:
+                amounts[name] = amount
+
+    def of(self, place: _Place) -> dict[str, Quantity]:
+        return dict(sorted(self._amounts.get(place, {}).items()))
+
+    def items(self) -> Iterator[tuple[_Place, dict[str, Quantity]]]:
+        return iter(self._amounts.items())
+
+
+class Accounts:
+    """The tree of queues, and the groups in it."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, Queue] = {}
+        self._groups: dict[ObjectKey, PodGroup] = {}
+        self._own = _Sums()  # of the groups of a queue
+        self._total = _Sums()  # with those of all queues below
+
+    def put_group(self, key: ObjectKey, group: PodGroup | None) -> set[str]:
+        """A group as it is now, None when it is gone; returns the queues whose status may have changed."""
+        old = self._groups.pop(key, None)
+        if group is not None:
+            self._groups[key] = group
+        touched: set[str] = set()
+        for each, taken in ((old, True), (group, False)):
+            if each is not None and each.spec.queue:
+                self._charge(each, taken=taken)
+                touched.update(self._path(each.spec.queue))
+        return touched
+
+    def put_queue(self, name: str, queue: Queue | None) -> set[str]:
+        """A queue as it is now, None when it is gone; returns the queues whose status may have changed."""
+        old = self._queues.pop(name, None)
+        if queue is not None:
+            self._queues[name] = queue
+        if old is not None and queue is not None and old.spec.parentQueue == queue.spec.parentQueue:
+            return {name}
+        self._add_up()
+        return set(self._queues)
+
+    def queue(self, name: str) -> Queue | None:
+        """The queue of this name, if there is one."""
+        return self._queues.get(name)
+
+    def status(self, name: str) -> QueueStatus:
+        """What the status of a queue should say; its conditions are whoever else's they are."""
+        queue = self._queues[name]
+        allocated, firm, requested = (self._total.of((name, each)) for each in FIELDS)
+        children = sorted(each for each, child in self._queues.items() if child.spec.parentQueue == name)
+        return QueueStatus(
+            conditions=queue.status.conditions,
+            childQueues=tuple(children),
+            allocated=allocated,
+            allocatedNonPreemptible=firm,
+            requested=requested,
+        )
+
+    def _charge(self, group: PodGroup, *, taken: bool) -> None:
+        for each in FIELDS:
+            quantities = getattr(group.status.resourcesStatus, each)
+            self._own.change((group.spec.queue, each), quantities, taken=taken)
+            for name in self._path(group.spec.queue):
+                self._total.change((name, each), quantities, taken=taken)
+
+    def _add_up(self) -> None:
+        self._total = _Sums()
+        for (name, each), quantities in self._own.items():
+            for above in self._path(name):
+                self._total.change((above, each), quantities, taken=False)
+
+    def _path(self, name: str) -> Iterator[str]:
+        """A queue and all above it; a circle, which admission refuses, is gone round once."""
+        seen: set[str] = set()
+        while name and name not in seen:
+            seen.add(name)
+            yield name
+            queue = self._queues.get(name)
+            name = queue.spec.parentQueue if queue is not None else ""

@@ -1,0 +1,136 @@
+"""What queues use, with all below them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from bosket.api.kai import (
+    PodGroup,
+    PodGroupResourcesStatus,
+    PodGroupSpec,
+    PodGroupStatus,
+    Queue,
+    QueueResource,
+    QueueResources,
+    QueueSpec,
+    QueueStatus,
+)
+from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.queue_controller.account import Accounts
+from bosket.queue_controller.metrics import QueueMetrics
+
+
+def queue(name: str, parent: str = "", **status: Any) -> Queue:
+    shares = QueueResources(gpu=QueueResource(quota=8), cpu=QueueResource(quota=2000), memory=QueueResource(quota=-1))
+    spec = QueueSpec(parentQueue=parent, resources=shares)
+    return Queue(metadata=ObjectMeta(name=name, labels={"tier": "gold"}), spec=spec, status=QueueStatus(**status))
+
+
+def group(queue_name: str, gpus: int) -> PodGroup:
+    amounts = {"nvidia.com/gpu": str(gpus), "memory": f"{gpus}Gi"} if gpus else {}
+    resources = PodGroupResourcesStatus(allocated=amounts, requested=amounts)
+    return PodGroup(spec=PodGroupSpec(queue=queue_name), status=PodGroupStatus(resourcesStatus=resources))
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey("ns", name)
+
+
+def tree(*pairs: tuple[str, str]) -> Accounts:
+    accounts = Accounts()
+    for name, parent in pairs:
+        accounts.put_queue(name, queue(name, parent))
+    return accounts
+
+
+def test_every_queue_above_a_group_counts_it_at_once() -> None:
+    accounts = tree(("top", ""), ("mid", "top"), ("leaf", "mid"), ("other", "top"))
+    assert accounts.put_group(key("g"), group("leaf", 3)) == {"leaf", "mid", "top"}
+    for name in ("leaf", "mid", "top"):
+        assert accounts.status(name).allocated == {"memory": "3Gi", "nvidia.com/gpu": "3"}
+    assert accounts.status("other").allocated == {}
+    assert accounts.status("top").childQueues == ("mid", "other")
+
+
+def test_a_group_that_moves_or_goes_is_taken_off() -> None:
+    accounts = tree(("top", ""), ("a", "top"), ("b", "top"))
+    accounts.put_group(key("g"), group("a", 3))
+    assert accounts.put_group(key("g"), group("b", 2)) == {"a", "b", "top"}
+    assert accounts.status("a").allocated == {}
+    assert accounts.status("top").requested == {"memory": "2Gi", "nvidia.com/gpu": "2"}
+    accounts.put_group(key("g"), None)
+    assert accounts.status("top").requested == {}
+
+
+def test_groups_may_come_before_their_queues() -> None:
+    accounts = Accounts()
+    accounts.put_group(key("g"), group("leaf", 1))
+    accounts.put_queue("leaf", queue("leaf", "top"))
+    accounts.put_queue("top", queue("top"))
+    assert accounts.status("top").allocated == {"memory": "1Gi", "nvidia.com/gpu": "1"}
+
+
+def test_a_circle_of_queues_is_counted_once() -> None:
+    accounts = tree(("a", "b"), ("b", "a"))
+    accounts.put_group(key("g"), group("a", 1))
+    assert accounts.status("a").allocated == accounts.status("b").allocated == {"memory": "1Gi", "nvidia.com/gpu": "1"}
+    accounts.put_queue("a", queue("a"))
+    accounts.put_group(key("g"), None)
+    assert accounts.status("a").allocated == accounts.status("b").allocated == {}
+
+
+NAMES = ["a", "b", "c", "d"]
+STEPS = st.one_of(
+    st.tuples(st.just("group"), st.sampled_from("123456"), st.sampled_from(NAMES), st.integers(-1, 4)),
+    st.tuples(st.just("queue"), st.sampled_from(NAMES), st.sampled_from(["", *NAMES]), st.booleans()),
+)
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_sums_are_those_of_the_groups_that_there_are_whatever_happened_before(steps: list[Any]) -> None:
+    accounts, groups, queues = Accounts(), {}, {}
+    for kind, name, where, amount in steps:
+        if kind == "group":
+            groups[name] = None if amount < 0 else group(where, amount)
+            accounts.put_group(key(name), groups[name])
+        else:
+            queues[name] = queue(name, where) if amount else None
+            accounts.put_queue(name, queues[name])
+    fresh = Accounts()
+    for name, each in queues.items():
+        fresh.put_queue(name, each)
+    for name, each in groups.items():
+        fresh.put_group(key(name), each)
+    for name, each in queues.items():
+        if each is not None:
+            assert accounts.status(name) == fresh.status(name)
+
+
+def test_metrics_show_shares_and_use_by_kais_names_and_go_with_the_queue() -> None:
+    registry = CollectorRegistry()
+    metrics = QueueMetrics(registry, "kai", {"tier": "queue_tier", "none": "queue_none"}, {"none": "-"})
+    metrics.show(queue("q", allocated={"nvidia.com/gpu": "1500m", "cpu": "250m", "memory": "1Gi"}))
+    labels = {
+        "queue_name": "q",
+        "queue_metadata_name": "q",
+        "queue_display_name": "",
+        "queue_tier": "gold",
+        "queue_none": "-",
+    }
+
+    def value(name: str) -> float | None:
+        return registry.get_sample_value(name, labels)
+
+    assert value("kai_queue_info") == 1
+    assert value("kai_queue_deserved_gpus") == 8
+    assert value("kai_queue_quota_cpu_cores") == 2
+    assert value("kai_queue_quota_memory_bytes") == -1
+    assert value("kai_queue_allocated_gpus") == 1.5
+    assert value("kai_queue_allocated_cpu_cores") == 0.25
+    assert value("kai_queue_allocated_memory_bytes") == 2**30
+    metrics.forget("q")
+    assert value("kai_queue_info") is None
