@@ -11,6 +11,8 @@ from bosket import __version__
 from bosket.cli import output
 from bosket.cli.main import main
 
+SERVICE_NAMES = "admission, podgrouper, podgroup-controller, queue-controller, scheduler, binder"
+
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version"]) == 0
@@ -36,10 +38,13 @@ def test_the_version_is_data_when_asked_for_as_data(capsys: pytest.CaptureFixtur
         ),
         (
             ["up", "--services", "scheduler,oracle"],
-            'there is no service "oracle"; there are: admission, podgrouper, scheduler, binder',
+            f'there is no service "oracle"; there are: {SERVICE_NAMES}',
         ),
         (["up", "--kubeconfig=~no-such-user/config"], "~no-such-user/config"),
-        (["run"], "which services? there are: admission, podgrouper, scheduler, binder"),
+        (
+            ["run"],
+            f"which services? there are: {SERVICE_NAMES}",
+        ),
         (["run", "oracle"], 'there is no service "oracle"'),
         (["run", "scheduler", "--listen", "here"], "--listen here: not an address"),
         (["run", "scheduler", "--log-format", "xml"], "xml"),
@@ -134,5 +139,14 @@ def test_help_names_every_command_with_its_purpose(capsys: pytest.CaptureFixture
 def test_services_are_listed_with_their_purposes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    names = ["admission", "podgrouper", "scheduler", "binder", "reservation", "numa-exporter"]
+    names = [
+        "admission",
+        "podgrouper",
+        "podgroup-controller",
+        "queue-controller",
+        "scheduler",
+        "binder",
+        "reservation",
+        "numa-exporter",
+    ]
     assert [line.split()[0] for line in lines] == names
