@@ -195,17 +195,15 @@ def _remove_values(result: dict[str, Json], patch: dict[str, Json]) -> None:
 
 
 def _order(result: dict[str, Json], original: dict[str, Json], patch: dict[str, Json], struct: type | None) -> None:
-    for directive, order in patch.items():
-        if not directive.startswith(_ORDER) or not isinstance(order, list):
-            continue
-        field = directive.removeprefix(_ORDER)
+    """Put merged lists into the order that the patch asks for: by a directive, or by naming elements."""
+    for field, elements in result.items():
         key = merge_key(struct, field)
-        elements = result.get(field)
-        if key is None or not isinstance(elements, list):
+        wanted = patch.get(_ORDER + field, patch.get(field))
+        if key is None or not isinstance(elements, list) or not isinstance(wanted, list):
             continue
-        wanted = [_identity(each, key) for each in order]
+        order = [_identity(each, key) for each in wanted if not (isinstance(each, dict) and key not in each)]
         before = [_identity(each, key) for each in original.get(field) or ()]
-        result[field] = _interleave(elements, wanted, before, key)
+        result[field] = _interleave(elements, order, before, key)
 
 
 def _identity(element: Json, key: str) -> Json:
@@ -213,15 +211,15 @@ def _identity(element: Json, key: str) -> Json:
 
 
 def _interleave(elements: list[Json], wanted: list[Json], before: list[Json], key: str) -> list[Json]:
-    """Elements that the patch orders, in its order; the others stay where they were relative to those."""
-    ordered = sorted(
+    """Elements that the patch names, in its order; one of the others goes before those that it stood before."""
+    named = sorted(
         (each for each in elements if _identity(each, key) in wanted),
         key=lambda each: wanted.index(_identity(each, key)),
     )
     others = [each for each in elements if _identity(each, key) not in wanted]
     result: list[Json] = []
-    while ordered and others:
-        left, right = _identity(ordered[0], key), _identity(others[0], key)
+    while named and others:
+        left, right = _identity(others[0], key), _identity(named[0], key)
         left_first = left in before and right in before and before.index(left) < before.index(right)
-        result.append((ordered if left_first else others).pop(0))
-    return result + ordered + others
+        result.append((others if left_first else named).pop(0))
+    return result + named + others
