@@ -49,7 +49,7 @@ async def test_a_strategic_patch_merges_containers_by_name(deployment: World) ->
     spec = await strategic(deployment, {"containers": [{"name": "b", "image": "three"}]})
     assert [(each["name"], each["image"]) for each in spec["containers"]] == [("a", "one"), ("b", "three")]
     spec = await strategic(deployment, {"containers": [{"name": "c", "image": "four"}]})
-    assert [each["name"] for each in spec["containers"]] == ["a", "b", "c"]
+    assert [each["name"] for each in spec["containers"]] == ["c", "a", "b"]
 
 
 async def test_a_strategic_patch_goes_down_into_merged_elements(deployment: World) -> None:
@@ -93,10 +93,10 @@ async def test_an_element_without_its_key_is_refused(deployment: World) -> None:
 async def test_finalizers_are_a_set_to_a_strategic_patch(world: World) -> None:
     await world.ok("POST", CONFIG_MAPS, config_map("a", finalizers=["x.io/a", "x.io/b"]))
     added = await world.ok("PATCH", f"{CONFIG_MAPS}/a", {"metadata": {"finalizers": ["x.io/c"]}}, STRATEGIC)
-    assert added["metadata"]["finalizers"] == ["x.io/a", "x.io/b", "x.io/c"]
+    assert added["metadata"]["finalizers"] == ["x.io/c", "x.io/a", "x.io/b"]
     removal = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x.io/b"]}}
     removed = await world.ok("PATCH", f"{CONFIG_MAPS}/a", removal, STRATEGIC)
-    assert removed["metadata"]["finalizers"] == ["x.io/a", "x.io/c"]
+    assert removed["metadata"]["finalizers"] == ["x.io/c", "x.io/a"]
 
 
 async def test_conditions_of_a_pod_are_merged_by_type(world: World) -> None:
@@ -105,7 +105,7 @@ async def test_conditions_of_a_pod_are_merged_by_type(world: World) -> None:
         body = {"status": {"conditions": [{"type": kind, "status": value}]}}
         await world.ok("PATCH", f"{PODS}/a/status", body, STRATEGIC)
     conditions = (await world.ok("GET", f"{PODS}/a"))["status"]["conditions"]
-    assert [(each["type"], each["status"]) for each in conditions] == [("Ready", "True"), ("Custom", "True")]
+    assert [(each["type"], each["status"]) for each in conditions] == [("Custom", "True"), ("Ready", "True")]
 
 
 async def test_a_merge_patch_replaces_lists_and_null_removes(world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bosket.kube.patch import PatchError, PatchTestError, apply_json_patch, equal, json_patch
+from bosket.kube.patch import PatchError, PatchTestError, PatchTooLarge, apply_json_patch, equal, json_patch
 
 keys = st.sampled_from(["name", "type", "a", "b", "", "a/b", "~", "~1", "0"])
 scalars = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.5]) | st.sampled_from(["", "x", "y"])
@@ -95,14 +95,14 @@ def test_each_operation_does_what_the_standard_says(document: Any, operation: An
     ("document", "operation", "complaint"),
     [
         ({}, {"op": "remove", "path": "/a"}, "/a does not exist"),
-        ({}, {"op": "replace", "path": "/a", "value": 1}, "/a does not exist"),
+        ({}, {"op": "replace", "path": "/a/b", "value": 1}, "/a does not exist"),
         ({}, {"op": "add", "path": "/a/b", "value": 1}, "/a does not exist"),
         ({"a": 1}, {"op": "add", "path": "/a/b", "value": 1}, "/a is neither map nor list"),
         ([1], {"op": "add", "path": "/2", "value": 1}, "index 2 is beyond"),
         ([1], {"op": "remove", "path": "/1"}, "index 1 is beyond"),
         ([1], {"op": "remove", "path": "/-"}, "'-' is not an index"),
         ([1], {"op": "remove", "path": "/01"}, "'01' is not an index"),
-        ([1], {"op": "remove", "path": "/-1"}, "'-1' is not an index"),
+        ([1], {"op": "remove", "path": "/-2"}, "'-2' is not an index"),
         ([1], {"op": "remove", "path": "/x"}, "'x' is not an index"),
         ({}, {"op": "add", "path": "a", "value": 1}, "must begin with /"),
         ({}, {"op": "add", "path": "/a"}, "has no value"),
@@ -127,3 +127,21 @@ def test_a_failed_test_says_what_was_found() -> None:
 def test_a_patch_is_a_list() -> None:
     with pytest.raises(PatchError, match="a list of operations, not dict"):
         apply_json_patch({}, {"op": "add"})
+
+
+@pytest.mark.parametrize(
+    ("document", "operation", "result"),
+    [
+        ({}, {"op": "replace", "path": "/a", "value": 1}, {"a": 1}),
+        ([1, 2], {"op": "remove", "path": "/-1"}, [1]),
+        ({"a": 1}, {"op": "test", "path": "/b", "value": None}, {"a": 1}),
+    ],
+)
+def test_what_api_servers_allow_beyond_the_standard_is_allowed(document: Any, operation: Any, result: Any) -> None:
+    assert apply_json_patch(document, [operation]) == result
+
+
+def test_copies_of_copies_end_before_they_fill_the_memory() -> None:
+    doubling = [{"op": "copy", "from": "/a", "path": f"/a/{step}"} for step in range(40)]
+    with pytest.raises(PatchTooLarge, match="copies of more than"):
+        apply_json_patch({"a": {"text": "x" * 100}}, doubling)

@@ -175,7 +175,7 @@ def _completing(write: Write, new: Doc) -> Callable[[Doc], None]:
         for key in _KEPT:
             meta.put_back(metadata, new["metadata"], key)
         strategy = write.version.strategy
-        strategy.check_types(doc, find_unknown=False)
+        strategy.check_types(doc)
         strategy.default(doc)
 
     return complete

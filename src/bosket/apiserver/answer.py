@@ -36,7 +36,7 @@ def _success(code: int, details: dict[str, str] | None) -> Response:
 
 def with_warnings(response: Response, warnings: list[str]) -> Response:
     """The same answer with warnings that kubectl shows to people."""
-    texts = ['299 - "' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' for text in warnings]
+    texts = ['299 - "' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' for text in dict.fromkeys(warnings)]
     known = response.headers.get("warning")
     headers = {**response.headers, "warning": ", ".join([known, *texts] if known else texts)}
     return Response(response.status, headers, response.body)

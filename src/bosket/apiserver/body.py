@@ -9,7 +9,7 @@ import msgspec
 from bosket.apiserver.call import Call
 from bosket.apiserver.protobuf import MEDIA_TYPE as PROTOBUF
 from bosket.apiserver.protobuf import decode_protobuf
-from bosket.apiserver.status import JSON, bad_request, unsupported_media_type
+from bosket.apiserver.status import JSON, WrongType, bad_request, unsupported_media_type
 from bosket.apiserver.store import Doc
 from bosket.apiserver.yaml_body import decode_yaml
 
@@ -77,11 +77,11 @@ def check_object(call: Call, value: Any) -> Doc:
     expected = call.api_version
     given_version, given_kind = doc.get("apiVersion") or expected, doc.get("kind") or call.kind.kind
     if given_version != expected:
-        raise bad_request(
+        raise WrongType(
             f"the API version in the data ({given_version}) does not match the expected API version ({expected})"
         )
     if given_kind != call.kind.kind:
-        raise bad_request(f"the kind in the data ({given_kind}) does not match the expected kind ({call.kind.kind})")
+        raise WrongType(f"the kind in the data ({given_kind}) does not match the expected kind ({call.kind.kind})")
     if b"null" in call.body and not call.kind.custom:
         drop_nulls(doc)  # they mean "not set"; a custom resource's schema may say otherwise
     metadata = doc.pop("metadata", None)

@@ -14,7 +14,8 @@ from bosket.apiserver import metadata
 from bosket.apiserver.kind import Strategy
 from bosket.apiserver.status import FieldError
 from bosket.apiserver.store import Doc, Fields
-from bosket.apiserver.types import check_types, unknown_fields
+from bosket.apiserver.types import check_types
+from bosket.apiserver.unknown import drop_unknown
 
 
 def nothing(_doc: Doc) -> None:
@@ -97,9 +98,9 @@ class BuiltinStrategy(Strategy):
     def validate_status(self, new: Doc, old: Doc) -> list[FieldError]:
         return self._behaviour.validate_status(new, old)
 
-    def check_types(self, doc: Doc, *, find_unknown: bool) -> list[str]:
+    def check_types(self, doc: Doc) -> list[str]:
         check_types(doc, self._resource.struct, self._resource.group, self._resource.kind, self._resource.version)
-        return unknown_fields(doc, self._resource.struct) if find_unknown else []
+        return drop_unknown(doc, self._resource.struct)
 
     def prepare_create(self, doc: Doc) -> None:
         if self._behaviour.prepare_create is not None:

@@ -39,8 +39,8 @@ class Strategy:
     #: the type of the objects, where there is one
     struct: type[msgspec.Struct] | None = None
 
-    def check_types(self, doc: Doc, *, find_unknown: bool) -> list[str]:
-        """Raise unless every field has its type; return the paths of fields that the kind doesn't have."""
+    def check_types(self, doc: Doc) -> list[str]:
+        """Raise unless every field has its type; drop fields that the kind doesn't have, and return their paths."""
         return []
 
     def default(self, doc: Doc) -> None:

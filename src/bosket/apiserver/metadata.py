@@ -10,7 +10,7 @@ from typing import Any
 
 from bosket.apiserver.body import describe
 from bosket.apiserver.kind import Version
-from bosket.apiserver.status import FieldError, bad_request, forbidden_field, invalid_value, required, too_long
+from bosket.apiserver.status import FieldError, WrongType, forbidden_field, invalid_value, required, too_long
 from bosket.apiserver.store import Doc
 
 #: No vowels and nothing that looks like something else: generated names spell no words.
@@ -143,32 +143,30 @@ def check_metadata_types(metadata: dict[str, Any]) -> None:
         del metadata[key]
     for key in _STRINGS:
         if key in metadata and not isinstance(metadata[key], str):
-            raise bad_request(f"metadata.{key} must be a string, not {describe(metadata[key])}")
+            raise WrongType(f"metadata.{key} must be a string, not {describe(metadata[key])}")
     for key in _STRING_MAPS:
         entries = metadata.get(key)
         if entries is None:
             continue
         if not isinstance(entries, dict):
-            raise bad_request(f"metadata.{key} must be an object of strings, not {describe(entries)}")
+            raise WrongType(f"metadata.{key} must be an object of strings, not {describe(entries)}")
         for name, value in entries.items():
             if value is None:
                 entries[name] = ""
             elif not isinstance(value, str):
-                raise bad_request(f"metadata.{key}.{name} must be a string, not {describe(value)}")
+                raise WrongType(f"metadata.{key}.{name} must be a string, not {describe(value)}")
     finalizers = metadata.get("finalizers")
     if finalizers is not None and (
         not isinstance(finalizers, list) or not all(isinstance(each, str) for each in finalizers)
     ):
-        raise bad_request("metadata.finalizers must be a list of strings")
+        raise WrongType("metadata.finalizers must be a list of strings")
     owners = metadata.get("ownerReferences")
     if owners is not None and (not isinstance(owners, list) or not all(isinstance(each, dict) for each in owners)):
-        raise bad_request("metadata.ownerReferences must be a list of objects")
+        raise WrongType("metadata.ownerReferences must be a list of objects")
     for index, owner in enumerate(owners or ()):
         for key in ("apiVersion", "kind", "name", "uid"):
             if not isinstance(owner.get(key, ""), str):
-                raise bad_request(
-                    f"metadata.ownerReferences[{index}].{key} must be a string, not {describe(owner[key])}"
-                )
+                raise WrongType(f"metadata.ownerReferences[{index}].{key} must be a string, not {describe(owner[key])}")
     for key in ("labels", "annotations", "finalizers", "ownerReferences", "generateName", "selfLink"):
         if not metadata.get(key, True):
             del metadata[key]

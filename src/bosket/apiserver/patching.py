@@ -11,7 +11,7 @@ from bosket.apiserver.kind import Kind
 from bosket.apiserver.status import StatusError, bad_request, unprocessable, unsupported_media_type
 from bosket.apiserver.store import Doc
 from bosket.apiserver.strategic import strategic_merge
-from bosket.kube.patch import PatchError, apply_json_patch, merge_patch
+from bosket.kube.patch import PatchError, PatchTooLarge, apply_json_patch, merge_patch
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -37,6 +37,8 @@ def patched(doc: Doc, patch: Any, content_type: str, kind: Kind, struct: type[ms
             raise StatusError(413, "RequestEntityTooLarge", message)
         try:
             return apply_json_patch(doc, patch)
+        except PatchTooLarge as error:
+            raise StatusError(413, "RequestEntityTooLarge", f"the patch can't be applied: {error}") from None
         except PatchError as error:
             raise unprocessable(str(error)) from None
     if form in (MERGE_PATCH, STRATEGIC_PATCH):

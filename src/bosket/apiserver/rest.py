@@ -19,7 +19,7 @@ from bosket.apiserver.call import Call
 from bosket.apiserver.deletion import Deleter, delete_options
 from bosket.apiserver.patching import is_apply, patched
 from bosket.apiserver.reading import Reader
-from bosket.apiserver.status import WrongType, bad_request, invalid, invalid_value
+from bosket.apiserver.status import bad_request, invalid, invalid_value
 from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.watch import Watcher
 from bosket.apiserver.write import Change, Writer, write_of
@@ -94,10 +94,7 @@ class Rest:
         if is_apply(call.headers.get("content-type", "")):
             entry, created = await apply_patch(call, write, self.writer)
             return self.reader.answer(call, entry, 201 if created else 200)
-        try:
-            entry = await self.writer.update(write, call.name, patching(call))
-        except WrongType as error:
-            raise error.of_patch(call.kind.group, call.kind.kind, call.name) from None
+        entry = await self.writer.update(write, call.name, patching(call))
         return self.reader.answer(call, entry)
 
     async def delete(self, call: Call) -> Response:
@@ -132,7 +129,7 @@ def _review(call: Call) -> Response:
     """Answer a question that looks like an object."""
     assert call.version.review is not None
     doc = decode_object(call)
-    call.version.strategy.check_types(doc, find_unknown=False)
+    call.version.strategy.check_types(doc)
     call.version.review(call, doc)
     return Response(201, JSON_HEADERS, msgspec.json.encode(doc) + b"\n")
 

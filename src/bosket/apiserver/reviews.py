@@ -36,7 +36,7 @@ class _ReviewStrategy(Strategy):
         self._group = group
         self._kind = kind
 
-    def check_types(self, doc: Doc, *, find_unknown: bool) -> list[str]:  # noqa: ARG002 - extra fields are ignored
+    def check_types(self, doc: Doc) -> list[str]:
         assert self.struct is not None
         check_types(doc, self.struct, self._group, self._kind, "v1")
         return []

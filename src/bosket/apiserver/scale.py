@@ -28,12 +28,7 @@ async def handle_scale(call: Call, writer: Writer) -> Response:
     if entry is None:
         raise not_found(call.kind.group, call.kind.plural, call.name)
     if call.verb != "get":
-        try:
-            entry = await writer.update(write_of(call, facet=_facet(scale)), call.name, _change(call, scale))
-        except WrongType as error:
-            if call.verb == "update":
-                raise
-            raise error.of_patch("autoscaling", "Scale", call.name) from None
+        entry = await writer.update(write_of(call, facet=_facet(scale)), call.name, _change(call, scale))
     return Response(200, JSON_HEADERS, msgspec.json.encode(_view(entry, scale)) + b"\n")
 
 

@@ -48,7 +48,7 @@ from bosket.apiserver.rbac.escalation import EscalationCheck
 from bosket.apiserver.reading import Reader
 from bosket.apiserver.rest import Answer, Rest
 from bosket.apiserver.reviews import register_reviews
-from bosket.apiserver.status import JSON, StatusError, internal_error
+from bosket.apiserver.status import JSON, StatusError, WrongType, internal_error
 from bosket.apiserver.storage.database import StorageError
 from bosket.apiserver.storage.directory import DataDirectory
 from bosket.apiserver.storage.journal import KEPT_HISTORY, Journal
@@ -230,6 +230,8 @@ class ApiServer:
             if call.subresource:
                 return await self.subresources.handle(call)
             return await self.rest.handle(call)
+        except WrongType as error:
+            return refusal(error.of_patch() if call.verb == "patch" else error)
         except StatusError as error:
             return refusal(error)
         except Exception:

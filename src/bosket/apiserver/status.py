@@ -204,8 +204,8 @@ class WrongType(StatusError):
     def __init__(self, message: str) -> None:
         super().__init__(400, "BadRequest", message)
 
-    def of_patch(self, group: str, kind: str, name: str) -> StatusError:
-        return StatusError(422, "Invalid", self.message, group=group, kind=kind, name=name)
+    def of_patch(self) -> StatusError:
+        return invalid("", "", "", [FieldError("patch", "FieldValueInvalid", f"Invalid value: {self.message}")])
 
 
 def unprocessable(detail: str) -> StatusError:

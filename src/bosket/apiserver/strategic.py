@@ -201,9 +201,20 @@ def _order(result: dict[str, Json], original: dict[str, Json], patch: dict[str, 
         wanted = patch.get(_ORDER + field, patch.get(field))
         if key is None or not isinstance(elements, list) or not isinstance(wanted, list):
             continue
+        if _ORDER + field in patch:
+            _check_order(field, patch.get(field) or (), wanted, key)
         order = [_identity(each, key) for each in wanted if not (isinstance(each, dict) and key not in each)]
         before = [_identity(each, key) for each in original.get(field) or ()]
         result[field] = _interleave(elements, order, before, key)
+
+
+def _check_order(field: str, named: Any, wanted: list[Json], key: str) -> None:
+    """Whatever a patch adds or changes, its own order has a place for it."""
+    order = [_identity(each, key) for each in wanted]
+    for each in named:
+        directive = isinstance(each, dict) and _PATCH in each
+        if not directive and _identity(each, key) not in order:
+            raise bad_request(f"the order in the patch's {field} doesn't match {_ORDER}{field}: {each!r} isn't in it")
 
 
 def _identity(element: Json, key: str) -> Json:

@@ -1,6 +1,6 @@
 """Types of built-in kinds: an object is checked by converting it to its Struct.
 
-The Struct also knows every field, so unknown ones can be named where a client asks for that (`fieldValidation`).
+The Struct also knows every field: `unknown.py` drops the others.
 """
 
 from __future__ import annotations
@@ -134,16 +134,6 @@ def _structs_in(value: Any, info: msgspec.inspect.Type) -> Iterator[tuple[type, 
             yield from _structs_in(child, info.item_type)
 
 
-# unknown fields
-
-
-def unknown_fields(doc: Any, struct: type[msgspec.Struct]) -> list[str]:
-    """The paths of fields that `struct` doesn't have."""
-    found: list[str] = []
-    _find_unknown(doc, struct_info(struct), "", found)
-    return found
-
-
 _infos: dict[type, msgspec.inspect.StructType] = {}
 
 
@@ -174,26 +164,3 @@ def struct_info(struct: type) -> msgspec.inspect.StructType:
 def struct_fields(struct: type) -> dict[str, msgspec.inspect.Type]:
     """The fields of a Struct by their names on the wire."""
     return {field.encode_name: field.type for field in struct_info(struct).fields}
-
-
-def _find_unknown(value: Any, info: msgspec.inspect.Type, path: str, found: list[str]) -> None:
-    while isinstance(info, msgspec.inspect.Metadata):
-        info = info.type
-    if isinstance(info, msgspec.inspect.UnionType):
-        for choice in info.types:
-            if not isinstance(choice, msgspec.inspect.NoneType):
-                _find_unknown(value, choice, path, found)
-    elif isinstance(info, msgspec.inspect.StructType) and isinstance(value, dict):
-        fields = struct_fields(info.cls)
-        for key, child in value.items():
-            below = f"{path}.{key}" if path else key
-            if key not in fields:
-                found.append(below)
-            elif isinstance(child, dict | list):
-                _find_unknown(child, fields[key], below, found)
-    elif isinstance(info, msgspec.inspect.DictType) and isinstance(value, dict):
-        for key, child in value.items():
-            _find_unknown(child, info.value_type, f"{path}.{key}", found)
-    elif isinstance(info, msgspec.inspect.VarTupleType | msgspec.inspect.ListType) and isinstance(value, list):
-        for index, child in enumerate(value):
-            _find_unknown(child, info.item_type, f"{path}[{index}]", found)

@@ -20,21 +20,27 @@ from bosket.apiserver.apply.managed import Manager, after_update
 from bosket.apiserver.apply.shape import shape_of
 from bosket.apiserver.attempt import Facet
 from bosket.apiserver.call import Call, User
+from bosket.apiserver.duplicate import repeated_keys
 from bosket.apiserver.kind import Kind, Version
 from bosket.apiserver.status import (
     OBJECT_MODIFIED,
+    FieldError,
+    WrongType,
     already_exists,
     bad_request,
     conflict,
     invalid,
     invalid_options,
+    invalid_value,
     not_found,
     not_supported,
     required,
+    too_long,
 )
 from bosket.apiserver.store import Doc, Entry
 from bosket.runtime.clock import Clock
 
+_MAX_MANAGER_LENGTH = 128
 #: Generated names that may collide before the client is told.
 _NAME_ATTEMPTS = 8
 #: How often a change is worked out again because the object changed while admission was being asked.
@@ -61,10 +67,14 @@ class Write:
     #: who writes, as managedFields names it, and whether the client said so itself
     manager: str = "unknown"
     manager_given: bool = False
+    #: what is written is a patch
+    patching: bool = False
     #: an apply patch: it has settled managedFields already
     applying: bool = False
     #: Strict refuses fields that the kind doesn't have, Warn tells of them, Ignore says nothing
-    field_validation: str = "Ignore"
+    field_validation: str = "Warn"
+    #: the request's body, where keys that are in it twice are to be told of
+    body: bytes = b""
     warnings: list[str] = field(default_factory=list)
     user: User = SERVER
     #: the parameters of the request
@@ -79,11 +89,13 @@ def write_of(call: Call, *, trusted: bool = False, facet: Facet | None = None) -
     dry_run = call.query.get("dryRun")
     if dry_run not in (None, "All"):
         raise invalid_options(options, not_supported("dryRun", [dry_run], ("All",)))
-    validation = call.query.get("fieldValidation") or "Ignore"
+    validation = call.query.get("fieldValidation") or "Warn"
     if validation not in ("Ignore", "Warn", "Strict"):
         choices = ("", "Ignore", "Strict", "Warn")
         raise invalid_options(options, not_supported("fieldValidation", validation, choices))
     manager = call.query.get("fieldManager", "")
+    if problem := manager_error(manager):
+        raise invalid_options(options, problem)
     return Write(
         kind=call.kind,
         manager=manager or call.headers.get("user-agent", "").partition("/")[0] or "unknown",
@@ -93,11 +105,13 @@ def write_of(call: Call, *, trusted: bool = False, facet: Facet | None = None) -
         subresource=call.subresource,
         dry_run=dry_run == "All",
         field_validation=validation,
+        body=call.body if call.query.get("fieldValidation") in ("Warn", "Strict") and _is_json(call) else b"",
         trusted=trusted,
         warnings=call.warnings,
         user=call.user,
         query=call.query,
         facet=facet,
+        patching=call.verb == "patch",
     )
 
 
@@ -183,15 +197,9 @@ class Writer:
     def _complete(self, write: Write, doc: Doc) -> None:
         """Types and defaults."""
         strategy = write.version.strategy
-        unknown = strategy.check_types(doc, find_unknown=write.field_validation != "Ignore")
-        if unknown:
-            described = [f'unknown field "{path}"' for path in unknown]
-            if write.field_validation == "Strict":
-                raise bad_request(
-                    f'{write.kind.kind} in version "{write.version.name}" cannot be handled as a {write.kind.kind}: '
-                    f"strict decoding error: {', '.join(described)}"
-                )
-            write.warnings += described
+        unknown = strategy.check_types(doc)
+        if (unknown or write.body) and write.field_validation != "Ignore":
+            _tell(write, unknown)
         strategy.default(doc)
 
     # changing
@@ -230,6 +238,13 @@ class Writer:
         metadata, old_metadata = new["metadata"], old["metadata"]
         meta.check_metadata_types(metadata)
         if (uid := metadata.get("uid")) and uid != old_metadata["uid"]:
+            if write.patching:
+                raise invalid(
+                    kind.group,
+                    kind.kind,
+                    old_metadata["name"],
+                    [invalid_value("metadata.uid", uid, "field is immutable")],
+                )
             raise conflict(
                 kind.group,
                 kind.plural,
@@ -287,6 +302,34 @@ class Writer:
         if write.version.strategy.may_go(new):
             return shelf.remove(entry, new)
         return shelf.replace(entry, new)
+
+
+def _is_json(call: Call) -> bool:
+    kind = call.headers.get("content-type", "")
+    return not kind or "json" in kind
+
+
+def _tell(write: Write, unknown: list[str]) -> None:
+    """Of fields that the kind doesn't have, and of keys that are there twice: by warnings, or by refusing."""
+    repeated, write.body = repeated_keys(write.body) if write.body else [], b""
+    described = [f'duplicate field "{path}"' for path in repeated] + [f'unknown field "{path}"' for path in unknown]
+    if described and write.field_validation == "Strict":
+        kind = write.kind.kind
+        raise WrongType(
+            f'{kind} in version "{write.version.name}" cannot be handled as a {kind}: '
+            f"strict decoding error: {', '.join(described)}"
+        )
+    write.warnings += described
+
+
+def manager_error(name: str) -> FieldError | None:
+    """What keeps `name` from being the name of a field manager."""
+    if len(name) > _MAX_MANAGER_LENGTH:
+        return too_long("fieldManager", _MAX_MANAGER_LENGTH)
+    for place, sign in enumerate(name):
+        if not sign.isprintable():
+            return invalid_value("fieldManager", name, f"invalid character U+{ord(sign):04X} (at position {place})")
+    return None
 
 
 def _spec_differs(new: Doc, old: Doc, has_status: bool) -> bool:

@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 Json = Any
 Operation = dict[str, Any]
 
+#: What `copy` operations of one patch may copy in all, as in kube-apiserver.
+MAX_COPIED_BYTES = 3 * 1024 * 1024
 _LISTS = (list, tuple)
 _SCALARS = (str, int)
 #: Fields by which Kubernetes tells the elements of a list apart, the most telling first.
@@ -21,6 +25,10 @@ _IDENTITIES = ("uid", "name", "type", "key", "containerPort", "mountPath", "devi
 
 class PatchError(ValueError):
     """A patch that is malformed or does not fit the document; says which operation and path."""
+
+
+class PatchTooLarge(PatchError):
+    """Copies upon copies: few operations that would make a document of any size."""
 
 
 class PatchTestError(PatchError):
@@ -154,8 +162,13 @@ def apply_json_patch(document: Json, operations: Json) -> Json:
     """`document` after all operations; raises `PatchError` when one can't be applied, then nothing counts."""
     if not isinstance(operations, list):
         raise PatchError(f"a JSON patch is a list of operations, not {type(operations).__name__}")
+    copied = 0
     for number, operation in enumerate(operations):
         try:
+            if isinstance(operation, Mapping) and operation.get("op") == "copy":
+                copied += len(msgspec.json.encode(_lookup(document, _split_pointer(operation, "from"))))
+                if copied > MAX_COPIED_BYTES:
+                    raise PatchTooLarge(f"copies of more than {MAX_COPIED_BYTES} bytes")
             document = _apply(document, operation)
         except PatchError as error:
             raise type(error)(f"operation {number}: {error}") from None
@@ -178,7 +191,6 @@ def _apply(document: Json, operation: Mapping[str, Any]) -> Json:
         case "remove":
             return _remove(document, path)
         case "replace":
-            _lookup(document, path)
             return _replace(document, path, _value(operation))
         case "move":
             source = _split_pointer(operation, "from")
@@ -189,7 +201,7 @@ def _apply(document: Json, operation: Mapping[str, Any]) -> Json:
         case "copy":
             return _insert(document, path, _lookup(document, _split_pointer(operation, "from")))
         case "test":
-            found = _lookup(document, path)
+            found = _lookup_or_none(document, path)
             if not equal(found, _value(operation)):
                 raise PatchTestError(f"test of {_pointer(path)} failed: it is {found!r}, not {operation['value']!r}")
             return document
@@ -218,7 +230,9 @@ def _pointer(parts: Sequence[str]) -> str:
 
 
 def _index(container: list[Json], part: str, path: Sequence[str], *, limit: int) -> int:
-    # RFC 6901 allows no sign, no leading zero and nothing but ASCII digits.
+    # RFC 6901 allows no sign, no leading zero and nothing but ASCII digits; API servers count from the end, too.
+    if part[:1] == "-" and part[1:].isdecimal() and part.isascii() and 0 < int(part[1:]) <= len(container):
+        return len(container) - int(part[1:])
     if not (part.isascii() and part.isdigit()) or (part[0] == "0" and part != "0"):
         raise PatchError(f"{_pointer(path)}: {part!r} is not an index of a list")
     if int(part) >= limit:
@@ -239,6 +253,12 @@ def _lookup(document: Json, path: Sequence[str]) -> Json:
     return document
 
 
+def _lookup_or_none(document: Json, path: Sequence[str]) -> Json:
+    """As API servers see it, what isn't in a map is null there."""
+    parent = _lookup(document, path[:-1])
+    return parent.get(path[-1]) if path and isinstance(parent, dict) else _lookup(document, path)
+
+
 def _edit_parent(document: Json, path: Sequence[str], edit: Callable[[Json, str], None], depth: int = 0) -> Json:
     """A copy of `document` in which `edit(parent, last part)` was done; copies only what lies on the path."""
     if isinstance(document, dict):
@@ -254,7 +274,8 @@ def _edit_parent(document: Json, path: Sequence[str], edit: Callable[[Json, str]
     child = _lookup(document, [part]) if isinstance(document, list) else document.get(part)
     if isinstance(document, dict) and part not in document:
         raise PatchError(f"{_pointer(path[: depth + 1])} does not exist")
-    copy[part if isinstance(document, dict) else int(part)] = _edit_parent(child, path, edit, depth + 1)
+    at = part if isinstance(document, dict) else _index(document, part, path[: depth + 1], limit=len(document))
+    copy[at] = _edit_parent(child, path, edit, depth + 1)
     return copy
 
 
@@ -272,7 +293,8 @@ def _insert(document: Json, path: Sequence[str], value: Json) -> Json:
 
 def _replace(document: Json, path: Sequence[str], value: Json) -> Json:
     def edit(parent: Json, part: str) -> None:
-        parent[part if isinstance(parent, dict) else int(part)] = value
+        # What isn't in a map yet is put there: API servers don't insist on it.
+        parent[part if isinstance(parent, dict) else _index(parent, part, path, limit=len(parent))] = value
 
     return _edit_parent(document, path, edit) if path else value
 

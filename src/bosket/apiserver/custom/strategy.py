@@ -58,7 +58,7 @@ class CustomStrategy(Strategy):
     def _rules(self) -> Rules:
         return Rules(self.tree)
 
-    def check_types(self, doc: Doc, *, find_unknown: bool) -> list[str]:  # noqa: ARG002 - pruning finds them anyway
+    def check_types(self, doc: Doc) -> list[str]:
         unknown: list[str] = []
         normalize(doc, self.tree)
         prune(doc, self.tree, "", unknown, root=True)
