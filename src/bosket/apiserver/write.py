@@ -258,7 +258,7 @@ class Writer:
         self._complete(write, new)
         meta.carry_over(metadata, old_metadata)
         if not write.applying:
-            if metadata.get("managedFields") == []:  # resets, as in Kubernetes
+            if metadata.get("managedFields") in ([], [{}]):  # resets, as in Kubernetes
                 del metadata["managedFields"]
             else:
                 meta.put_back(metadata, old_metadata, "managedFields")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from bosket.apiserver.apply.fieldset import FieldSet
 from bosket.apiserver.apply.managed import (
     BEFORE_FIRST_APPLY,
@@ -30,7 +32,11 @@ async def apply_patch(call: Call, write: Write, writer: Writer) -> tuple[Entry, 
     """The object afterwards, and whether it was created."""
     if not write.manager_given:
         raise invalid("meta.k8s.io", "PatchOptions", "", [required("fieldManager", "is required for apply patch")])
-    applied = check_object(call, decode_body(call.body, "application/yaml"))
+    body = decode_body(call.body, "application/yaml")
+    if isinstance(body, dict) and not (body.get("apiVersion") and body.get("kind")):
+        group, _, version = str(body.get("apiVersion") or "").rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={body.get('kind') or ''}")
+    applied = check_object(call, body)
     metadata = applied["metadata"]
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
@@ -40,15 +46,24 @@ async def apply_patch(call: Call, write: Write, writer: Writer) -> tuple[Entry, 
         )
     if call.namespace:
         metadata.setdefault("namespace", call.namespace)
+    _check_declared(call, applied)
     shape = shape_of(call.version)
     applier = Manager(
-        write.manager, "Apply", call.api_version, call.subresource, owned_places(applied, shape), writer.now()
+        write.manager,
+        "Apply",
+        call.api_version,
+        call.subresource,
+        _about_subresource(owned_places(applied, shape), call),
+        writer.now(),
     )
     write.applying = True
     entry = call.kind.shelf.get(call.namespace, call.name)
     if entry is None and not call.subresource:
-        if metadata.get("uid") or metadata.get("resourceVersion"):
-            detail = "uid or resourceVersion was given, but there is no such object"
+        metadata.pop("resourceVersion", None)
+        if metadata.get("uid"):
+            detail = (
+                f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
+            )
             raise conflict(call.kind.group, call.kind.plural, call.name, detail)
         write_managers(applied, [applier])
         return await writer.create(write, applied), True
@@ -61,14 +76,14 @@ async def apply_patch(call: Call, write: Write, writer: Writer) -> tuple[Entry, 
 
 def _applied(live: Doc, applied: Doc, applier: Manager, shape: Shape, entry: Entry | None, *, force: bool) -> Doc:
     managers = _known_managers(live, applier, shape, entry)
-    found = conflicts(managers, applier, live, applied)
+    result: Any = merged(live, applied, shape)
+    found = conflicts(managers, applier, live, result)
     if found and not force:
         raise conflict_error(found)
     for manager, places in found:
         manager.places -= set(places)
     previous = next((manager for manager in managers if manager.identity == applier.identity), None)
     others = [manager for manager in managers if manager is not previous]
-    result: Any = merged(live, applied, shape)
     if previous is not None:
         dropped = previous.places - applier.places
         result = remove(result, _unowned(dropped, others, applier.places))
@@ -93,20 +108,38 @@ def _known_managers(live: Doc, applier: Manager, shape: Shape, entry: Entry | No
 
 
 def _unowned(dropped: FieldSet, others: list[Manager], kept: FieldSet) -> FieldSet:
-    """What nobody wants any more. An element of a list stays as long as somebody owns anything in it."""
+    """What nobody wants any more. A map, a list or an element stays as long as somebody owns anything in it."""
     wanted: FieldSet = set(kept)
     for manager in others:
         wanted |= manager.places
+    held = wanted | {place[:length] for place in wanted for length in range(1, len(place))}
     gone = set()
-    for place in dropped - wanted:
-        inside = [
-            index for index, step in enumerate(place) if step[0] == "k" and _any_below(wanted, place[: index + 1])
-        ]
-        is_key = inside and place[-1][0] == "f" and f'"{place[-1][2:]}":' in place[inside[-1]]
-        if not is_key and not (place[-1][0] == "k" and _any_below(wanted, place)):
+    for place in dropped - held:
+        elements = [index for index, step in enumerate(place) if step[0] == "k" and place[: index + 1] in held]
+        is_key = elements and place[-1][0] == "f" and f'"{place[-1][2:]}":' in place[elements[-1]]
+        if not is_key:
             gone.add(place)
     return gone
 
 
-def _any_below(places: FieldSet, prefix: tuple[str, ...]) -> bool:
-    return any(place[: len(prefix)] == prefix for place in places)
+def _about_subresource(places: FieldSet, call: Call) -> FieldSet:
+    """What is applied to the status owns status alone, and what isn't owns none of it, where the two are apart."""
+    if call.subresource == "status":
+        own = ("f:status",) if call.kind.custom else ("f:status", "f:metadata")
+        return {place for place in places if place[0] in own}
+    if call.version.strategy.has_status:
+        return {place for place in places if place[0] != "f:status"}
+    return places
+
+
+def _check_declared(call: Call, applied: Doc) -> None:
+    """Nothing may be applied that the kind doesn't have, whatever is said about unknown fields elsewhere."""
+    copy: Doc = msgspec.json.decode(msgspec.json.encode(applied))
+    unknown = call.version.strategy.check_types(copy)
+    if unknown:
+        group, version = call.kind.group, call.version.name
+        problems = "; ".join(f".{path}: field not declared in schema" for path in unknown)
+        raise bad_request(
+            f"failed to create typed patch object ({call.namespace}/{call.name}; {group}/{version}, "
+            f"Kind={call.kind.kind}): {problems}"
+        )

@@ -1,7 +1,8 @@
 """Sets of places in an object.
 
 A place is a tuple of steps as managedFields spells them: `f:spec`, `k:{"name":"a"}` for an element of a keyed list,
-`v:"x"` for one of a set. A set holds the leaves, and the elements of keyed lists beside what is in them.
+`v:"x"` for one of a set. A set holds the leaves, and the elements of keyed lists beside what is in them. Who
+updates (and doesn't apply) also owns the maps and lists that are new (`branches_of`).
 """
 
 from __future__ import annotations
@@ -57,6 +58,26 @@ def _collect(value: Any, shape: Shape, at: Place, found: FieldSet) -> None:
         found.add(at)
 
 
+def branches_of(value: Any, shape: Shape, at: Place = ()) -> FieldSet:
+    """The maps and lists in `value` that have something in them which can be owned apart."""
+    found: FieldSet = set()
+    _collect_branches(value, shape, at, found)
+    return found
+
+
+def _collect_branches(value: Any, shape: Shape, at: Place, found: FieldSet) -> None:
+    if is_map(value, shape) and value:
+        found.add(at)
+        for key, child in value.items():
+            if isinstance(child, dict | list):
+                _collect_branches(child, shape.field(key), (*at, f"f:{key}"), found)
+    elif is_keyed(value, shape) and value:
+        found.add(at)
+        for element in value:
+            if isinstance(element, dict):
+                _collect_branches(element, shape.element(), (*at, step_of(element, shape)), found)
+
+
 def look_up(value: Any, place: Place) -> Any:
     """What is at a place; ABSENT if nothing is."""
     for step in place:
@@ -92,18 +113,16 @@ def find_element(elements: list[Any], step: str) -> int | None:
 def to_wire(places: FieldSet) -> dict[str, Any]:
     """As `fieldsV1` has it: nested, with `.` where an inner place is owned itself."""
     tree: dict[str, Any] = {}
+    nodes = []
     for place in sorted(places):
         node = tree
         for step in place:
             node = node.setdefault(step, {})
-        if any(other != place and other[: len(place)] == place for other in _elements_only(place, places)):
+        nodes.append(node)
+    for node in nodes:
+        if node:
             node["."] = {}
     return tree
-
-
-def _elements_only(place: Place, places: FieldSet) -> FieldSet:
-    """Only elements of lists can have owned places below them."""
-    return places if place[-1][0] == "k" else set()
 
 
 def from_wire(tree: dict[str, Any]) -> FieldSet:

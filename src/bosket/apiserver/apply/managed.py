@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bosket.apiserver.apply.fieldset import FieldSet, Place, from_wire, look_up, places_of, shown, to_wire
-from bosket.apiserver.apply.shape import Shape
+from bosket.apiserver.apply.fieldset import FieldSet, Place, branches_of, from_wire, look_up, places_of, shown, to_wire
+from bosket.apiserver.apply.shape import Shape, StructShape
 from bosket.apiserver.status import StatusError
 from bosket.apiserver.store import Doc
 
@@ -30,6 +30,8 @@ _UNOWNED_METADATA = frozenset(
         "uid",
     }
 )
+#: Paths of a built-in kind's own fields that are structures, not pointers to some.
+_ALWAYS_THERE: FieldSet = {(), ("f:metadata",), ("f:spec",), ("f:status",)}
 BEFORE_FIRST_APPLY = "before-first-apply"
 
 
@@ -60,12 +62,16 @@ class Manager:
 
 def owned_places(doc: Doc, shape: Shape) -> FieldSet:
     """All places of an object that can be owned."""
+    return places_of(_ownable(doc), shape)
+
+
+def _ownable(doc: Doc) -> Doc:
     relevant = {key: value for key, value in doc.items() if key not in _UNOWNED}
     metadata = {key: value for key, value in doc.get("metadata", {}).items() if key not in _UNOWNED_METADATA}
     relevant["metadata"] = metadata
     if not metadata:
         del relevant["metadata"]
-    return places_of(relevant, shape)
+    return relevant
 
 
 def managers_of(doc: Doc) -> list[Manager]:
@@ -85,15 +91,16 @@ def managers_of(doc: Doc) -> list[Manager]:
 
 def write_managers(doc: Doc, managers: list[Manager]) -> None:
     """Put the managers that own something into an object's metadata."""
-    entries = [manager.to_wire() for manager in managers if manager.places]
+    ordered = sorted(managers, key=lambda each: (each.operation, each.time, *each.identity))
+    entries = [manager.to_wire() for manager in ordered if manager.places]
     if entries:
         doc["metadata"]["managedFields"] = entries
     else:
         doc["metadata"].pop("managedFields", None)
 
 
-def conflicts(managers: list[Manager], applier: Manager, live: Doc, applied: Doc) -> list[tuple[Manager, list[Place]]]:
-    """What others own, and the applier wants to be different."""
+def conflicts(managers: list[Manager], applier: Manager, live: Doc, after: Doc) -> list[tuple[Manager, list[Place]]]:
+    """What others own, and would be different after the applier had its way."""
     found = []
     for manager in managers:
         if manager.identity == applier.identity:
@@ -101,7 +108,7 @@ def conflicts(managers: list[Manager], applier: Manager, live: Doc, applied: Doc
         places = sorted(
             place
             for place in applier.places & manager.places
-            if place[-1][0] != "k" and look_up(live, place) != look_up(applied, place)
+            if place[-1][0] != "k" and look_up(live, place) != look_up(after, place)
         )
         if places:
             found.append((manager, places))
@@ -133,7 +140,8 @@ def after_update(new: Doc, old: Doc, shape: Shape, writer: Manager) -> None:
     """Ownership after a write that wasn't an apply: what it changed is the writer's, what it removed nobody's."""
     managers = managers_of(old)
     before, after = owned_places(old, shape), owned_places(new, shape)
-    removed = before - after
+    branches_before, branches_after = _branches(old, shape), _branches(new, shape)
+    removed = (before | branches_before) - (after | branches_after)
     changed = {
         place
         for place in after
@@ -147,6 +155,7 @@ def after_update(new: Doc, old: Doc, shape: Shape, writer: Manager) -> None:
         manager.places -= removed
         if manager is not mine:
             manager.places -= {place for place in changed if place[-1][0] != "k"}
+    changed |= branches_after - branches_before - before
     if mine is None:
         managers.append(Manager(*writer.identity[:2], writer.api_version, writer.subresource, changed, writer.time))
     else:
@@ -154,3 +163,9 @@ def after_update(new: Doc, old: Doc, shape: Shape, writer: Manager) -> None:
         if changed:
             mine.time, mine.api_version = writer.time, writer.api_version
     write_managers(new, managers)
+
+
+def _branches(doc: Doc, shape: Shape) -> FieldSet:
+    """Without those that every object of a built-in kind has, filled or not."""
+    found = branches_of(_ownable(doc), shape)
+    return found - _ALWAYS_THERE if isinstance(shape, StructShape) else found - {(), ("f:metadata",)}

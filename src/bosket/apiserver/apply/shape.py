@@ -53,27 +53,79 @@ class _Plain:
 ATOMIC: Shape = _Plain("atomic")
 DEDUCED: Shape = _Plain("deduced")
 
-#: Lists whose elements need more than the key of strategic merge patches to be told apart.
-_KEYS = {
+#: Lists whose elements are told apart by more, or other, than the key of strategic merge patches; no key: a set.
+_KEYS: dict[tuple[str, str], tuple[str, ...]] = {
     ("Container", "ports"): ("containerPort", "protocol"),
     ("EphemeralContainer", "ports"): ("containerPort", "protocol"),
     ("ServiceSpec", "ports"): ("port", "protocol"),
     ("PodSpec", "topologySpreadConstraints"): ("topologyKey", "whenUnsatisfiable"),
     ("CustomResourceDefinitionStatus", "conditions"): ("type",),
+    ("AllocatedDeviceStatus", "conditions"): ("type",),
+    ("PodStatus", "volumeHealth"): ("name",),
+    ("PodVolumeHealth", "healthConditions"): ("status", "reason"),
+    ("VolumeHealthStatus", "healthConditions"): ("status", "reason"),
+    ("ResourceClaimStatus", "devices"): ("driver", "device", "pool", "shareID"),
+    ("ResourceRequirements", "claims"): ("name",),
+    ("ResourceStatus", "resources"): ("resourceID",),
+    ("ValidatingAdmissionPolicyStatus", "conditions"): ("type",),
+    **dict.fromkeys(
+        (
+            ("CSIDriverSpec", "volumeLifecycleModes"),
+            ("ContainerRestartRuleOnExitCodes", "values"),
+            ("DeviceRequestAllocationResult", "skipNodeOperations"),
+            ("NodeAllocatableResourceClaimStatus", "containers"),
+            ("NodePodPreemptionPolicy", "disableResizePreemption"),
+            ("PodFailurePolicyOnExitCodesRequirement", "values"),
+            ("ResourceSliceSpec", "skipNodeOperations"),
+            ("UncountedTerminatedPods", "failed"),
+            ("UncountedTerminatedPods", "succeeded"),
+            ("ValidatingAdmissionPolicyBindingSpec", "validationActions"),
+            ("VolumeMount", "bindMountOptions"),
+        ),
+        (),
+    ),
 }
 #: Keys that may be left out, and what they then are.
 KEY_DEFAULTS = {"protocol": "TCP"}
 _ATOMIC_STRUCTS = frozenset(
     {
+        "ConfigMapKeySelector",
+        "EndpointAddress",
+        "EndpointPort",
+        "EvictionResponder",
+        "FileKeySelector",
         "LabelSelector",
+        "LocalObjectReference",
+        "MatchResources",
+        "NamedRuleWithOperations",
         "NodeSelector",
         "NodeSelectorTerm",
-        "ObjectReference",
-        "LocalObjectReference",
         "ObjectFieldSelector",
+        "ObjectReference",
+        "OwnerReference",
+        "ParamKind",
+        "ParamRef",
+        "ResourceFieldSelector",
+        "RoleRef",
+        "ScopeSelector",
+        "SecretKeySelector",
+        "SecretReference",
+        "Subject",
+        "TopologySelectorTerm",
+        "TypedLocalObjectReference",
+        "Variable",
     }
 )
-_ATOMIC_FIELDS = frozenset({("PodSpec", "nodeSelector"), ("ServiceSpec", "selector")})
+#: Maps and lists that are one whole, though nothing about their type says so.
+_ATOMIC_FIELDS = frozenset(
+    {
+        ("JobStatus", "conditions"),
+        ("PodSpec", "nodeSelector"),
+        ("ReplicationControllerSpec", "selector"),
+        ("Scheduling", "nodeSelector"),
+        ("ServiceSpec", "selector"),
+    }
+)
 
 
 class StructShape:
