@@ -121,6 +121,7 @@ _ATOMIC_FIELDS = frozenset(
     {
         ("JobStatus", "conditions"),
         ("PodSpec", "nodeSelector"),
+        ("PodStatus", "hostIPs"),
         ("ReplicationControllerSpec", "selector"),
         ("Scheduling", "nodeSelector"),
         ("ServiceSpec", "selector"),
