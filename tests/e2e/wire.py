@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from bosket.kube import transport
 from bosket.kube.client import PatchType
+from bosket.kube.credentials import Credential, FixedCredential
 from bosket.kube.http import HttpTransport
 from bosket.kube.kubeconfig import find
 from bosket.kube.transport import Request
@@ -157,9 +158,21 @@ class Wire:
 
 
 @asynccontextmanager
-async def on_the_wire(cluster: Cluster) -> AsyncIterator[Wire]:
-    """Requests with the rights of the cluster's administrator."""
-    carrier = HttpTransport(find(cluster.kubeconfig))
+async def on_the_wire(
+    cluster: Cluster, *, user: str = "", groups: Iterable[str] = (), credential: Credential | None = None
+) -> AsyncIterator[Wire]:
+    """Requests with the rights of the cluster's administrator, or as somebody else.
+
+    The administrator may act as a `user` in `groups`. A `credential` is shown in place of the administrator's; an empty
+    one is nobody's.
+    """
+    config = find(cluster.kubeconfig)
+    if user or groups:
+        named = [("Impersonate-User", user)] if user else []
+        config = replace(config, impersonation=(*named, *(("Impersonate-Group", group) for group in groups)))
+    if credential is not None:
+        config = replace(config, credentials=FixedCredential(credential))
+    carrier = HttpTransport(config)
     try:
         yield Wire(carrier, cluster.namespace)
     finally:

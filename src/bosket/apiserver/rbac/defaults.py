@@ -25,7 +25,7 @@ _SUBJECTS: Final = {"user": "User", "group": "Group", "account": "ServiceAccount
 
 def install_default_roles(store: Store, now: str) -> None:
     """Put into the store what isn't there yet."""
-    for plural, template in _defaults():
+    for plural, template in default_roles():
         shelf = store.shelf(GROUP, plural, namespaced=not plural.startswith("cluster"))
         metadata = {**template["metadata"]}
         entry = shelf.get(metadata.get("namespace", ""), metadata["name"])
@@ -53,7 +53,7 @@ def _complete(doc: Doc, template: Doc) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _defaults() -> tuple[tuple[str, Doc], ...]:
+def default_roles() -> tuple[tuple[str, Doc], ...]:
     """All of them, by resource; not to be changed. Aggregated roles come last, with the rules of the others."""
     found = [(plural, doc) for plural, doc in _parse(files(__package__).joinpath("default_roles.txt").read_text())]
     cluster_roles = {doc["metadata"]["name"]: doc for plural, doc in found if plural == "clusterroles"}
