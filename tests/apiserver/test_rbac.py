@@ -10,7 +10,7 @@ from bosket.apiserver.call import User
 from bosket.apiserver.rbac import Attributes, attributes_of
 from bosket.apiserver.rbac.rule import Rule, not_covered
 from bosket.kube.transport import Request
-from tests.apiserver.world import CONFIG_MAPS, MERGE, PODS, World, config_map
+from tests.apiserver.world import APPLY, CONFIG_MAPS, MERGE, PODS, World, config_map
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES, BINDINGS = f"{RBAC}/namespaces/default/roles", f"{RBAC}/namespaces/default/rolebindings"
@@ -190,6 +190,18 @@ async def test_the_default_roles_do_what_they_are_called(world: Asking) -> None:
     await world.as_user("admin").ok("POST", ROLES, role("r", rule("list", "pods")))
     await world.as_user("system:kube-scheduler").ok("GET", "/api/v1/pods")
     await world.as_user("system:kube-scheduler").refused(403, "GET", "/api/v1/secrets")
+
+
+async def test_who_may_change_may_not_thereby_create(world: Asking) -> None:
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    await grant(world, rule("update,patch,get", "configmaps,leases", ",coordination.k8s.io"))
+    jane = world.as_user()
+    applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}
+    refused = await jane.refused(403, "PATCH", f"{CONFIG_MAPS}/a", applied, APPLY, fieldManager="me")
+    assert 'configmaps "a" is forbidden: User "jane" cannot create resource "configmaps"' in refused["message"]
+    await jane.refused(403, "PUT", f"{leases}/a", {"metadata": {"name": "a"}})
+    await world.ok("POST", CONFIG_MAPS, config_map("a"))
+    await jane.ok("PATCH", f"{CONFIG_MAPS}/a", applied, APPLY, fieldManager="me")
 
 
 # granting

@@ -203,6 +203,19 @@ async def test_nobody_grants_what_they_do_not_have(cluster: Cluster) -> None:
         await becomes(cluster, 201, lambda: jane.create(ROLES, role("wide", rule("*", "*", "*"))))
 
 
+async def test_who_may_change_may_not_thereby_create(cluster: Cluster) -> None:
+    async with on_the_wire(cluster) as admin, on_the_wire(cluster, user="jane") as jane:
+        await grant(cluster, admin, rule("update,patch,get", "configmaps,leases", ",coordination.k8s.io"))
+        applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}
+        refused = await jane.apply("configmaps", "a", applied, "me")
+        assert refused.status == 403
+        assert 'configmaps "a" is forbidden: User "jane" cannot create resource "configmaps"' in refused.message
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}}
+        assert (await jane.replace("coordination.k8s.io/v1/leases", "a", lease)).status == 403
+        assert (await admin.create("configmaps", {"metadata": {"name": "a"}})).status == 201
+        assert (await jane.apply("configmaps", "a", applied, "me")).status == 200
+
+
 async def test_reviews_answer_as_requests_would(cluster: Cluster) -> None:
     namespace = cluster.namespace
     async with on_the_wire(cluster) as admin, on_the_wire(cluster, user="jane") as jane:

@@ -44,6 +44,7 @@ from bosket.apiserver.openapi import OpenApi
 from bosket.apiserver.policy.dispatch import Policies
 from bosket.apiserver.rbac import MASTERS, Authorizer, attributes_of
 from bosket.apiserver.rbac.aggregation import Aggregation
+from bosket.apiserver.rbac.creation import CreationCheck
 from bosket.apiserver.rbac.escalation import EscalationCheck
 from bosket.apiserver.reading import Reader
 from bosket.apiserver.rest import Answer, Rest
@@ -117,7 +118,7 @@ class ApiServer:
         self.reader = Reader(clock, queue_limit=watch_queue)
         more = () if admission is None else (admission(self.store),)
         self._webhooks = Webhooks(self.store)
-        members = (BuiltinAdmission(self.store), *more)
+        members = (CreationCheck(self.authorizer), BuiltinAdmission(self.store), *more)
         policies = Policies(self.store, self.registry)
         chain = AdmissionChain(members, policies, self._webhooks, last=(EscalationCheck(self.authorizer),))
         self.writer = Writer(clock, chain)
