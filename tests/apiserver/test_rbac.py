@@ -353,6 +353,7 @@ async def test_the_role_of_a_binding_stays_the_same(world: Asking) -> None:
         ("GET", "/apis/a.io/v1", {}, Attributes("get", path="/apis/a.io/v1")),
         ("POST", "/metrics", {}, Attributes("post", path="/metrics")),
         ("GET", "/api/v1/pods", {"fieldSelector": "a=b,metadata.name=p"}, Attributes("list", "", "pods", name="p")),
+        ("GET", "/api/v1/pods", {"fieldSelector": r"a!=b\,metadata.name=p"}, Attributes("list", resource="pods")),
         ("GET", "/api/v1/pods", {"fieldSelector": "metadata.name!=p"}, Attributes("list", resource="pods")),
     ],
 )

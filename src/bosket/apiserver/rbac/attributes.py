@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 from bosket.apiserver.call import User
+from bosket.apiserver.list_options import is_true
 from bosket.apiserver.status import StatusError, qualified
+from bosket.kube.selector import InvalidSelector, parse_fields
 from bosket.kube.transport import Request
 
 _VERBS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES: Final = ("status", "finalize")
-_NAMED: Final = re.compile(r"(?:^|,)metadata\.name==?([^,=!]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,11 @@ def _of_collection(verb: str, request: Request) -> tuple[str, str]:
     if verb != "get":
         return verb, ""
     query = dict(request.query)
-    named = _NAMED.search(query.get("fieldSelector", ""))
-    watches = query.get("watch", "").lower() not in ("", "0", "false")
-    return "watch" if watches else "list", named[1] if named else ""
+    try:
+        name = parse_fields(query.get("fieldSelector", "")).value_of("metadata.name") or ""
+    except InvalidSelector:
+        name = ""
+    return "watch" if is_true(query.get("watch")) else "list", name
 
 
 def refusal_of(user: User, asked: Attributes, reason: str = "") -> StatusError:
