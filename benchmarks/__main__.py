@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from benchmarks import evict, gangs, growth, idle, longrun, perf
+from benchmarks import evict, foreign, gangs, growth, idle, longrun, perf
 from benchmarks.report import Report
 from benchmarks.workload import NotMeasured
 
@@ -18,9 +19,10 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "idle": idle.run,
     "gangs": gangs.run,
     "longrun": longrun.run,
+    "foreign": foreign.run,
 }
 #: Only run when they are named: they take their time.
-LONG = ("longrun",)
+LONG = ("longrun", "foreign")
 
 
 def main() -> int:
@@ -30,7 +32,9 @@ def main() -> int:
         "names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; by default {', '.join(usual)}"
     )
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long `foreign` runs; 10 by default")
     arguments = parser.parse_args()
+    benchmarks = {**BENCHMARKS, "foreign": partial(foreign.run, arguments.minutes)}
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}")
@@ -38,7 +42,7 @@ def main() -> int:
     failed = False
     for name in arguments.names or usual:
         try:
-            reports[name] = BENCHMARKS[name]()
+            reports[name] = benchmarks[name]()
         except NotMeasured as error:
             print(f"benchmark {name}: {error}", file=sys.stderr)
             failed = True

@@ -14,7 +14,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,14 @@ class Component:
     health: Health
 
     @classmethod
-    def start(cls, name: str, command: Sequence[str | Path], folder: Path, health: Health) -> Component:
+    def start(
+        cls,
+        name: str,
+        command: Sequence[str | Path],
+        folder: Path,
+        health: Health,
+        environment: Mapping[str, str] | None = None,
+    ) -> Component:
         log = folder / f"{name}.log"
         with log.open("wb") as output:
             # A session of its own: Ctrl-C in a terminal reaches the tests, which then stop everything in order.
@@ -63,6 +70,7 @@ class Component:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
+                env=environment,
                 start_new_session=True,
             )
         (folder / f"{name}.pid").write_text(str(process.pid))
