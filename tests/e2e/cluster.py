@@ -105,16 +105,21 @@ class Cluster:
 
     # ── kubectl ──
 
-    async def kubectl(self, *arguments: str, stdin: str | None = None, code: int = 0) -> str:
-        """What kubectl prints, run in the test's namespace; it must end with that exit code."""
-        async with self.running_kubectl(*arguments) as process:
+    async def kubectl(self, *arguments: str, stdin: str | None = None, code: int = 0, editor: str | None = None) -> str:
+        """What kubectl prints, run in the test's namespace; it must end with that exit code.
+
+        `editor` is a command that stands in for a person: it changes the file that is given to it.
+        """
+        async with self.running_kubectl(*arguments, editor=editor) as process:
             output, _ = await process.communicate(stdin.encode() if stdin is not None else None)
             text = output.decode()
             assert process.returncode == code, f"kubectl {' '.join(arguments)}: exit {process.returncode}\n{text}"
             return text
 
     @asynccontextmanager
-    async def running_kubectl(self, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    async def running_kubectl(
+        self, *arguments: str, editor: str | None = None
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
         """A kubectl that goes on (`get -w`) until the block ends."""
         if self._kubectl is None:
             pytest.skip("there is no kubectl: `make e2e` builds one")
@@ -127,7 +132,11 @@ class Cluster:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             # Its discovery cache must not outlive the server that filled it.
-            env={"HOME": str(self.kubeconfig.parent), "PATH": os.defpath},
+            env={
+                "HOME": str(self.kubeconfig.parent),
+                "PATH": os.defpath,
+                **({"KUBE_EDITOR": editor} if editor is not None else {}),
+            },
         )
         try:
             yield process
