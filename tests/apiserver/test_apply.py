@@ -158,3 +158,20 @@ async def test_an_apply_in_yaml_and_as_a_dry_run(world: World) -> None:
     assert answer.body["data"] == {"k": "1"}
     assert not await world.exists(f"{CONFIG_MAPS}/a")
     assert JSON in answer.headers["content-type"]
+
+
+async def test_who_applied_by_itself_before_goes_on_with_what_it_applied_last(world: World) -> None:
+    """kubectl apply, then kubectl apply --server-side: what the second no longer names goes, others' fields stay."""
+    last = {"kubectl.kubernetes.io/last-applied-configuration": '{"data": {"kept": "1", "old": "1"}}'}
+    body = config_map("a", {"kept": "1", "old": "1", "theirs": "1"}, annotations=last)
+    await world.call("POST", CONFIG_MAPS, body, fieldManager="kubectl-client-side-apply")
+    answer = await apply(world, f"{CONFIG_MAPS}/a", config_map("a", {"kept": "2"}), "kubectl")
+    assert (answer.status, answer.body["data"]) == (200, {"kept": "2", "theirs": "1"})
+
+
+async def test_a_note_of_what_was_applied_last_that_makes_no_sense_is_passed_over(world: World) -> None:
+    last = {"kubectl.kubernetes.io/last-applied-configuration": "nonsense"}
+    body = config_map("a", {"old": "1"}, annotations=last)
+    await world.call("POST", CONFIG_MAPS, body, fieldManager="kubectl-client-side-apply")
+    answer = await apply(world, f"{CONFIG_MAPS}/a", config_map("a", {"kept": "2"}), "kubectl")
+    assert (answer.status, answer.body["data"]) == (200, {"kept": "2", "old": "1"})

@@ -80,6 +80,32 @@ async def test_get_speaks_json_yaml_names_and_paths(cluster: Cluster) -> None:
     assert 'Error from server (NotFound): configmaps "missing" not found' in missing
 
 
+async def test_get_sorts_selects_and_shapes_what_it_shows(cluster: Cluster) -> None:
+    for index in range(5):
+        labels = {"parity": "odd" if index % 2 else "even", "set": "mine"}
+        manifest = config_map(f"cm-{index}", {"rank": str(9 - index)}, labels=labels)
+        await cluster.client.create(manifest, cluster.namespace)
+    mine = ("get", "cm", "-l", "set=mine")
+    names = [f"cm-{index}" for index in range(5)]
+    rows = (await cluster.kubectl(*mine, "--chunk-size=2", "--no-headers")).splitlines()
+    assert [row.split()[0] for row in rows] == names
+    columns = await cluster.kubectl(*mine, "-o", "custom-columns=NAME:.metadata.name,RANK:.data.rank,NONE:.data.none")
+    assert [line.split() for line in columns.splitlines()[:2]] == [["NAME", "RANK", "NONE"], ["cm-0", "9", "<none>"]]
+    ranks = '-o=jsonpath={range .items[*]}{.data.rank}{"\\n"}{end}'
+    assert await cluster.kubectl(*mine, "--sort-by=.data.rank", ranks) == "5\n6\n7\n8\n9\n"
+    odd = await cluster.kubectl("get", "cm", "-l", "parity=odd", "-o", "name")
+    assert odd == "configmap/cm-1\nconfigmap/cm-3\n"
+    one = await cluster.kubectl("get", "cm", "--field-selector=metadata.name=cm-4", "-o", "name")
+    assert one == "configmap/cm-4\n"
+    assert "parity=even,set=mine" in await cluster.kubectl("get", "cm", "cm-0", "--show-labels")
+    both = await cluster.kubectl("get", "cm/cm-0", "sa/default", "-o", "name")
+    assert both == "configmap/cm-0\nserviceaccount/default\n"
+    everywhere = await cluster.kubectl("get", "cm", "-A", "-l", "set=mine", "--no-headers")
+    assert {line.split()[0] for line in everywhere.splitlines()} == {cluster.namespace}
+    template = "--template={{range .items}}{{.metadata.name}} {{end}}"
+    assert (await cluster.kubectl(*mine, "-o", "go-template", template)).split() == names
+
+
 async def test_get_watches(cluster: Cluster) -> None:
     await cluster.client.create(config_map("first"), cluster.namespace)
     async with cluster.running_kubectl("get", "configmaps", "-w", "-o", "name") as process:
@@ -207,6 +233,26 @@ async def test_explain_tells_the_fields_of_a_kind(cluster: Cluster) -> None:
     output = await cluster.kubectl("explain", "queue.spec.resources.gpu.quota")
     assert "quota" in output
     assert "-1 is unlimited" in output
+
+
+async def test_explain_tells_all_fields_below_one(cluster: Cluster) -> None:
+    output = await cluster.kubectl("explain", "queue.spec", "--recursive")
+    assert output.splitlines()[0].split() == ["GROUP:", "scheduling.run.ai"]
+    fields = [line.split()[0] for line in output.partition("FIELDS:")[2].splitlines() if line.strip()]
+    assert fields[:2] == ["displayName", "parentQueue"]
+    resources = fields[fields.index("resources") :]
+    assert resources[:5] == ["resources", "cpu", "limit", "overQuotaWeight", "quota"]
+    assert "restartPolicy" in await cluster.kubectl("explain", "pod.spec.containers", "--recursive")
+    assert 'field "colour" does not exist' in await cluster.kubectl("explain", "queue.spec.colour", code=1)
+
+
+async def test_api_resources_can_be_filtered(cluster: Cluster) -> None:
+    batch = await cluster.kubectl("api-resources", "--api-group=batch", "-o", "name")
+    assert batch.split() == ["cronjobs.batch", "jobs.batch"]
+    outside = (await cluster.kubectl("api-resources", "--namespaced=false", "-o", "name")).split()
+    assert {"nodes", "namespaces", "queues.scheduling.run.ai"} <= set(outside)
+    assert "pods" not in outside
+    assert {"v1", "apps/v1", "scheduling.run.ai/v2"} <= set((await cluster.kubectl("api-versions")).split())
 
 
 async def _until(stream: asyncio.StreamReader, line: str) -> None:

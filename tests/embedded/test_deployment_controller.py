@@ -245,6 +245,23 @@ async def test_deleting_a_deployment_takes_sets_and_pods_along() -> None:
         assert (await sets(world), await world.pods()) == ([], [])
 
 
+async def test_a_set_that_was_orphaned_is_taken_in_again_by_a_deployment_that_selects_it() -> None:
+    async with workloads() as world:
+        await world.client.create(deployment(2))
+        await world.until(lambda: is_rolled_out(world))
+        (before,), pods = await sets(world), await world.pods()
+        await world.client.delete(Deployment, "d", "default", propagation="Orphan")
+        await asyncio.sleep(10)
+        (orphan,) = await sets(world)
+        assert not orphan.metadata.ownerReferences
+        made = await world.client.create(deployment(2))
+        await world.until(lambda: is_rolled_out(world))
+        (adopted,) = await sets(world)
+        assert adopted.metadata.uid == before.metadata.uid
+        assert [owner.uid for owner in adopted.metadata.ownerReferences] == [made.metadata.uid]
+        assert {pod.metadata.uid for pod in await world.pods()} == {pod.metadata.uid for pod in pods}
+
+
 @pytest.mark.parametrize("wire", [LateWatch, Unreliable])
 async def test_bad_wires_slow_a_rollout_down_and_spoil_nothing(wire: Any) -> None:
     world = Workloads()

@@ -22,6 +22,7 @@ from bosket.api import (
     events,
     grove,
     kai,
+    networking_k8s,
     node_k8s,
     node_topology,
     policy,
@@ -117,6 +118,15 @@ _WORKLOADS: tuple[AnyResource, ...] = (
         autoscaling.HorizontalPodAutoscaler,
         short_names=("hpa",),
         categories=_ALL,
+        subresources=_STATUS,
+    ),
+    Resource(
+        "networking.k8s.io",
+        "v1",
+        "Ingress",
+        "ingresses",
+        networking_k8s.Ingress,
+        short_names=("ing",),
         subresources=_STATUS,
     ),
     Resource(

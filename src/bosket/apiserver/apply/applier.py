@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from bosket.apiserver.write import Write, Writer
 
 #: kubectl's two ways of applying share what they own: who changes over keeps it.
 _SUCCESSORS = {"kubectl-client-side-apply": "kubectl"}
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 async def apply_patch(call: Call, write: Write, writer: Writer) -> tuple[Entry, bool]:
@@ -102,9 +104,19 @@ def _known_managers(live: Doc, applier: Manager, shape: Shape, entry: Entry | No
         return managers
     creator = (entry.creator if entry is not None else "") or BEFORE_FIRST_APPLY
     if _SUCCESSORS.get(creator) == applier.name:
-        return []
+        return [replace(applier, places=owned_places(_last_applied(live), shape))]
     everything = owned_places(live, shape)
     return [Manager(creator, "Update", live["apiVersion"], "", everything, live["metadata"]["creationTimestamp"])]
+
+
+def _last_applied(live: Doc) -> Doc:
+    """What a client that applies by itself applied last; it says so on the object."""
+    text = live["metadata"].get("annotations", {}).get(_LAST_APPLIED, "{}")
+    try:
+        applied = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:  # anybody can write there
+        return {}
+    return applied
 
 
 def _unowned(dropped: FieldSet, others: list[Manager], kept: FieldSet) -> FieldSet:

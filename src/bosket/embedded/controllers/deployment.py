@@ -2,7 +2,7 @@
 
 Each reconciliation takes one step (`deployment_scale` says which); the sets' pods coming and going bring the next.
 Revisions are numbered on the sets, so that `kubectl rollout history` and `undo` work. Sets are found by their
-controller's UID; orphans are not taken in.
+controller's UID; orphans that the deployment selects are taken in when it is looked at.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from bosket.api.apps import Deployment, DeploymentStatus, ReplicaSet, ReplicaSet
 from bosket.api.core import Pod, PodTemplateSpec
 from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
 from bosket.embedded.controllers import deployment_scale as scale
+from bosket.embedded.controllers.adoption import take_in
 from bosket.embedded.controllers.deployment_scale import DESIRED, MAXIMUM, Resize, replicas_of
 from bosket.embedded.controllers.deployment_status import (
     PROGRESSING,
@@ -93,6 +94,7 @@ class DeploymentController:
 
     async def _step(self, deployment: Deployment) -> DeploymentStatus:
         """Do what comes next, and say how things are."""
+        await take_in(self._client, self._sets, deployment, deployment.spec.selector)
         sets = self._sets.store.by_index(BY_CONTROLLER, deployment.metadata.uid)
         sets.sort(key=lambda each: (each.metadata.creationTimestamp or "", each.metadata.name))
         new = next((each for each in sets if _same_template(each, deployment)), None)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from bosket.api.core import Pod
 from bosket.api.object import KubeObject, LabelSelector, OwnerReference
+from bosket.embedded.controllers.adoption import still_there
 from bosket.embedded.controllers.ownership import BY_CONTROLLER, controller_index, controller_reference, orphans_in
 from bosket.embedded.controllers.pods import is_terminal, is_terminating
 from bosket.kube.errors import ApiError, Conflict, NotFound
@@ -56,7 +57,7 @@ class PodControl:
             for pod in self.informer.store.by_index(BY_CONTROLLER, orphans_in(owner.metadata.namespace))
             if wanted.matches(pod.metadata.labels) and not self.is_going(pod) and not is_terminal(pod) and accepts(pod)
         ]
-        if orphans and await self._exists(owner):
+        if orphans and await still_there(self._client, owner):
             for pod in orphans:
                 mine.append(await self._write_owners(pod, lambda _: True, controller_reference(owner)))
         return sorted(mine, key=lambda pod: pod.metadata.name)
@@ -92,14 +93,6 @@ class PodControl:
             self._deleted.discard(uid)
             raise
         self._events.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
-
-    async def _exists(self, owner: KubeObject) -> bool:
-        """Asks the server: to adopt for an owner that is gone would doom the pod."""
-        try:
-            found = await self._client.get(type(owner), owner.metadata.name, owner.metadata.namespace)
-        except NotFound:
-            return False
-        return found.metadata.uid == owner.metadata.uid and found.metadata.deletionTimestamp is None
 
     async def _write_owners(self, pod: Pod, keep: Callable[[OwnerReference], bool], *added: OwnerReference) -> Pod:
         owners = (*(each for each in pod.metadata.ownerReferences if keep(each)), *added)
