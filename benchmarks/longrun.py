@@ -1,7 +1,7 @@
 """Random clusters followed through 140 cycles each, with late, repeated and overtaking events.
 
 What must hold is checked in every cycle (`tests/scheduler/longrun.py`). `BOSKET_LONGRUN_CLUSTERS` says how many
-clusters there are, 10,000 by default.
+clusters there are, 10,000 by default, `BOSKET_LONGRUN_FIRST` which seed the first one has.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from benchmarks.report import Column, Report, number, progress
 from tests.scheduler.longrun import follow
 
 CLUSTERS = int(os.environ.get("BOSKET_LONGRUN_CLUSTERS", "10000"))
+FIRST = int(os.environ.get("BOSKET_LONGRUN_FIRST", "0"))
 
 COLUMNS = (
     Column("clusters", "clusters", number()),
@@ -29,9 +30,9 @@ def run() -> Report:
     started = time.process_time()
     actions: Counter[str] = Counter()
     pods = worst = 0
-    for seed in range(CLUSTERS):
+    for seed in range(FIRST, FIRST + CLUSTERS):
         if seed % 500 == 0:
-            progress(f"cluster {seed:,} of {CLUSTERS:,}")
+            progress(f"cluster {seed - FIRST:,} of {CLUSTERS:,}")
         try:
             story = follow(seed)
         except AssertionError as error:
