@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from benchmarks import evict, foreign, gangs, growth, idle, longrun, perf
+from benchmarks import apiserver, evict, foreign, gangs, growth, idle, longrun, perf
 from benchmarks.report import Report
 from benchmarks.workload import NotMeasured
 
@@ -18,11 +18,12 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "growth": growth.run,
     "idle": idle.run,
     "gangs": gangs.run,
+    "apiserver": apiserver.run,
     "longrun": longrun.run,
     "foreign": foreign.run,
 }
 #: Only run when they are named: they take their time.
-LONG = ("longrun", "foreign")
+LONG = ("apiserver", "longrun", "foreign")
 
 
 def main() -> int:
