@@ -9,6 +9,7 @@ another cluster.
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
 import subprocess
@@ -75,7 +76,8 @@ class Programs:
         self._start_server()
         self._prepare(self.kubeconfig)
         managers, scheduler, operator = free_ports(3)
-        flags = [f"--controllers={','.join(f'{each}-controller' for each in CONTROLLERS)}"]
+        chosen = ",".join(f"{each}-controller" for each in CONTROLLERS)
+        flags = [f"--controllers={chosen}", "--use-service-account-credentials=true"]
         self._start_kubernetes("kube-controller-manager", managers, flags)
         self._start_kubernetes("kube-scheduler", scheduler, [])
         liveness = f"http://{HOST}:{operator}/healthz"
@@ -101,7 +103,7 @@ class Programs:
                 raise ComponentFailed(f"{SERVER} ended with code {code}: {component.log.read_text()}")
 
     def _start_kubernetes(self, name: str, port: int, flags: Sequence[str]) -> None:
-        config = self.kubeconfig
+        config = self._acting_as(f"system:{name}")
         tls = ssl.create_default_context(cadata=self._authority.cert_pem.decode())
         self._launch(
             name,
@@ -118,6 +120,14 @@ class Programs:
             ],
             Health(f"https://{HOST}:{port}/healthz", tls),
         )
+
+    def _acting_as(self, user: str) -> Path:
+        """A kubeconfig with the rights of that user only, as the program has on any cluster."""
+        config = json.loads(self.kubeconfig.read_text())
+        config["users"][0]["user"]["as"] = user
+        path = self.folder / f"{user.replace(':', '-')}.kubeconfig"
+        path.write_text(json.dumps(config))
+        return path
 
     def _launch(self, name: str, command: Sequence[str | Path], health: Health) -> Component:
         environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PYTHONUNBUFFERED": "1"}
