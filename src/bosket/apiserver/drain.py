@@ -138,7 +138,9 @@ class DefinitionDrain(Chore[str]):
         now = self._writer.now()
 
         def change(doc: Doc) -> Doc:
-            set_condition(doc["status"]["conditions"], _terminating(remaining=remaining), now)
+            status = doc["status"] = doc.get("status") or {}
+            status["conditions"] = status.get("conditions") or []
+            set_condition(status["conditions"], _terminating(remaining=remaining), now)
             return doc if remaining else without_finalizer(definition.CLEANUP_FINALIZER)(doc)
 
         await self._writer.update(own_write(kind, "", _DRAINER), key, change)

@@ -16,7 +16,7 @@ from bosket.apiserver.builtin import Behaviour
 from bosket.apiserver.custom.columns import columns_of, selectable_fields
 from bosket.apiserver.custom.conversion import Conversion
 from bosket.apiserver.custom.definition_rules import set_defaults, validate_definition
-from bosket.apiserver.custom.naming import Names, is_established, settle_names
+from bosket.apiserver.custom.naming import Names, accepted_names, is_established, settle_names
 from bosket.apiserver.custom.strategy import CustomStrategy
 from bosket.apiserver.kind import Kind, Registry, Scale, Version
 from bosket.apiserver.status import gone
@@ -70,10 +70,10 @@ class Definitions:
 
     def settle_status(self, doc: Doc, now: str) -> None:
         """Say which names it gets, whether it is established, and which versions objects may be stored in."""
-        spec, status = doc["spec"], doc["status"]
+        status = doc["status"] = doc.get("status") or {}
         settle_names(doc, self._names_of_others(doc), now)
-        stored = status.setdefault("storedVersions", [])
-        for version in spec.get("versions", ()):
+        stored = status["storedVersions"] = status.get("storedVersions") or []
+        for version in doc["spec"].get("versions", ()):
             if version.get("storage") and version.get("name") not in stored:
                 stored.append(version.get("name"))
 
@@ -92,7 +92,7 @@ class Definitions:
             if entry.name != own and entry.name.endswith(f".{group}"):
                 other = entry.decode()
                 if other["spec"]["group"] == group:
-                    yield other["status"]["acceptedNames"]
+                    yield accepted_names(other)
 
     # afterwards
 
@@ -104,7 +104,7 @@ class Definitions:
             self._outdated.pop(place, None)
             self._stop_serving(place)
             return
-        if not is_established(doc["status"]["conditions"]):
+        if not is_established(doc):
             return
         before = None if event.previous is None else event.previous.decode()
         if before is None and doc["metadata"].get("generation", 1) > 1:
@@ -138,7 +138,8 @@ class Definitions:
 
 def _serves_alike(before: Doc, after: Doc) -> bool:
     return (
-        before["status"] == after["status"]
+        accepted_names(before) == accepted_names(after)
+        and is_established(before)
         and before["spec"] == after["spec"]
         and ("deletionTimestamp" in before["metadata"]) == ("deletionTimestamp" in after["metadata"])
     )
@@ -147,7 +148,7 @@ def _serves_alike(before: Doc, after: Doc) -> bool:
 def kind_of(doc: Doc, store: Store, outdated: int) -> Kind:
     """The kind that a definition stands for; objects up to version `outdated` were written by another schema."""
     spec = doc["spec"]
-    names = {**spec["names"], **doc["status"]["acceptedNames"]}
+    names = {**spec["names"], **accepted_names(doc)}
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
     strategies = {version["name"]: CustomStrategy(version) for version in spec["versions"]}
     conversion = Conversion(spec["group"], storage, strategies, outdated)

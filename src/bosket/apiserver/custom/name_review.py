@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bosket.apiserver.chore import Chore
 from bosket.apiserver.custom.definition import GROUP, PLURAL, Definitions
-from bosket.apiserver.custom.naming import is_refused
+from bosket.apiserver.custom.naming import is_settled
 from bosket.apiserver.kind import Registry
 from bosket.apiserver.store import Doc, Event, Store
 from bosket.apiserver.write import Write, Writer
@@ -25,16 +25,16 @@ class NameReview(Chore[str]):
         self._shelf.listen(self._on_event)
 
     def _on_event(self, event: Event) -> None:
-        if event.type == "ADDED" or len(self._shelf) < 2 - (event.type == "DELETED"):
+        if event.type == "ADDED":
             return
         group = event.entry.name.partition(".")[2]
         for entry in self._shelf.entries():
-            if entry.name != event.entry.name and entry.name.partition(".")[2] == group:
+            if entry.name.partition(".")[2] == group:
                 self.add(entry.name)
 
     async def handle(self, key: str) -> None:
         entry = self._shelf.get("", key)
-        if entry is None or not is_refused(entry.decode()["status"]["conditions"]):
+        if entry is None or is_settled(entry.decode()):
             return
         kind = self._registry.at(GROUP, PLURAL)
         assert kind is not None

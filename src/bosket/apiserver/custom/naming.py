@@ -29,7 +29,7 @@ def settle_names(doc: Doc, others: Iterable[Names], now: str) -> None:
     `others` are the names that other kinds of its group have.
     """
     wanted, status = doc["spec"]["names"], doc["status"]
-    accepted = dict(status.get("acceptedNames") or {})
+    accepted = accepted_names(doc)
     taken = {False: set[str](), True: set[str]()}
     for names in others:
         for key in _REASONS:
@@ -50,18 +50,20 @@ def settle_names(doc: Doc, others: Iterable[Names], now: str) -> None:
     else:
         accepted.pop("categories", None)
     status["acceptedNames"] = {"plural": "", "kind": "", **accepted}
-    _set_conditions(status.setdefault("conditions", []), problem, now)
+    status["conditions"] = status.get("conditions") or []
+    _set_conditions(doc, problem, now)
 
 
 def _listed(value: str | list[str] | None) -> list[str]:
     return [value] if isinstance(value, str) else list(value or ())
 
 
-def _set_conditions(conditions: list[dict[str, Any]], problem: tuple[str, str] | None, now: str) -> None:
+def _set_conditions(doc: Doc, problem: tuple[str, str] | None, now: str) -> None:
+    conditions = doc["status"]["conditions"]
     reason, message = problem or ("NoConflicts", "no conflicts found")
     names = {"type": "NamesAccepted", "status": "False" if problem else "True", "reason": reason, "message": message}
     set_condition(conditions, names, now)
-    if is_established(conditions):
+    if is_established(doc):
         return  # what is served once stays served
     established = {
         "type": "Established",
@@ -72,11 +74,22 @@ def _set_conditions(conditions: list[dict[str, Any]], problem: tuple[str, str] |
     set_condition(conditions, established, now)
 
 
-def is_established(conditions: list[dict[str, Any]] | None) -> bool:
+def accepted_names(doc: Doc) -> Names:
+    """The names that a definition has been given."""
+    names = (doc.get("status") or {}).get("acceptedNames") or {}
+    return {key: value for key, value in names.items() if value}
+
+
+def is_established(doc: Doc) -> bool:
     """Whether the kind is served."""
-    return (find_condition(conditions, "Established") or {}).get("status") == "True"
+    return _status_of(doc, "Established") == "True"
 
 
-def is_refused(conditions: list[dict[str, Any]] | None) -> bool:
-    """Whether another kind has one of its names."""
-    return (find_condition(conditions, "NamesAccepted") or {}).get("status") == "False"
+def is_settled(doc: Doc) -> bool:
+    """Whether it has all the names that it wants."""
+    return _status_of(doc, "NamesAccepted") == "True"
+
+
+def _status_of(doc: Doc, condition: str) -> str:
+    found = find_condition((doc.get("status") or {}).get("conditions"), condition) or {}
+    return str(found.get("status", ""))
