@@ -1,4 +1,4 @@
-"""Every path that is served, asked with every method, odd parameters and odd bodies; and valid objects, broken somewhere.
+"""Every path that is served, asked with every method, odd parameters and odd bodies; and valid objects, a bit broken.
 
 No schema leads here: what is sent is what programs with bugs, and people with bad intentions, send.
 """
@@ -66,10 +66,11 @@ QUERIES: dict[str, tuple[str, ...]] = {
 }
 #: Values that stand where others should.
 ODD: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1.5, 2**31, 2**63, 2**70, -(2**70), 1e308, "", "x", "\0", "Ω", "-1", "1e999", "x" * 4000, [],
-    {}, [None], [[]], [{}], {"": None}, {"x": {"y": []}}, ["x", "x"], {"metadata": 5}, {"$patch": "delete"},
+    None, True, False, 0, -1, 1.5, 2**31, 2**63, 2**70, -(2**70), 1e308, "", "x", "\0", "Ω", "-1", "1e999", "x" * 4000,
+    [], {}, [None], [[]], [{}], {"": None}, {"x": {"y": []}}, ["x", "x"], {"metadata": 5}, {"$patch": "delete"},
     {"$patch": "replace"}, [{"$patch": "delete", "name": "x"}], {"$retainKeys": ["x"]}, {"$setElementOrder/x": 5},
-    {"name": None}, [{"name": "x"}, {"name": "x"}], {"kind": 5}, "2020-01-01T00:00:00Z", "100Gi", "-5m", "1h", "..", "a/b",
+    {"name": None}, [{"name": "x"}, {"name": "x"}], {"kind": 5}, "2020-01-01T00:00:00Z", "100Gi", "-5m", "1h", "..",
+    "a/b",
 )  # fmt: skip
 BODIES = (
     b"",
@@ -270,6 +271,15 @@ OBJECTS: dict[str, dict[str, Any]] = {
 }
 
 
+DELETE_OPTIONS = {
+    "kind": "DeleteOptions",
+    "gracePeriodSeconds": 5,
+    "propagationPolicy": "Background",
+    "preconditions": {"uid": "x", "resourceVersion": "1"},
+    "dryRun": ["All"],
+}
+
+
 def broken(rng: random.Random, value: Any) -> Any:
     """The value, with something odd at a place deep inside."""
     value = copy.deepcopy(value)
@@ -304,7 +314,11 @@ def test_valid_objects_that_are_broken_somewhere_are_answered(fuzzed: Fuzzed) ->
         whole = OBJECTS[path]
         name = whole["metadata"]["name"]
         body = json.dumps(broken(rng, whole)).encode()
-        match rng.randrange(6):
+        match rng.randrange(7):
+            case 6:
+                options = broken(rng, DELETE_OPTIONS)
+                fuzzed.ask("DELETE", f"{path}/{name}", json.dumps(options).encode(), query=some_query(rng))
+                fuzzed.ask("POST", path, json.dumps(whole).encode())
             case 0:
                 query = {"dryRun": "All"} if rng.random() < 0.7 else {}
                 fuzzed.ask("POST", path, body.replace(b'"fuzz"', b'"fuzz2"'), query=query)

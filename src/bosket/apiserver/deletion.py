@@ -73,6 +73,10 @@ def _options_from_query(call: Call) -> DeleteOptions:
     return DeleteOptions(**changes)
 
 
+#: A time that can still be written down; what is asked beyond it never comes anyway.
+_LONGEST_GRACE = 2**31
+
+
 class Deleter:
     """Carries deletions out."""
 
@@ -110,7 +114,7 @@ class Deleter:
                 return
         elif version.strategy.has_generation:
             metadata["generation"] = metadata.get("generation", 0) + 1
-        metadata["deletionTimestamp"] = format_time(int(self._clock.now()) + grace)
+        metadata["deletionTimestamp"] = format_time(int(self._clock.now()) + min(grace, _LONGEST_GRACE))
         metadata["deletionGracePeriodSeconds"] = grace
         if kind.kind == "Namespace" and not kind.group:
             doc.setdefault("status", {})["phase"] = "Terminating"

@@ -23,6 +23,8 @@ from bosket.apiserver.status import (
 EXACT: Final = "Exact"
 NOT_OLDER_THAN: Final = "NotOlderThan"
 
+#: Of numbers of 64 bits.
+_MAX_DIGITS = 19
 _MATCH: Final = "resourceVersionMatch"
 
 
@@ -62,8 +64,7 @@ class ListOptions:
 def list_options(query: Mapping[str, str], *, watch: bool) -> ListOptions:
     """Reads and checks; raises what the client is told."""
     version, match = query.get("resourceVersion", ""), query.get(_MATCH, "")
-    if version and not (version.isascii() and version.isdigit()):
-        raise bad_request(f'invalid resource version "{version}": it must be a number from an earlier answer')
+    check_version(version)
     initial = is_true(query["sendInitialEvents"]) if "sendInitialEvents" in query else None
     continued = query.get("continue", "")
     errors = _watch_errors(match, initial, continued) if watch else _list_errors(version, match, initial, continued)
@@ -80,6 +81,12 @@ def list_options(query: Mapping[str, str], *, watch: bool) -> ListOptions:
         initial_events=initial,
         bookmarks=is_true(query.get("allowWatchBookmarks")),
     )
+
+
+def check_version(version: str) -> None:
+    """Raise unless this may be a version that was given out; that none is asked for is fine, too."""
+    if version and not (version.isascii() and version.isdigit() and len(version) <= _MAX_DIGITS):
+        raise bad_request(f'invalid resource version "{version[:99]}": it must be a number from an earlier answer')
 
 
 def is_true(text: str | None) -> bool:
@@ -132,9 +139,12 @@ def _at_least_zero(query: Mapping[str, str], name: str) -> int:
     if not text:
         return 0
     try:
-        return max(0, int(text))
+        value = int(text) if len(text) <= _MAX_DIGITS + 1 else None
     except ValueError:
-        raise bad_request(f'parameter {name}: "{text}" is not a number') from None
+        value = None
+    if value is None or value >= 2**63:
+        raise bad_request(f'parameter {name}: "{text[:99]}" is not a number of 64 bits')
+    return max(0, value)
 
 
 def _token(text: str) -> Token:

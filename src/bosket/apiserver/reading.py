@@ -11,10 +11,10 @@ import random
 from collections.abc import Callable, Iterator
 
 from bosket.apiserver.call import Call
-from bosket.apiserver.list_options import EXACT, ListOptions, Token, list_options
+from bosket.apiserver.list_options import EXACT, ListOptions, Token, check_version, list_options
 from bosket.apiserver.representation import Representation, representation_for
 from bosket.apiserver.selection import Selection, parse_selection
-from bosket.apiserver.status import bad_request, gone, not_found, version_too_large
+from bosket.apiserver.status import gone, not_found, version_too_large
 from bosket.apiserver.store import Entry
 from bosket.apiserver.watch import QUEUE_LIMIT, Watcher, bookmark_line, initial_lines, missed_lines
 from bosket.kube.transport import Response
@@ -174,6 +174,5 @@ class Reader:
 
 def _version(text: str) -> int:
     """A version that need not be given; 0 where it isn't."""
-    if text and not (text.isascii() and text.isdigit()):
-        raise bad_request(f'invalid resource version "{text}": it must be a number from an earlier answer')
+    check_version(text)
     return int(text or 0)

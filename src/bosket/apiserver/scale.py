@@ -57,18 +57,24 @@ def _change(call: Call, scale: Scale) -> Any:
         wanted = body if call.verb == "update" else patched(view, body, content_type, call.kind, None)
         if not isinstance(wanted, dict):
             raise bad_request(f"the body must be a Scale object, not {describe(wanted)}")
-        metadata = wanted.get("metadata") or {}
+        metadata, spec = (wanted.get(part) or {} for part in ("metadata", "spec"))
+        for name, part in (("metadata", metadata), ("spec", spec)):
+            if not isinstance(part, dict):
+                raise WrongType(f"{name} of a Scale must be an object, not {describe(part)}")
         if metadata.get("name") not in (None, "", call.name):
             raise bad_request(
                 f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
             )
-        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        replicas = spec.get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool):
             raise WrongType(f"spec.replicas must be an integer, not {describe(replicas)}")
         if replicas < 0:
             error = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
             raise invalid("autoscaling", "Scale", call.name, [error])
-        if version := metadata.get("resourceVersion"):
+        version = metadata.get("resourceVersion")
+        if version is not None and not isinstance(version, str):
+            raise WrongType(f"metadata.resourceVersion must be a string, not {describe(version)}")
+        if version:
             doc["metadata"]["resourceVersion"] = version
         _set_replicas(doc, scale, replicas)
         return doc
