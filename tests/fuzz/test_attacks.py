@@ -284,7 +284,7 @@ async def test_a_patch_that_doubles_what_it_copies_is_refused(target: Target) ->
         data=json.dumps(operations).encode(),
         headers={"content-type": "application/json-patch+json"},
     )
-    assert status == 422
+    assert status in (413, 422)
 
 
 async def watches(target: Target) -> int:

@@ -124,7 +124,7 @@ def some_query(rng: random.Random) -> dict[str, str]:
 
 
 def test_every_path_bears_every_method_odd_parameters_and_odd_bodies(fuzzed: Fuzzed) -> None:
-    rng, end, before = chance(), monotonic() + budget_seconds(25), resident_mebibytes()
+    rng, end, before = chance(), monotonic() + budget_seconds(10), resident_mebibytes()
     paths = every_path(fuzzed)
     rng.shuffle(paths)
     rounds = 0
@@ -302,7 +302,7 @@ def broken(rng: random.Random, value: Any) -> Any:
 
 
 def test_valid_objects_that_are_broken_somewhere_are_answered(fuzzed: Fuzzed) -> None:
-    rng, end, before = chance(), monotonic() + budget_seconds(25), resident_mebibytes()
+    rng, end, before = chance(), monotonic() + budget_seconds(20), resident_mebibytes()
     for path, found in OBJECTS.items():
         name = "fuzzes.fuzz.example.com" if "customresource" in path else "fuzz"
         found["metadata"] = {**found.get("metadata", {}), "name": name}
