@@ -68,6 +68,7 @@ class Subresources:
             raise method_not_allowed(call.verb)
         doc = decode_object(call)
         settle_name(call, doc)
+        call.version.strategy.check_types(doc)
 
         def change(old: Doc) -> Doc:
             if version := doc["metadata"].get("resourceVersion"):
@@ -115,6 +116,7 @@ class Subresources:
         def change(old: Doc) -> Doc:
             version = old["metadata"]["resourceVersion"]
             new = whole(old)
+            call.version.strategy.check_types(new)
             given = new["metadata"].get("resourceVersion") or version
             take(new, old)
             old["metadata"]["resourceVersion"] = given
