@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import heapq
+from bisect import insort
 from collections.abc import Iterable
+from operator import itemgetter
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.turns import Turns
 from bosket.scheduler.model.resource import NOTHING, Shares
 from bosket.scheduler.reason import NotTried
+
+SortKey = tuple[object, ...]
+
+_key = itemgetter(0)
 
 
 class JobsByQueue:
@@ -21,24 +26,24 @@ class JobsByQueue:
         for job in jobs:
             leaves.setdefault(job.queue_row, _Jobs()).entries.append((session.job_key(job), job))
         for leaf in leaves.values():
-            leaf.entries.sort(key=lambda entry: entry[0])
+            leaf.entries.sort(key=_key)
             self._cut(leaf.entries)
         self._turns = Turns(session, leaves)
 
     def push(self, job: JobState) -> None:
         leaf = self._turns.leaves.get(job.queue_row) or _Jobs()
-        heapq.heappush(leaf.entries, (self._session.job_key(job), job))
+        leaf.push(self._session.job_key(job), job)
         self._turns.gave(job.queue_row, leaf)
 
     def pop(self) -> JobState | None:
         row = self._turns.next()
         if row is None:
             return None
-        _, job = heapq.heappop(self._turns.leaves[row].entries)
+        job = self._turns.leaves[row].pop()
         self._turns.took(row)
         return job
 
-    def _cut(self, waiting: list[tuple[tuple[object, ...], JobState]]) -> None:
+    def _cut(self, waiting: list[tuple[SortKey, JobState]]) -> None:
         """Leaves those that the action may try. KAI drops whichever stands last in its heap, we the last in order."""
         depth = self._session.queue_depth
         if depth is None:
@@ -49,15 +54,24 @@ class JobsByQueue:
 
 
 class _Jobs:
-    """Jobs of one queue, the best first."""
+    """Jobs of one queue, in their order. Most come once, so that a sorted list costs less than a heap."""
 
-    __slots__ = ("entries",)
+    __slots__ = ("_at", "entries")
 
     def __init__(self) -> None:
-        self.entries: list[tuple[tuple[object, ...], JobState]] = []  #: (sort key, job), a heap
+        self.entries: list[tuple[SortKey, JobState]] = []  #: those that had their turn included
+        self._at = 0  # whose turn is next
 
     def __bool__(self) -> bool:
-        return bool(self.entries)
+        return self._at < len(self.entries)
+
+    def push(self, key: SortKey, job: JobState) -> None:
+        insort(self.entries, (key, job), lo=self._at, key=_key)
+
+    def pop(self) -> JobState:
+        _, job = self.entries[self._at]
+        self._at += 1
+        return job
 
     def change(self) -> tuple[Shares, Shares]:
-        return self.entries[0][1].next_request(), NOTHING
+        return self.entries[self._at][1].next_request(), NOTHING

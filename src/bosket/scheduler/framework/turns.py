@@ -132,22 +132,25 @@ class _Turn:
         self._ranks: list[Any] = []
 
     def renew(self) -> None:
-        account, change = self._turns.accounts[self.row], self._turns.change(self.row)
+        turns, row = self._turns, self.row
+        account, change = turns.accounts[row], turns.change(row)
         if account is self._account and change == self._change:
             return  # the next one asks for the same
         self._account, self._change = account, change
         wanted, leaving = change
-        self._ranks = [order.rank(self.row, wanted, leaving) for order in self._turns.orders]
+        self._ranks = [order.rank(row, wanted, leaving) for order in turns.orders]
 
     def __lt__(self, other: _Turn) -> bool:
         turns = self._turns
+        accounts = turns.accounts
+        if accounts[self.row] is not self._account:
+            self.renew()
+        if accounts[other.row] is not other._account:
+            other.renew()
         left, right = (other, self) if turns.worst_first else (self, other)
-        if turns.accounts[left.row] is not left._account:
-            left.renew()
-        if turns.accounts[right.row] is not right._account:
-            right.renew()
-        for order, mine, theirs in zip(turns.orders, left._ranks, right._ranks, strict=True):
-            opinion = order.compare(mine, theirs)
+        theirs = right._ranks
+        for place, mine in enumerate(left._ranks):
+            opinion = turns.orders[place].compare(mine, theirs[place])
             if opinion:
                 return opinion < 0
         first, second = turns.tree.queues[left.row], turns.tree.queues[right.row]

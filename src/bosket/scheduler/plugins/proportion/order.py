@@ -11,18 +11,19 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+
+import msgspec
 
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED
-from bosket.scheduler.model.resource import NOTHING, Shares, minus, plus
+from bosket.scheduler.model.resource import NOTHING, Shares, minus
 from bosket.scheduler.plugins.proportion.share import allocatable_shares, cluster_total
 
 #: What a resource weighs of which the queue may have nothing.
 NO_SHARE = 1000.0
 
 
-class Rank(NamedTuple):
+class Rank(msgspec.Struct, frozen=True, gc=False):
     """What a queue is judged by."""
 
     order: tuple[bool, bool, int, bool, float, float]  #: rules 1 to 6; smaller goes first
@@ -36,9 +37,10 @@ class QueueRanks:
         queues = session.snapshot.queues.queues
         self._ledger = session.queues
         self._fair_share = session.fair_share
-        self._priority = [queue.priority for queue in queues]
+        self._priority = [-queue.priority for queue in queues]
         self._quota = [_unlimited_as_infinite(queue.quota) for queue in queues]
         self._allocatable = allocatable_shares(session.snapshot.queues, session.fair_share)
+        self._lacks_something = [0.0 in shares for shares in self._allocatable]
         self._bound = [_unlimited_as_infinite(shares) for shares in self._allocatable]
         #: what a queue's holdings are divided by: what it may have, or all there is
         total = cluster_total(session.snapshot)
@@ -49,18 +51,17 @@ class QueueRanks:
 
     def rank(self, row: int, wanted: Shares, leaving: Shares) -> Rank:
         # Asked for twice or more a turn: written out, resource by resource.
-        held = self._ledger.allocated[row]
-        after = plus(held, wanted)
-        fair, quota, allocatable = self._fair_share[row], self._quota[row], self._allocatable[row]
-        over_utilised = fair[0] < held[0] and fair[1] < held[1] and fair[2] < held[2]
-        inside_quota = after[0] <= quota[0] and after[1] <= quota[1] and after[2] <= quota[2]
-        violates = (
-            (not allocatable[0] and after[0] > 0)
-            or (not allocatable[1] and after[1] > 0)
-            or (not allocatable[2] and after[2] > 0)
+        gpus, millicores, memory = held = self._ledger.allocated[row]
+        after = gpus + wanted[0], millicores + wanted[1], memory + wanted[2]
+        fair, quota = self._fair_share[row], self._quota[row]
+        order = (
+            fair[0] < gpus and fair[1] < millicores and fair[2] < memory,
+            after[0] > quota[0] or after[1] > quota[1] or after[2] > quota[2],
+            self._priority[row],
+            self._lacks_something[row] and self._violates(row, after),
+            self._dominant(row, minus(after, leaving) if leaving is not NOTHING else after),
+            self._dominant(row, held),
         )
-        dominant = self._dominant(row, minus(after, leaving) if leaving is not NOTHING else after)
-        order = (over_utilised, not inside_quota, -self._priority[row], violates, dominant, self._dominant(row, held))
         return Rank(order, self._bound[row])
 
     def compare(self, left: Rank, right: Rank) -> float:
@@ -73,13 +74,17 @@ class QueueRanks:
             return -1.0
         return 1.0 if all(other <= mine for mine, other in pairs) else 0.0
 
+    def _violates(self, row: int, held: Shares) -> bool:
+        """Whether it holds something of which it may have nothing."""
+        return any(amount > 0 and not share for amount, share in zip(held, self._allocatable[row], strict=True))
+
     def _dominant(self, row: int, held: Shares) -> float:
         gpus, millicores, memory = self._against[row]
-        return max(
-            held[0] / gpus if gpus else held[0] * NO_SHARE,
-            held[1] / millicores if millicores else held[1] * NO_SHARE,
-            held[2] / memory if memory else held[2] * NO_SHARE,
-        )
+        by_gpus = held[0] / gpus if gpus else held[0] * NO_SHARE
+        by_cpu = held[1] / millicores if millicores else held[1] * NO_SHARE
+        by_memory = held[2] / memory if memory else held[2] * NO_SHARE
+        largest = by_gpus if by_gpus >= by_cpu else by_cpu
+        return largest if largest >= by_memory else by_memory
 
 
 def _unlimited_as_infinite(shares: Shares) -> Shares:
