@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
+from operator import attrgetter
 
 from bosket.scheduler.actions.order import JobsByQueue
 from bosket.scheduler.framework.extension import AllOf, ScenarioValidator, VictimFilter
@@ -172,10 +173,13 @@ class Tables:
             self.running.renew(job, keep=_may_be_victim(job))
 
 
+_delay = attrgetter("preemption_delay_seconds")
+
+
 def _has_work(session: Session) -> bool:
     """Whether there may be somebody to take from, or somebody who must be told that it is too early for that."""
     snapshot = session.snapshot
-    if any(job.preemption_delay_seconds for job in snapshot.unsettled):
+    if any(map(_delay, snapshot.unsettled)):
         return True
     return session.version > 0 or any(job.preemptible and job.is_active for job in snapshot.jobs.values())
 

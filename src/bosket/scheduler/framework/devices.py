@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+
+import msgspec
 
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.gpu_group import Groups
@@ -15,7 +16,7 @@ from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass, Task
 
 
-class DeviceChoice(NamedTuple):
+class DeviceChoice(msgspec.Struct, frozen=True):
     """Devices for one pod."""
 
     groups: tuple[str, ...]  #: that are there already
@@ -46,17 +47,18 @@ def choose_devices(session: Session, pod_class: PodClass, row: int) -> DeviceCho
     share, nodes = pod_class.share, session.nodes
     assert share is not None
     size, groups = nodes.shared.sizes[row], nodes.shared.on(row)
-    memory = share.memory_on(size)
     count = share.devices
     whole = min(int(nodes.idle_at[GPU, row] + nodes.releasing_at[GPU, row]), count)
-    names = nodes.shared.with_room(memory, row)
+    names = nodes.shared.with_room(share, row)
     if len(names) + whole < count:
         return None
     if names and (whole or len(names) > count):
         names = _best(session, [(name, groups[name].used / size) for name in names], whole, count)
     waits = not nodes.fits_idle(pod_class, row)
-    for name in names:
-        waits = waits or not groups[name].has_room_now(memory, size)
+    if names and not waits:
+        memory = share.memory_on(size)
+        for name in names:
+            waits = waits or not groups[name].has_room_now(memory, size)
     return DeviceChoice(tuple(names), count - len(names), waits)
 
 
@@ -65,7 +67,7 @@ def _best(session: Session, used: Sequence[tuple[str, float]], whole: int, count
 
     Ties go by name.
     """
-    scorers = list(session.gpu_scores)
+    scorers = session.gpu_scores
     ranked = [(-sum([scorer.shared(part) for scorer in scorers]), False, name) for name, part in used]
     if whole:
         ranked += [(-sum([scorer.whole for scorer in scorers]), True, "")] * whole

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,18 +222,11 @@ class CapacityCheck(Protocol):
     def __call__(self, job: JobState, requested: Shares) -> JobReason | None: ...
 
 
-class _Point(Generic[F]):
-    def __init__(self) -> None:
-        self._entries: list[F] = []
+class _Point(list[F]):
+    """A list, because most points are gone through for every task that is placed."""
 
     def add(self, entry: F) -> None:
-        self._entries.append(entry)
-
-    def __iter__(self) -> Iterator[F]:
-        return iter(self._entries)
-
-    def __bool__(self) -> bool:
-        return bool(self._entries)
+        self.append(entry)
 
 
 class AllOf(_Point[F]):

@@ -21,17 +21,16 @@ GOING = ACTIVE_USED - ACTIVE_ALLOCATED
 NOWHERE = -1
 
 
-def _times(pod_class: PodClass, count: int, device_mib: int | None) -> Shares:
-    gpus, millicores, memory = pod_class.shared_by(device_mib)
-    return gpus * count, millicores * count, memory * count
-
-
 class Standing(NamedTuple):
     """A task's status, the row of the node where it is or will be, and the shared GPUs there."""
 
     status: TaskStatus
     row: int
     gpu_groups: tuple[str, ...] = ()
+
+
+#: How all tasks stand that wait for a node.
+WAITS = Standing(PENDING, NOWHERE)
 
 
 class PodSetState:
@@ -53,19 +52,20 @@ class JobState:
     """Where a job's tasks stand, and what follows from it: which tasks come next."""
 
     __slots__ = (
-        "_min_children", "_narrowed", "_next", "_next_request", "_part", "_session", "_sets", "_stands", "had_active",
-        "is_constrained", "job", "only_set", "queue_row",
+        "_found", "_min_children", "_narrowed", "_next", "_next_request", "_part", "_session", "_sets", "_stands",
+        "had_active", "is_constrained", "job", "only_set", "queue_row",
     )  # fmt: skip
 
     def __init__(self, job: Job, session: Session, queue_row: int) -> None:
         self.job = job
         self.queue_row = queue_row
         self._session = session
-        self._stands: dict[Task, Standing] = {}
+        self._stands: dict[Task, Standing] = {}  # what was decided
+        self._found: dict[Task, Standing] = {}  # of others, those that were asked for
         self._sets = {pod_set.name: PodSetState(pod_set) for pod_set in job.pod_sets}
-        self.only_set = next(iter(self._sets.values())) if len(self._sets) == 1 else None
+        self.only_set = self._sets[job.pod_sets[0].name] if len(self._sets) == 1 else None
         #: whether where its pods may go depends on where others of them are
-        self.is_constrained = bool(job.topologies())
+        self.is_constrained = job.is_constrained
         self._narrowed: Sequence[Task] | None = None  # what alone is to be placed for now
         self._part: Mapping[str, list[Task]] | None = None  # by pod set: the tasks that it is chosen from
         self._min_children: dict[str, int] = {}  # of sets that are narrowed
@@ -77,9 +77,14 @@ class JobState:
 
     def standing(self, task: Task) -> Standing:
         found = self._stands.get(task)
+        if found is not None:
+            return found
+        if task.status is PENDING:
+            return WAITS
+        found = self._found.get(task)
         if found is None:
             row = self._session.snapshot.nodes.rows.get(task.node, NOWHERE)
-            found = Standing(task.status, row, task.gpu_groups)
+            found = self._found[task] = Standing(task.status, row, task.gpu_groups)
         return found
 
     def cost(self, task: Task) -> Shares:
@@ -93,9 +98,14 @@ class JobState:
 
     def statuses(self) -> set[TaskStatus]:
         """All that some task of the job has."""
-        if self._stands:
-            return {self.status(task) for task in self.job.tasks}
-        return {task.status for task in self.job.tasks}
+        stands = self._stands
+        if not stands:
+            return {task.status for pod_set in self.job.pod_sets for task in pod_set.tasks}
+        return {
+            stands[task].status if task in stands else task.status
+            for pod_set in self.job.pod_sets
+            for task in pod_set.tasks
+        }
 
     def decide(self, task: Task, stands: Standing) -> Standing:
         """Notes what was decided; returns how the task stood, for `restore`."""
@@ -144,6 +154,13 @@ class JobState:
                 if task not in stands:
                     return True
         return False
+
+    def is_satisfied(self) -> bool:
+        """Whether the gang's minimum has a place."""
+        only = self.only_set
+        if only is not None and self.job.is_plain:
+            return only.active >= only.minimum
+        return self.satisfied(self.job.root)
 
     @property
     def has_active(self) -> bool:
@@ -261,12 +278,13 @@ class JobState:
     def next_tasks(self) -> list[Task]:
         """The gang's missing tasks; when the minimum is there, one extra (or one sub-group) at a time."""
         if self._next is None:
-            narrowed = self._narrowed
-            self._next = (
-                self._next_of(self.job.root)
-                if narrowed is None
-                else [task for task in narrowed if task not in self._stands]
-            )
+            narrowed, only = self._narrowed, self.only_set
+            if narrowed is not None:
+                self._next = [task for task in narrowed if task not in self._stands]
+            elif only is not None and self.job.is_plain:
+                self._next = self._first_waiting(only, max(1, only.minimum - only.active))
+            else:
+                self._next = self._next_of(self.job.root)
         return self._next
 
     def next_request(self) -> Shares:
@@ -282,7 +300,7 @@ class JobState:
 
     def _request_by(self, device_mib: int | None) -> Shares:
         alike = self.next_alike()
-        return requested_by(self.next_tasks(), device_mib) if alike is None else _times(*alike, device_mib)
+        return requested_by(self.next_tasks(), device_mib) if alike is None else self._session.price(*alike, device_mib)
 
     def next_alike(self) -> tuple[PodClass, int] | None:
         """The class and the number of the next tasks, where nothing else tells them from those of another job."""

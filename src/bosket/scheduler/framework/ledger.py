@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,7 +27,7 @@ from bosket.scheduler.snapshot.snapshot import Snapshot
 NodeCells = Cells[tuple[int, int]]  #: by resource and node
 
 
-class DevicesBefore(NamedTuple):
+class DevicesBefore(msgspec.Struct, frozen=True):
     """Shared GPUs of a node, and its whole ones, before a change."""
 
     groups: GroupsBefore
@@ -170,17 +170,27 @@ class NodeLedger:
         return np.asarray(fits)
 
     def fits(self, pod_class: PodClass, row: int) -> bool:
-        """Whether the request fits into what is free or being released."""
+        """Whether the request fits into what is free or being released. If so, `fits_idle` is mostly asked next: what
+        is free is looked at once for both."""
         idle, releasing = self.idle_at, self.releasing_at
+        now = True
         for place, amount in pod_class.needs:
-            if idle[place, row] + releasing[place, row] < amount:
+            free = idle[place, row]
+            if free + releasing[place, row] < amount:
                 return False
-        share = pod_class.share
-        if share is not None and not self._devices_suffice(share, row, idle[GPU, row] + releasing[GPU, row]):
-            return False
-        if self.overdrawn and bool(_is_short(self.idle[:, row] + self.releasing[:, row], pod_class)):
-            return False
-        return idle[PODS, row] + releasing[PODS, row] >= 1
+            now = now and free >= amount
+        if pod_class.share is not None:
+            free = idle[GPU, row]
+            if not self._devices_suffice(pod_class.share, row, free + releasing[GPU, row]):
+                return False
+            now = now and self._devices_suffice(pod_class.share, row, free)
+        free = idle[PODS, row]
+        if self.overdrawn:
+            if _is_short(self.idle[:, row] + self.releasing[:, row], pod_class):
+                return False
+        else:
+            self._asked, self._fits_idle = (len(self.log), pod_class, row), now and free >= 1
+        return free + releasing[PODS, row] >= 1
 
     def fit(self, pod_class: PodClass) -> Mask:
         """The same for all nodes."""
@@ -196,12 +206,9 @@ class NodeLedger:
 
     def _devices_suffice(self, share: GpuShare, row: int, whole: float) -> bool:
         """Whether groups that have room, and whole GPUs, are as many as the devices that are asked for."""
-        size = self.shared.sizes[row]
-        memory = share.memory_on(size)
-        if memory > size:
+        if share.memory_mib > self.shared.sizes[row]:
             return False
-        missing = share.devices - math.floor(whole)
-        return missing <= 0 or len(self.shared.with_room(memory, row)) >= missing
+        return whole >= share.devices or len(self.shared.with_room(share, row)) + math.floor(whole) >= share.devices
 
     def _devices_suffice_on(self, share: GpuShare, whole: NDArray[np.float64]) -> Mask:
         there = np.floor(whole) + self.shared.count_fitting(share)

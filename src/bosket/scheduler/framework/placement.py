@@ -38,6 +38,7 @@ def place_job(
     tasks = job.next_tasks()
     if not tasks:
         return _incomplete(job)
+    failed: JobReason | None
     with statement.checkpoint() as trial:
         if job.is_constrained and rows is None:
             failed = _Together(session, statement, job, real=real).place(job.job.root, tasks, on)
@@ -45,7 +46,7 @@ def place_job(
             failed = _place_tasks(session, statement, job, tasks, on=on, rows=rows, real=real)
         if failed is not None:
             return failed
-        if real and not job.satisfied(job.job.root):
+        if real and not job.is_satisfied():
             return _incomplete(job)
         trial.keep()
     if real and _must_wait(job):

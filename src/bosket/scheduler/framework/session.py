@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -119,10 +119,12 @@ class Session:
 
         self._states: dict[ObjectKey, JobState] = {}
         self._candidates: list[JobState] | None = None
+        self._pending: list[JobState] | None = None  # candidates that had tasks left over when they were last looked at
         self._views: dict[int, ClassView] = {}
         # what filters say of nodes that nothing in this cycle changes, by what they look at of a class
         self._fixed: dict[Hashable, FixedVerdict] = {}
         self._dear: dict[int, list[int]] = {}  # by class: sizes of devices
+        self._prices: dict[tuple[int, int, int | None], Shares] = {}  # by class, number and size of devices
         self._reasons: dict[ObjectKey, list[JobReason]] = {}
         self._stale: list[StaleMark] = []
         self._recovered: list[Job] = []
@@ -152,8 +154,15 @@ class Session:
         return result
 
     def pending(self) -> list[JobState]:
-        """Those of the candidates that still have tasks left over."""
-        return [state for state in self.candidates() if state.has_left_over]
+        """Those of the candidates that still have tasks left over. Asked when an action begins.
+
+        What is decided isn't undone: whoever has nothing left over by then isn't looked at again.
+        """
+        known = self.candidates() if self._pending is None else self._pending
+        pending = [state for state in known if state.has_left_over]
+        if not self.left_in_effect:
+            self._pending = pending
+        return pending
 
     @property
     def queue_depth(self) -> int | None:
@@ -233,12 +242,24 @@ class Session:
         The job as a whole was checked, with the largest devices there are: on smaller ones memory costs more.
         """
         reasons: dict[int, JobReason] = {}
-        for size in self._dear_sizes(task.pod_class) if task.pod_class.share is not None else ():
+        if task.pod_class.share is None or not (sizes := self._dear_sizes(task.pod_class)):
+            return reasons
+        for size in sizes:
             for check in self.capacity_checks:
                 reason = check(job, task.pod_class.required_on(size))
                 if reason is not None:
                     reasons.setdefault(size, reason)
         return reasons
+
+    def price(self, pod_class: PodClass, count: int, device_mib: int | None) -> Shares:
+        """What so many pods ask for together, if all devices were of this size. Jobs that are alike get the very same
+        object: whether the next job of a queue asks for something else is then seen at once."""
+        key = (pod_class.index, count, device_mib)
+        found = self._prices.get(key)
+        if found is None:
+            gpus, millicores, memory = pod_class.shared_by(device_mib)
+            found = self._prices[key] = (gpus * count, millicores * count, memory * count)
+        return found
 
     def _dear_sizes(self, pod_class: PodClass) -> list[int]:
         """Sizes of devices on which pods of a class cost more than was checked for their job as a whole."""
@@ -264,10 +285,10 @@ class Session:
 
     # Outcomes
 
-    def decided(self, operations: Iterable[Operation]) -> None:
+    def decided(self, operations: Sequence[Operation]) -> None:
         """Records what a committed statement holds."""
+        self._operations += operations
         for each in operations:
-            self._operations.append(each)
             if isinstance(each, Eviction):
                 self.allowance.spend(each.task)
                 if each.preemptor is not None:

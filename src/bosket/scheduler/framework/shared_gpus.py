@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from bosket.scheduler.model.gpu_group import NO_GROUPS, Effect, GpuGroup, Groups, arrive, leave
+from bosket.scheduler.model.gpu_group import NO_EFFECT, NO_GROUPS, Effect, GpuGroup, Groups, arrive, leave
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.node import Devices, Mask
 from bosket.scheduler.model.task import TaskStatus
@@ -32,8 +32,8 @@ class SharedGpus:
         # (slot, node): the room on each group, -1 where it takes nobody; brought up to date when asked for
         self._room: NDArray[np.int64] = np.full((0, len(devices.sizes)), -1, dtype=np.int64)
         self._outdated: set[int] = set(self._groups)
-        # by row and amount: the groups with room for so much; forgotten when a group of the node changes
-        self._takers: dict[int, dict[int, list[str]]] = {}
+        # by row and share: the groups with room for so much; forgotten when a group of the node changes
+        self._takers: dict[int, dict[GpuShare | None, list[str]]] = {}
         self._memory: dict[GpuShare, NDArray[np.int64]] = {}
 
     def __bool__(self) -> bool:
@@ -66,7 +66,7 @@ class SharedGpus:
                 idle, releasing = idle + effect.idle, releasing + effect.releasing
             groups[name] = group
         self._changed(row)
-        return tuple(before), Effect(idle, releasing)
+        return tuple(before), Effect(idle, releasing) if idle or releasing else NO_EFFECT
 
     def restore(self, row: int, before: GroupsBefore) -> None:
         groups = self._groups[row]
@@ -85,17 +85,18 @@ class SharedGpus:
 
     # What fits
 
-    def with_room(self, memory: int, row: int) -> list[str]:
-        """The groups of a node that take a pod which asks for so much."""
+    def with_room(self, share: GpuShare | None, row: int) -> list[str]:
+        """The groups of a node that take such a pod; one that asks for no share has room wherever others have."""
         known = self._takers.get(row)
         if known is None:
             known = self._takers[row] = {}
-        found = known.get(memory)
+        found = known.get(share)
         if found is None:
             size = self.sizes[row]
+            memory = 0 if share is None else share.memory_on(size)
             groups = self._groups.get(row, NO_GROUPS)
             # As `GpuGroup.room` has it, written out: this is asked for after every placement.
-            found = known[memory] = [
+            found = known[share] = [
                 name
                 for name, (used, allocated, releasing, _, _) in groups.items()
                 if used and (allocated or 0) != releasing and size - (allocated or 0) + releasing >= memory

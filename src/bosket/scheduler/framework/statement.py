@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple, Self
+from typing import Self
+
+import msgspec
 
 from bosket.scheduler import decisions
 from bosket.scheduler.cause import Cause
@@ -35,7 +37,12 @@ class Kind(Enum):
     STAY = "stay"  #: take an earlier eviction back too: it was moved in this cycle, and now needn't even be moved
 
 
-class Operation(NamedTuple):
+# Members of an Enum are looked up far more slowly than names of a module.
+ALLOCATE, PIPELINE, EVICT, SPARE, STAY = Kind
+ALLOCATED, PIPELINED, RELEASING = TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.RELEASING
+
+
+class Operation(msgspec.Struct, frozen=True, eq=False):
     """What was done with a task, and what is needed to undo it."""
 
     kind: Kind
@@ -83,7 +90,7 @@ class Statement:
         """Places a task on resources that are free; one that shares GPUs in these groups."""
         nodes = self._session.nodes
         column = nodes.take(nodes.idle_at, task.pod_class, row)
-        self._record(Kind.ALLOCATE, job, task, Standing(TaskStatus.ALLOCATED, row, gpu_groups), column)
+        self._record(ALLOCATE, job, task, Standing(ALLOCATED, row, gpu_groups), column)
 
     def pipeline(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
         """Places a task on resources that are being released. One that was evicted from there stays there instead.
@@ -104,19 +111,19 @@ class Statement:
             and all(each.stays(task, row) for each in keepers)
         )
         if stood is not None and (is_back or (goes_back and nodes.fits(pod_class, stood.row))):
-            self._record(Kind.SPARE, job, task, stood, self._release(stood, task, sign=-1))
+            self._record(SPARE, job, task, stood, self._release(stood, task, sign=-1))
         elif goes_back:
             column = nodes.take(nodes.releasing_at, pod_class, row)
-            self._record(Kind.STAY, job, task, Standing(task.status, row), column)
+            self._record(STAY, job, task, Standing(task.status, row), column)
         else:
             column = nodes.take(nodes.releasing_at, pod_class, row)
-            self._record(Kind.PIPELINE, job, task, Standing(TaskStatus.PIPELINED, row, gpu_groups), column)
+            self._record(PIPELINE, job, task, Standing(PIPELINED, row, gpu_groups), column)
 
     def evict(self, job: JobState, task: Task) -> None:
         """Has a task that holds resources give them back; on a node that isn't ours, none of our accounts changes."""
         stands = job.standing(task)
         column = self._release(stands, task) if stands.row != NOWHERE else []
-        self._record(Kind.EVICT, job, task, stands._replace(status=TaskStatus.RELEASING), column)
+        self._record(EVICT, job, task, stands._replace(status=RELEASING), column)
 
     def evicted_from(self, task: Task, row: int) -> tuple[str, ...]:
         """The shared GPUs that the task was evicted from, if it was on this node."""
@@ -132,7 +139,7 @@ class Statement:
         nodes, pod_class, row = self._session.nodes, task.pod_class, stands.row
         change, opposite = (nodes.give, nodes.take) if sign > 0 else (nodes.take, nodes.give)
         column = change(nodes.releasing_at, pod_class, row)
-        if stands.status is TaskStatus.PIPELINED:
+        if stands.status is PIPELINED:
             nodes.overdrawn = True
             change(nodes.releasing_at, pod_class, row)
             column += opposite(nodes.idle_at, pod_class, row)
@@ -152,9 +159,9 @@ class Statement:
         operations = list(self._operations)
         self.rollback(0)
         for operation in operations:
-            if operation.kind is Kind.EVICT:
+            if operation.kind is EVICT:
                 self.evict(operation.job, operation.task)
-            elif operation.kind is Kind.ALLOCATE and operation.job is not job:
+            elif operation.kind is ALLOCATE and operation.job is not job:
                 self.allocate(operation.job, operation.task, operation.row, operation.gpu_groups)
             else:
                 self.pipeline(operation.job, operation.task, operation.row, operation.gpu_groups)
@@ -168,25 +175,27 @@ class Statement:
         session = self._session
         nodes, action = session.snapshot.nodes.nodes, session.action
         placed = self._operations if self._evicted else ()
-        new_rows = {each.task: each.row for each in placed if each.kind is Kind.PIPELINE}
+        new_rows = {each.task: each.row for each in placed if each.kind is PIPELINE}
         decided: list[decisions.Operation] = []
         waits: dict[JobState, bool] = {}  # whether some of its tasks wait for what is being released
-        for kind, job, task, row, *_, groups in self._operations:
-            if kind is Kind.ALLOCATE:
-                bind = Bind(task, job.job, nodes[row].metadata.name, groups, session.nodes.portion(task.pod_class, row))
+        for each in self._operations:
+            kind, job, task, row = each.kind, each.job, each.task, each.row
+            if kind is ALLOCATE:
+                portion = session.nodes.portion(task.pod_class, row)
+                bind = Bind(task, job.job, nodes[row].metadata.name, each.gpu_groups, portion)
                 for add_to in session.bind_details:
                     bind = add_to(bind, row)
                 decided.append(bind)
                 waits.setdefault(job, False)
-            elif kind is Kind.PIPELINE:
-                decided.append(Pipeline(task, job.job, nodes[row].metadata.name, action, groups))
+            elif kind is PIPELINE:
+                decided.append(Pipeline(task, job.job, nodes[row].metadata.name, action, each.gpu_groups))
                 waits[job] = True
-            elif kind is Kind.EVICT and task in self._evicted:
+            elif kind is EVICT and task in self._evicted:
                 moves_to = nodes[new_rows[task]].metadata.name if task in new_rows else ""
                 cause = cause_of(job, task, moves_to) if cause_of is not None else None
                 node = nodes[row].metadata.name if row != NOWHERE else task.node
                 decided.append(Eviction(task, job.job, node, action, self._preemptor, cause, moves_to))
-            elif kind is Kind.STAY:
+            elif kind is STAY:
                 session.stays(task)
         session.decided(decided)
         for job, some_wait in waits.items():
@@ -216,22 +225,23 @@ class Statement:
         Others have changed the accounts in the meantime: the same amounts are given back, not the values put back.
         """
         session, nodes = self._session, self._session.nodes
-        for kind, job, task, row, stood, *_, groups in self._untouched():
+        for each in self._untouched():
+            kind, job, task, row, stood = each.kind, each.job, each.task, each.row, each.stood
             stands, pod_class = job.standing(task), task.pod_class
             if row != NOWHERE:
-                change = session.queues.charge if kind is Kind.EVICT else session.queues.credit
+                change = session.queues.charge if kind is EVICT else session.queues.credit
                 change(job.queue_row, nodes.cost(pod_class, row), preemptible=job.job.preemptible)
-                if kind is Kind.PIPELINE:
+                if kind is PIPELINE:
                     nodes.give(nodes.releasing_at, pod_class, row)
-                elif kind is Kind.EVICT:
+                elif kind is EVICT:
                     self._release(stood, task, sign=-1)
                 else:
                     self._release(stands, task)
                 if pod_class.share is not None:
-                    back_to = None if kind is Kind.PIPELINE else stood.status
-                    nodes.move_on_devices(pod_class.share, row, groups, out=stands.status, into=back_to)
+                    back_to = None if kind is PIPELINE else stood.status
+                    nodes.move_on_devices(pod_class.share, row, each.gpu_groups, out=stands.status, into=back_to)
                 for listener in session.placement_listeners:
-                    (listener.arrived if kind is Kind.EVICT else listener.left)(task, row)
+                    (listener.arrived if kind is EVICT else listener.left)(task, row)
             job.restore(task, stood)
         self._operations.clear()
         self._evicted.clear()
@@ -240,9 +250,9 @@ class Statement:
         """Operations on tasks that still stand as they left them, the newest first."""
         last = {operation.task: operation for operation in self._operations}
         after = {
-            Kind.ALLOCATE: TaskStatus.ALLOCATED,
-            Kind.PIPELINE: TaskStatus.PIPELINED,
-            Kind.EVICT: TaskStatus.RELEASING,
+            ALLOCATE: ALLOCATED,
+            PIPELINE: PIPELINED,
+            EVICT: RELEASING,
         }
         return [
             each
@@ -254,9 +264,10 @@ class Statement:
     def room_made(self) -> dict[tuple[int, int], float]:
         """By resource and node: what is free because of what was left in effect; negative where it takes room."""
         room: dict[tuple[int, int], float] = {}
-        for kind, _, task, row, *_ in self._untouched():
-            for place, amount in task.pod_class.holds if row != NOWHERE else ():
-                room[place, row] = room.get((place, row), 0.0) + (amount if kind is Kind.EVICT else -amount)
+        for each in self._untouched():
+            row = each.row
+            for place, amount in each.task.pod_class.holds if row != NOWHERE else ():
+                room[place, row] = room.get((place, row), 0.0) + (amount if each.kind is EVICT else -amount)
         return room
 
     def stands_alone(self) -> bool:
@@ -272,15 +283,15 @@ class Statement:
                 made[cell] = made.get(cell, 0.0) + amount
         nodes = self._session.nodes
         return all(
-            nodes.idle_at[place, row] + nodes.releasing_at[place, row] - made.get((place, row), 0.0) >= 0
-            for kind, _, task, row, *_ in self._operations
-            if kind is Kind.PIPELINE
-            for place, _ in task.pod_class.holds
+            nodes.idle_at[place, each.row] + nodes.releasing_at[place, each.row] - made.get((place, each.row), 0.0) >= 0
+            for each in self._operations
+            if each.kind is PIPELINE
+            for place, _ in each.task.pod_class.holds
         )
 
     def _record(self, kind: Kind, job: JobState, task: Task, stands: Standing, column: Column) -> None:
         session = self._session
-        change = session.queues.credit if kind is Kind.EVICT else session.queues.charge
+        change = session.queues.credit if kind is EVICT else session.queues.charge
         ours = stands.row != NOWHERE
         cost = session.nodes.cost(task.pod_class, stands.row)
         accounts = change(job.queue_row, cost, preemptible=job.job.preemptible) if ours else []
@@ -288,17 +299,17 @@ class Statement:
         share, devices = task.pod_class.share, None
         if share is not None and ours:
             # One that is evicted or spared stays on its GPUs, with another status.
-            out = stood.status if kind is Kind.EVICT or kind is Kind.SPARE else None
+            out = stood.status if kind is EVICT or kind is SPARE else None
             devices = session.nodes.move_on_devices(share, stands.row, stands.gpu_groups, out=out, into=stands.status)
-        if kind is Kind.EVICT:
+        if kind is EVICT:
             self._evicted[task] = stood
-        elif kind in (Kind.SPARE, Kind.STAY):
+        elif kind in (SPARE, STAY):
             del self._evicted[task]
         operation = Operation(kind, job, task, stands.row, stood, column, accounts, devices, stands.gpu_groups)
         self._operations.append(operation)
         if ours:
             for listener in session.placement_listeners:
-                (listener.left if kind is Kind.EVICT else listener.arrived)(task, stands.row)
+                (listener.left if kind is EVICT else listener.arrived)(task, stands.row)
             for keeper in session.place_keepers:
                 keeper.done(kind, task, stands.row)
 
@@ -306,21 +317,22 @@ class Statement:
         """Undoes everything but the first `start` operations, the newest first."""
         session, nodes = self._session, self._session.nodes
         while len(self._operations) > start:
-            kind, job, task, row, stood, column, accounts, devices, _ = self._operations.pop()
-            if kind is Kind.EVICT:
+            undone = self._operations.pop()
+            kind, job, task, row, column = undone.kind, undone.job, undone.task, undone.row, undone.column
+            if kind is EVICT:
                 del self._evicted[task]
-            elif kind in (Kind.SPARE, Kind.STAY):
-                evictions = (each for each in reversed(self._operations) if each.kind is Kind.EVICT)
+            elif kind in (SPARE, STAY):
+                evictions = (each for each in reversed(self._operations) if each.kind is EVICT)
                 self._evicted[task] = next(each.stood for each in evictions if each.task is task)
-            job.restore(task, stood)
+            job.restore(task, undone.stood)
             if row == NOWHERE:
                 continue
-            session.queues.restore(job.queue_row, accounts)
-            if devices is not None:
-                nodes.restore_devices(row, devices)
-            at = nodes.idle_at if kind is Kind.ALLOCATE else nodes.releasing_at
+            session.queues.restore(job.queue_row, undone.accounts)
+            if undone.devices is not None:
+                nodes.restore_devices(row, undone.devices)
+            at = nodes.idle_at if kind is ALLOCATE else nodes.releasing_at
             for listener in session.placement_listeners:
-                (listener.arrived if kind is Kind.EVICT else listener.left)(task, row)
+                (listener.arrived if kind is EVICT else listener.left)(task, row)
             for keeper in session.place_keepers:  # before the account, which some of them write too
                 keeper.undone(kind, task, row)
             held = len(task.pod_class.holds)

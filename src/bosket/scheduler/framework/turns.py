@@ -9,9 +9,10 @@ is judged by the child that was chosen last in it, which is KAI's rule too.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from bosket.scheduler.framework.extension import QueueOrder
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.resource import Shares
 
@@ -38,7 +39,8 @@ class Turns(Generic[L]):
     def __init__(self, session: Session, leaves: dict[int, L], *, worst_first: bool = False) -> None:
         """`leaves`: by queue row."""
         self.tree = session.snapshot.queues
-        self.orders = list(session.queue_order)
+        orders = session.queue_order
+        self.order: QueueOrder = orders[0] if len(orders) == 1 else _FirstOpinionOf(orders)
         self.accounts = session.queues.allocated
         self.worst_first = worst_first
         self.all_leaves = leaves
@@ -118,10 +120,27 @@ class Turns(Generic[L]):
         return 0 if parent == ROOT else len(self.tree.paths[parent])
 
 
+class _FirstOpinionOf:
+    """Several orders as one: the first that has an opinion decides."""
+
+    def __init__(self, orders: Sequence[QueueOrder]) -> None:
+        self._orders = orders
+
+    def rank(self, row: int, wanted: Shares, leaving: Shares) -> list[Any]:
+        return [order.rank(row, wanted, leaving) for order in self._orders]
+
+    def compare(self, left: list[Any], right: list[Any]) -> float:
+        for order, mine, theirs in zip(self._orders, left, right, strict=True):
+            opinion = order.compare(mine, theirs)
+            if opinion:
+                return opinion
+        return 0.0
+
+
 class _Turn:
     """A queue among its siblings. Its rank is found again when its account or what is first in it changed."""
 
-    __slots__ = ("_account", "_change", "_ranks", "_turns", "outdated", "row")
+    __slots__ = ("_account", "_change", "_rank", "_turns", "outdated", "row")
 
     def __init__(self, row: int, turns: Turns[Any]) -> None:
         self.row = row
@@ -129,7 +148,7 @@ class _Turn:
         self._turns = turns
         self._account: Shares | None = None
         self._change: tuple[Shares, Shares] | None = None
-        self._ranks: list[Any] = []
+        self._rank: Any = None
 
     def renew(self) -> None:
         turns, row = self._turns, self.row
@@ -137,8 +156,7 @@ class _Turn:
         if account is self._account and change == self._change:
             return  # the next one asks for the same
         self._account, self._change = account, change
-        wanted, leaving = change
-        self._ranks = [order.rank(row, wanted, leaving) for order in turns.orders]
+        self._rank = turns.order.rank(row, *change)
 
     def __lt__(self, other: _Turn) -> bool:
         turns = self._turns
@@ -148,10 +166,8 @@ class _Turn:
         if accounts[other.row] is not other._account:
             other.renew()
         left, right = (other, self) if turns.worst_first else (self, other)
-        theirs = right._ranks
-        for place, mine in enumerate(left._ranks):
-            opinion = turns.orders[place].compare(mine, theirs[place])
-            if opinion:
-                return opinion < 0
+        opinion = turns.order.compare(left._rank, right._rank)
+        if opinion:
+            return opinion < 0
         first, second = turns.tree.queues[left.row], turns.tree.queues[right.row]
         return (first.created, first.name) < (second.created, second.name)

@@ -51,12 +51,18 @@ class ClassView:
         self._moving = [each for each in session.node_filters if not each.fixed and each.concerns(pod_class)]
         self._fixed_codes = session.fixed_codes(pod_class)
         self.allowed: Mask = self._fixed_codes == 0  #: nodes to which nothing that stays the same objects
-        self._based = [each for each in (*self._moving, *session.node_scores) if not each.fixed and _has_basis(each)]
+        self._allowed_at: Cells[int] = cells(self.allowed)
+        asked: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *session.node_scores)
+        self._based = [each for each in asked if not each.fixed and _has_basis(each)]
         self._explained: tuple[int, NodesRefused] | None = None
         self._bases: list[Hashable] = []
         self._total = np.empty(len(session.snapshot.nodes))
         self._total_at: Cells[int] = cells(self._total)
         self._seen = -1
+        # The first of the nodes with the highest score. It mostly stays, or is the one that changed: looking through
+        # all nodes after each placement would cost more the more there are.
+        self._best: int | None = None
+        self._best_total = -math.inf
 
     def best(self, on: Mask | None = None, bonus: Scores | None = None) -> int | None:
         """The row with the highest score among nodes that can take the pod; the smallest name on a tie.
@@ -66,6 +72,11 @@ class ClassView:
         if not len(self._total):
             return None
         self._catch_up()
+        if on is None and bonus is None:
+            if self._best is None:
+                self._best = int(self._total.argmax())
+                self._best_total = self._total_at[self._best]
+            return self._best if self._best_total > -math.inf else None
         total = self._total if bonus is None else self._total + bonus
         if on is not None:
             total = np.where(on, total, -math.inf)
@@ -141,20 +152,31 @@ class ClassView:
         seen, now = self._seen, len(log)
         if seen == now:
             return
-        bases = [each.basis(self._class) for each in self._based]
+        bases = [each.basis(self._class) for each in self._based] if self._based else self._bases
         if seen < 0 or now - seen > FEW_CHANGES or bases != self._bases:
             self._score(EVERYWHERE)
         elif now - seen == 1:
-            self._total_at[log[seen]] = self._score_one(log[seen])
+            self._renew(log[seen])
         elif len(rows := set(log[seen:])) > FEW_ROWS:
             self._score(EVERYWHERE)
         else:
             for row in rows:
-                self._total_at[row] = self._score_one(row)
+                self._renew(row)
         self._bases = bases
         self._seen = now
 
+    def _renew(self, row: int) -> None:
+        total = self._total_at[row] = self._score_one(row)
+        if self._best is None:
+            return
+        if row == self._best:
+            self._best = row if total >= self._best_total else None
+            self._best_total = total
+        elif total > self._best_total or (total == self._best_total and row < self._best):
+            self._best, self._best_total = row, total
+
     def _score(self, rows: Rows) -> None:
+        self._best = None
         fits = self.allowed[rows] & self._ledger.fit(self._class)
         for node_filter in self._moving:
             codes: ReasonCodes = node_filter.codes(self._class, rows)
@@ -170,7 +192,7 @@ class ClassView:
 
     def _score_one(self, row: int) -> float:
         """The same as `_score` for one row, without the cost of small arrays."""
-        if not self.allowed[row] or not self._ledger.fits(self._class, row):
+        if not self._allowed_at[row] or not self._ledger.fits(self._class, row):
             return -math.inf
         for node_filter in self._moving:
             if node_filter.code(self._class, row):

@@ -22,6 +22,6 @@ class Cells(Protocol[Place_contra]):
     def __setitem__(self, place: Place_contra, value: float, /) -> None: ...
 
 
-def cells(array: NDArray[np.float64]) -> Cells[Any]:
+def cells(array: NDArray[np.float64] | NDArray[np.bool_]) -> Cells[Any]:
     """A view of a contiguous array's own memory."""
     return cast("Cells[Any]", memoryview(array))  # type: ignore[arg-type]

@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
 
+# Members of an Enum are looked up far more slowly than names of a module.
+PIPELINED, RELEASING = TaskStatus.PIPELINED, TaskStatus.RELEASING
+
 
 class GpuGroup(NamedTuple):
     """One shared device as it stands. Nothing in it changes."""
@@ -67,12 +70,12 @@ NO_EFFECT = Effect()
 def arrive(group: GpuGroup, memory: int, status: TaskStatus) -> tuple[GpuGroup, Effect]:
     """A pod of this status comes to a group."""
     used, allocated, releasing, holds_gpu, is_going = group
-    if status == TaskStatus.PIPELINED:
+    if status == PIPELINED:
         takes_gpu = used == releasing  # a new one, or one that is all but gone
         after = GpuGroup(used + memory, allocated, releasing - memory, holds_gpu, is_going and not takes_gpu)
         return after, Effect(releasing=-1) if takes_gpu else NO_EFFECT
     there = (allocated or 0) + memory
-    if status == TaskStatus.RELEASING:
+    if status == RELEASING:
         if used != releasing:
             return GpuGroup(used + memory, there, releasing + memory, holds_gpu, is_going), NO_EFFECT
         after = GpuGroup(used + memory, there, releasing + memory, holds_gpu=True, is_going=True)
@@ -86,12 +89,12 @@ def leave(group: GpuGroup, memory: int, status: TaskStatus) -> tuple[GpuGroup, E
     """A pod of this status goes from a group."""
     used, allocated, releasing, holds_gpu, was_going = group
     used -= memory
-    if status == TaskStatus.PIPELINED:
+    if status == PIPELINED:
         releasing += memory
         gives_back = used == releasing
         is_going = was_going or (gives_back and used > 0)
         return GpuGroup(used, allocated, releasing, holds_gpu, is_going), Effect(releasing=int(gives_back))
-    if status == TaskStatus.RELEASING:
+    if status == RELEASING:
         releasing -= memory
         is_going = was_going and used > 0
     else:

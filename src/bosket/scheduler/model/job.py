@@ -118,6 +118,8 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     problem: str | None  #: why the pod group's own spec can't be followed
     has_pending: bool
     has_waiting: bool  #: whether some task isn't placed yet, gated or not
+    is_plain: bool  #: whether one pod set, without sub-groups, is all of it
+    is_constrained: bool  #: whether where its pods may go depends on where others of them are
     history: History
     #: how long it must wait before others are evicted for it
     preemption_delay_seconds: float
@@ -138,8 +140,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
 
     def topologies(self) -> tuple[TopologyConstraint | None, ...]:
         """The constraints of all its parts, in order; empty when there are none."""
-        found = tuple(_constraints(self.root))
-        return found if any(found) else ()
+        return tuple(_constraints(self.root)) if self.is_constrained else ()
 
     @property
     def is_active(self) -> bool:
@@ -191,7 +192,8 @@ def build_job(
         problem = problem or f"spec.preemptionDelay or spec.stalenessGracePeriod: {error}"
     strangers: tuple[Task, ...] = ()
     pod_sets: tuple[PodSet, ...]
-    if spec.subGroups and problem is None:
+    is_plain = not spec.subGroups or problem is not None
+    if not is_plain:
         by_subgroup: dict[str, list[Task]] = {}
         for task in ordered:
             by_subgroup.setdefault(task.subgroup, []).append(task)
@@ -223,6 +225,8 @@ def build_job(
         problem=problem,
         has_pending=has_pending,
         has_waiting=has_pending or any(map(_gated, pod_sets)),
+        is_plain=is_plain,
+        is_constrained=root.topology is not None if is_plain else any(_constraints(root)),
         history=_history(group.metadata.annotations),
         preemption_delay_seconds=delay_seconds,
         staleness_grace_seconds=grace_seconds,

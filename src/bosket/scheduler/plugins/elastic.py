@@ -19,6 +19,9 @@ class Elastic:
 
 
 def _rank(job: JobState) -> float:
+    only = job.only_set
+    if only is not None:
+        return 0 if only.active < only.minimum else 1 + (only.active > only.minimum)
     states = map(job.in_set, job.job.pod_sets)
     surplus = [state.active - state.minimum for state in states]
     if min(surplus, default=0) < 0:

@@ -40,9 +40,7 @@ class _HasRoom(NodeScorer):
     def score(self, pod_class: PodClass, row: int) -> float:
         if not self._shared or _wants_whole(pod_class):
             return 0.0
-        share = pod_class.share
-        memory = 0 if share is None else share.memory_on(self._shared.sizes[row])
-        return GPU_SHARING if self._shared.with_room(memory, row) else 0.0
+        return GPU_SHARING if self._shared.with_room(pod_class.share, row) else 0.0
 
 
 def _wants_whole(pod_class: PodClass) -> bool:
