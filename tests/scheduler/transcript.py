@@ -66,11 +66,11 @@ def decide_recording(recording: Json) -> bytes:
 def _plain(value: Any) -> Any:
     if isinstance(value, Job | Task):
         return str(value.key)
-    if dataclasses.is_dataclass(value):
-        fields = [[field.name, _plain(getattr(value, field.name))] for field in dataclasses.fields(value)]
-        return [type(value).__name__, str(value) if "__str__" in vars(type(value)) else "", *fields]
-    if isinstance(value, msgspec.Struct):
-        return [[name, _plain(getattr(value, name))] for name in value.__struct_fields__]
+    if isinstance(value, msgspec.Struct) or dataclasses.is_dataclass(value):
+        is_struct = isinstance(value, msgspec.Struct)
+        names = value.__struct_fields__ if is_struct else [field.name for field in dataclasses.fields(value)]
+        text = str(value) if "__str__" in vars(type(value)) else ""
+        return [type(value).__name__, text, *([name, _plain(getattr(value, name))] for name in names)]
     if isinstance(value, Mapping):
         return [[str(key), _plain(each)] for key, each in value.items()]
     if isinstance(value, tuple | list):

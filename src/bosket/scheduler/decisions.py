@@ -41,8 +41,7 @@ class Pipeline(msgspec.Struct, frozen=True, eq=False):
     gpu_groups: tuple[str, ...] = ()  #: the GPUs that it is to share
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Eviction:
+class Eviction(msgspec.Struct, frozen=True, eq=False):
     """Take a task from its node, to the end of it or to start it anew elsewhere."""
 
     task: Task
@@ -61,8 +60,7 @@ class Eviction:
         return self.cause.text(self.task.key, self.preemptor.key if self.preemptor else None)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True, eq=False):
     """A job that has tasks left over, and why."""
 
     job: Job

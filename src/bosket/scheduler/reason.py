@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from bosket.api.object import ObjectKey
 from bosket.api.time import format_time
@@ -26,8 +27,7 @@ PREEMPTION_DELAY = "PreemptionDelayNotElapsed"
 NO_CODE = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodesRefused:
+class NodesRefused(msgspec.Struct, frozen=True):
     """No node takes the pod: how many refuse it, by what they say."""
 
     by_reason: Mapping[str, int]
@@ -41,8 +41,7 @@ class NodesRefused:
         return NodesRefused({reason: int(count) for reason, count in reasons.items() if count})
 
 
-@dataclass(frozen=True, slots=True)
-class PodUnfit:
+class PodUnfit(msgspec.Struct, frozen=True):
     """The pod itself can't be placed, whatever node it is."""
 
     text: str
@@ -51,8 +50,7 @@ class PodUnfit:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class GangShort:
+class GangShort(msgspec.Struct, frozen=True):
     """The gang's minimum can't be placed together."""
 
     first_failed: ObjectKey
@@ -72,8 +70,7 @@ class GangShort:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OverCapacity:
+class OverCapacity(msgspec.Struct, frozen=True):
     """A queue on the job's path has no room for it, by its limit or, for non-preemptible jobs, by its quota."""
 
     code: str  #: OVER_LIMIT or NON_PREEMPTIBLE_OVER_QUOTA
@@ -98,8 +95,7 @@ class OverCapacity:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Scarcity:
+class Scarcity(msgspec.Struct, frozen=True):
     """The resource of which there is least for what is asked for; amounts in words, with their units."""
 
     resource: str
@@ -111,8 +107,7 @@ class Scarcity:
         return f"{self.free} of {self.total} {self.resource} are free, {self.asked} are asked for"
 
 
-@dataclass(frozen=True, slots=True)
-class DomainShort:
+class DomainShort(msgspec.Struct, frozen=True):
     """A domain of a topology that can't hold all pods that belong together."""
 
     domain: str
@@ -128,8 +123,7 @@ class DomainShort:
         return f"<{name}>: node-group {name} can allocate only {self.pods} of {self.required} required pods"
 
 
-@dataclass(frozen=True, slots=True)
-class DomainsShort:
+class DomainsShort(msgspec.Struct, frozen=True):
     """No domain of a level can hold the pods that belong together."""
 
     level: str
@@ -153,8 +147,7 @@ class DomainsShort:
         return f"{none} of level {self.level} {cannot} hold the pods together. {best}."
 
 
-@dataclass(frozen=True, slots=True)
-class LevelTooWide:
+class LevelTooWide(msgspec.Struct, frozen=True):
     """All nodes that may be used are in one domain of a narrower level, and only what is in it is chosen from."""
 
     level: str
@@ -169,8 +162,7 @@ class LevelTooWide:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyUnsatisfied:
+class TopologyUnsatisfied(msgspec.Struct, frozen=True):
     """No domain of the level that is asked for can hold the pods that belong together."""
 
     topology: str
@@ -192,8 +184,7 @@ class TopologyUnsatisfied:
         return f"All in all {self.scarcest}." if self.scarcest else ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyUnusable:
+class TopologyUnusable(msgspec.Struct, frozen=True):
     """A constraint that can't be followed, because there is no such topology or level."""
 
     text: str
@@ -231,8 +222,7 @@ class TopologyUnusable:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class QueueUnusable:
+class QueueUnusable(msgspec.Struct, frozen=True):
     """The job's queue doesn't exist or can't hold jobs."""
 
     text: str
@@ -242,8 +232,7 @@ class QueueUnusable:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class SpecUnusable:
+class SpecUnusable(msgspec.Struct, frozen=True):
     """The pod group's own spec can't be followed."""
 
     group: ObjectKey
@@ -254,8 +243,7 @@ class SpecUnusable:
         return f"PodGroup {self.group} can't be scheduled: {self.problem}"
 
 
-@dataclass(frozen=True, slots=True)
-class NotReady:
+class NotReady(msgspec.Struct, frozen=True):
     """Fewer pods exist than the gang needs."""
 
     required: int
@@ -272,8 +260,7 @@ class NotReady:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class GatesClosed:
+class GatesClosed(msgspec.Struct, frozen=True):
     """All that is left of the job waits for its scheduling gates."""
 
     gated: int
@@ -283,8 +270,7 @@ class GatesClosed:
         return f"{self.gated} pods wait for their scheduling gates to be lifted"
 
 
-@dataclass(frozen=True, slots=True)
-class NotTried:
+class NotTried(msgspec.Struct, frozen=True):
     """The cycle looked only at the first jobs of the queue."""
 
     queue: str
@@ -297,8 +283,7 @@ class NotTried:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SearchCutShort:
+class SearchCutShort(msgspec.Struct, frozen=True):
     """Whom to evict for the job wasn't searched for to the end."""
 
     action: str
@@ -310,8 +295,7 @@ class SearchCutShort:
         return f"The budget for finding jobs to evict (scenarioSearchBudgets) in {self.action} was used up {when}"
 
 
-@dataclass(frozen=True, slots=True)
-class DelayNotElapsed:
+class DelayNotElapsed(msgspec.Struct, frozen=True):
     """The job asked not to have others evicted for it so soon."""
 
     delay: str
@@ -325,8 +309,7 @@ class DelayNotElapsed:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MinRuntimeNotElapsed:
+class MinRuntimeNotElapsed(msgspec.Struct, frozen=True):
     """Others could make room, but haven't run for as long as their queue guarantees."""
 
     ends: float  #: epoch seconds: when the first of them has
@@ -339,8 +322,7 @@ class MinRuntimeNotElapsed:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionRefused:
+class EvictionRefused(msgspec.Struct, frozen=True):
     """Others could make room, but may not be evicted now."""
 
     pod: ObjectKey

@@ -156,4 +156,4 @@ def _received(bind: Bind) -> tuple[str, ReceivedGPU]:
         return "Fraction", ReceivedGPU(count=pod_class.share.devices, portion=f"{bind.gpu_portion:.2f}")
     if pod_class.mig is not Mig.NONE:
         return "MigInstance", ReceivedGPU(count=0, portion="0.00")
-    return "Regular", ReceivedGPU(count=int(pod_class.request[GPU]), portion="1.00")
+    return "Regular", ReceivedGPU(count=int(pod_class.amounts[GPU]), portion="1.00")

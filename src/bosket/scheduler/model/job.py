@@ -23,11 +23,11 @@ from bosket.api.keys import (
 )
 from bosket.api.object import ObjectKey
 from bosket.api.time import InvalidDuration, InvalidTime, parse_duration, parse_time
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, PodClass, Task, TaskStatus, in_order
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, PodClass, Task, TaskStatus
 
 DEFAULT_POD_SET = "default"
 # Jobs are made of all pods at once when a scheduler starts: `map` with these takes a third of what a loop does.
-_status, _subgroup, _pod_class = map(attrgetter, ("status", "subgroup", "pod_class"))
+_status, _subgroup, _pod_class, _name = map(attrgetter, ("status", "subgroup", "pod_class", "key.name"))
 _pending, _gated, _active = map(attrgetter, ("pending", "gated", "active"))
 #: Sub-groups nested deeper than this are a mistake, or an attack on the stack.
 DEEPEST = 64
@@ -176,10 +176,16 @@ PENDING = TaskStatus.PENDING
 
 
 def build_job(
-    group: PodGroup, tasks: Iterable[Task], *, priority: int, created: float, pod_problem: str | None = None
+    key: ObjectKey,
+    group: PodGroup,
+    tasks: Iterable[Task],
+    *,
+    priority: int,
+    created: float,
+    pod_problem: str | None = None,
 ) -> Job:
     """Arranges tasks in the group's tree. A tree that can't be built leaves one pod set, and says why in `problem`."""
-    ordered = in_order(tasks)
+    ordered = tuple(sorted(tasks, key=_name))  # all of the same namespace
     spec = group.spec
     preemptible = spec.preemptibility == "preemptible" if spec.preemptibility else priority < NON_PREEMPTIBLE_PRIORITY
     problem = _problem_of(spec)
@@ -213,7 +219,7 @@ def build_job(
         problem = problem or pod_problem  # others of the gang may do without it
     has_pending = any(map(_pending, pod_sets))
     return Job(
-        key=group.key,
+        key=key,
         group=group,
         queue=spec.queue or "",
         priority=priority,

@@ -7,7 +7,7 @@ unit. The first four places are fixed; extended resources follow in the order in
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -61,20 +61,22 @@ class ResourceAxis:
     def __len__(self) -> int:
         return len(self.names)
 
-    def learn(self, amounts: Mapping[str, int]) -> None:
+    def learn(self, names: Iterable[str]) -> None:
         """Makes room for these resources. When the axis grows, vectors made before are too short."""
-        if amounts.keys() <= self._places.keys():
-            return
-        for name in amounts:
+        for name in names:
             if name not in self._places:
                 self._places[name] = len(self.names)
                 self.names.append(name)
 
+    def row(self, amounts: Iterable[tuple[str, int]]) -> tuple[float, ...]:
+        """The amounts by place."""
+        result, places = [0.0] * len(self.names), self._places
+        for name, amount in amounts:
+            result[places[name]] = float(amount)
+        return tuple(result)
+
     def vector(self, amounts: Mapping[str, int]) -> Vector:
-        result = [0.0] * len(self.names)
-        for name, amount in amounts.items():
-            result[self._places[name]] = amount
-        return np.array(result, dtype=np.float64)
+        return np.array(self.row(amounts.items()), dtype=np.float64)
 
 
 #: The most that Kubernetes itself can count.

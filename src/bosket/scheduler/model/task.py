@@ -83,7 +83,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """Pods that no plugin can tell apart: what depends on the class and a node alone is computed once."""
 
     index: int
-    request: Vector
+    amounts: tuple[float, ...]  #: by resource, what each of them asks for
     node_selector: dict[str, str]
     required_nodes: NodeSelector | None  #: by the pods' node affinity
     tolerations: tuple[Toleration, ...]
@@ -94,9 +94,9 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     marks: Marks = NO_MARKS  #: what they leave on their node for others to count
     volumes: VolumeNeeds | None = None
     contest: Contest | None = None  #: what of volumes the pods take from others
-    share: GpuShare | None = None  #: of GPUs that they share; then `request` has none
+    share: GpuShare | None = None  #: of GPUs that they share; then `amounts` has none
     mig: Mig = Mig.NONE
-    extra_gpus: float = 0.0  #: what queues account for beside the GPUs in `request`
+    extra_gpus: float = 0.0  #: what queues account for beside the GPUs in `amounts`
     numa: NumaNeeds | None = None  #: what of the pods is aligned to NUMA zones, where nodes tell about theirs
     device_needs: DeviceNeeds | None = None  #: what their resource claims ask for
     nominated_node: str = ""  #: where somebody else would like them to be
@@ -112,10 +112,11 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     #: what is asked for of the resources that queues account for; GPU memory apart, which depends on the device
     shared: Shares = NOTHING
     wants_gpu: bool = False
+    _request: Vector | None = None
 
     def __post_init__(self) -> None:
-        amounts = self.request.tolist()
-        holds = tuple([(place, amount) for place, amount in enumerate(amounts) if amount])
+        amounts = self.amounts
+        holds = tuple([each for each in enumerate(amounts) if each[1]])
         served = self.device_needs.instead if self.device_needs is not None else ()
         needs = tuple([each for each in holds if each[0] != PODS and each[0] not in served])
         force_setattr(self, "needs", needs)
@@ -123,6 +124,14 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
         gpus = amounts[GPU] + self.extra_gpus + (self.share.gpus_by(None) if self.share is not None else 0.0)
         force_setattr(self, "shared", (gpus, amounts[CPU], amounts[MEMORY]))
         force_setattr(self, "wants_gpu", gpus > 0 or self.share is not None or self.mig is not Mig.NONE)
+
+    @property
+    def request(self) -> Vector:
+        """`amounts` as an array, made when the first node is looked at: most classes that come and go never fit."""
+        if self._request is None:
+            force_setattr(self, "_request", np.array(self.amounts, dtype=np.float64))
+        assert self._request is not None
+        return self._request
 
     @property
     def needed(self) -> NDArray[np.intp]:

@@ -45,4 +45,4 @@ class _HasRoom(NodeScorer):
 
 def _wants_whole(pod_class: PodClass) -> bool:
     """No shared device has room for a whole one."""
-    return pod_class.share is None and bool(pod_class.request[GPU] > 0)
+    return pod_class.share is None and pod_class.amounts[GPU] > 0

@@ -46,7 +46,7 @@ class DeviceClaims:
         self._claims: Shared[ObjectKey, ResourceClaim] = Shared()
         self._classes: Shared[str, DeviceClass] = Shared()
         self._claimants: Shared[ObjectKey, Task] = Shared()
-        self._by_resource: dict[str, str] = {}  # extended resource → device class
+        self.by_resource: dict[str, str] = {}  #: extended resource → device class
         self._users: dict[ObjectKey, dict[ObjectKey, None]] = {}  # claim → pods
         self._keys_of: dict[ObjectKey, tuple[ObjectKey, ...]] = {}  # pod → claims
         self._promised: dict[ObjectKey, Promises] = {}  # by pod
@@ -127,7 +127,7 @@ class DeviceClaims:
 
     def concern(self, spec: PodSpec) -> bool:
         """Whether the pod has anything to do with devices."""
-        return bool(spec.resourceClaims) or (bool(self._by_resource) and requests_any(spec, self._by_resource))
+        return bool(spec.resourceClaims) or (bool(self.by_resource) and requests_any(spec, self.by_resource))
 
     def of(self, key: ObjectKey, pod: Pod, request: BindRequest | None) -> tuple[PodDevices, DeviceNeeds]:
         """The pod's claims as they stand, and what pods like it need; from now on changes of these name the pod.
@@ -153,8 +153,8 @@ class DeviceClaims:
                 gpus += claimed
                 devices.update(each for each in devices_of(allocation) if is_gpu(each.driver))
         extended: tuple[ExtendedNeed, ...] = ()
-        if self._by_resource:
-            extended = extended_needs(pod.spec, self._by_resource, self._axis)
+        if self.by_resource:
+            extended = extended_needs(pod.spec, self.by_resource, self._axis)
         own = _extended_claim_of(pod)
         if own is not None:
             refs += (ClaimRef("", own, own=True),)
@@ -253,8 +253,8 @@ class DeviceClaims:
             by_resource[f"deviceclass.resource.kubernetes.io/{each.metadata.name}"] = each.metadata.name
             if each.spec.extendedResourceName:
                 by_resource[each.spec.extendedResourceName] = each.metadata.name
-        changed = by_resource != self._by_resource
-        self._by_resource = by_resource
+        changed = by_resource != self.by_resource
+        self.by_resource = by_resource
         return changed
 
     def _intern(self, claims: tuple[ClaimNeed, ...], extended: tuple[ExtendedNeed, ...], gpus: int) -> DeviceNeeds:

@@ -45,10 +45,7 @@ class NumaTopologies:
         self._report = report
         self.objects: dict[str, NodeResourceTopology] = {}
         self._zones: Shared[str, NumaZones] = Shared()
-
-    def __bool__(self) -> bool:
-        """Whether any node tells about its zones."""
-        return bool(self._zones)
+        self.any = False  #: whether any node tells about its zones
 
     def put(self, topology: NodeResourceTopology) -> bool:
         """True when it says something else than before."""
@@ -64,12 +61,14 @@ class NumaTopologies:
             self._zones.drop(name)
         else:
             self._zones.put(name, zones)
+        self.any = bool(self._zones)
         return True
 
     def drop(self, name: str) -> bool:
         known = name in self._zones
         self.objects.pop(name, None)
         self._zones.drop(name)
+        self.any = bool(self._zones)
         return known
 
     def freeze(self) -> Mapping[str, NumaZones]:

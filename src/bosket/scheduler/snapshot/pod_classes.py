@@ -48,7 +48,8 @@ class PodClasses:
         self._classes: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
         self._numbers = count()
         self._fixed_numbers: dict[Hashable, int] = {}
-        self._latest: tuple[object, PodClass | None] = (None, None)  # what the class follows from, and the class
+        # Of the latest pod: what the class follows from, and the class.
+        self._latest: tuple[object, bool, PodClass | None] = (None, False, None)
 
     def of(
         self,
@@ -70,9 +71,13 @@ class PodClasses:
         or UnusableShare for a request that is none.
         """
         spec = pod.spec
-        basis = _basis(spec)
-        kin_basis, kin = (_basis(before.pod.spec), before.pod_class) if before is not None else self._latest
-        known = kin if kin_basis == basis else None
+        basis, has_volumes = _basis(spec), bool(spec.volumes)
+        if before is None:
+            kin_basis, kin_has_volumes, kin = self._latest
+        else:
+            earlier = before.pod.spec
+            kin_basis, kin_has_volumes, kin = _basis(earlier), bool(earlier.volumes), before.pod_class
+        known = kin if kin_basis == basis and kin_has_volumes is has_volumes else None
         if known is not None:
             ports, refers = known.host_ports, known.refers
         else:
@@ -103,14 +108,13 @@ class PodClasses:
         signature = (request, fixed, special, numa, device_needs)
         found = self._classes.get(signature)
         if found is None:
-            amounts = dict(request)
-            self._axis.learn(amounts)
+            self._axis.learn([name for name, _ in request])
             instances = [each for each in request if each[0].startswith(MIG_RESOURCE_PREFIX) and each[1]]
             migs = sum(mig_gpus(name) * amount for name, amount in instances) if instances else 0
             mig = Mig.LEGACY if devices.instances else Mig.PROFILE if instances else Mig.NONE
             extra_gpus = float(migs + (device_needs.gpus if device_needs is not None else 0))
             found = PodClass(
-                next(self._numbers), self._axis.vector(amounts), dict(spec.nodeSelector), required, tolerations, ports,
+                next(self._numbers), self._axis.row(request), dict(spec.nodeSelector), required, tolerations, ports,
                 fixed_index=self._fixed_numbers.setdefault(fixed, len(self._fixed_numbers)),
                 wishes=wishes, marks=marks, volumes=volumes, share=devices.share, mig=mig, extra_gpus=extra_gpus,
                 device_needs=device_needs, contest=storage.contest, nominated_node=nominated, refers=refers,
@@ -118,7 +122,7 @@ class PodClasses:
                 numa=numa,
             )  # fmt: skip
             self._classes[signature] = found
-        self._latest = (basis, found)
+        self._latest = (basis, has_volumes, found)
         return found
 
     def _devices_of(self, pod: Pod) -> DeviceRequests:
@@ -179,12 +183,8 @@ def _requests_in(annotations: tuple[tuple[str, str], ...]) -> DeviceRequests:
     return found if found != NO_DEVICES else NO_DEVICES
 
 
-def _basis(spec: PodSpec) -> tuple[object, ...]:
-    """What a class follows from, marks and volumes apart."""
-    return _parts(spec), not spec.volumes
-
-
-_parts = attrgetter(
+#: What a class follows from, marks and volumes apart.
+_basis = attrgetter(
     "containers", "initContainers", "tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "overhead"
 )
 

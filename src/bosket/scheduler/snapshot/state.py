@@ -357,18 +357,18 @@ class ClusterState:
             self._last = None
 
     def put_node_topology(self, topology: NodeResourceTopology) -> None:
-        had_any = bool(self._node_topologies)
+        had_any = self._node_topologies.any
         if self._node_topologies.put(topology):
             self._zones_changed(had_any=had_any)
 
     def drop_node_topology(self, node: str) -> None:
-        had_any = bool(self._node_topologies)
+        had_any = self._node_topologies.any
         if self._node_topologies.drop(node):
             self._zones_changed(had_any=had_any)
 
     def _zones_changed(self, *, had_any: bool) -> None:
         """What pods are told apart by, where they are aligned, matters only while some node has zones."""
-        if had_any != bool(self._node_topologies):
+        if had_any != self._node_topologies.any:
             self._dirty_pods.update(self._pods)
         self._last = None
 
@@ -635,15 +635,15 @@ class ClusterState:
             self._unsettled.discard(key)
             self._stale.discard(key)
             group = self._groups.get(key)
-            group = self._notes.overlay(group) if group is not None else None
             if group is None or _gave_up(group, self._options.node_pool_label):
                 self._uses.replace(key, before, None)
                 continue
+            group = self._notes.overlay(group)
             priority = self._priority_of(group.spec.priorityClassName or "")
             created = time_or_zero(group.metadata.creationTimestamp)
             problem = self._pod_problem(key) if self._left_out else None
             members = self._members.get(key, {}).values()
-            job = build_job(group, members, priority=priority, created=created, pod_problem=problem)
+            job = build_job(key, group, members, priority=priority, created=created, pod_problem=problem)
             self._jobs[key] = job
             self._uses.replace(key, before, job)
             if job.strangers or job.problem or job.has_waiting or group.status.schedulingConditions:

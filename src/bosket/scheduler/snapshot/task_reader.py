@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bosket.api.core import Pod
+from bosket.api.kai import BindRequest
 from bosket.api.keys import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, TASK_PRIORITY_LABEL
 from bosket.api.object import ObjectKey
 from bosket.api.quantity import InvalidQuantity
@@ -17,7 +18,7 @@ from bosket.api.shared_gpu import gpu_groups
 from bosket.api.time import time_or_zero
 from bosket.kube.volume import chosen_volumes
 from bosket.scheduler.model.gpu_share import UnusableShare
-from bosket.scheduler.model.numa import needs_of
+from bosket.scheduler.model.numa import Record, needs_of
 from bosket.scheduler.model.peer import PeerWishes, PodSelector
 from bosket.scheduler.model.resource import UncountableAmount
 from bosket.scheduler.model.task import Task, TaskStatus
@@ -73,12 +74,14 @@ class TaskReader:
         if spec.volumes:
             given = (requested, chosen_volumes(request)) if request is not None and not spec.nodeName else ()
             storage = around.volumes.storage_of(key, pod, *given)
-        devices, device_needs = around.devices.of(key, pod, request) if around.devices.concern(spec) else (None, None)
+        devices, device_needs = None, None
+        if (spec.resourceClaims or around.devices.by_resource) and around.devices.concern(spec):
+            devices, device_needs = around.devices.of(key, pod, request)
         wishes: PeerWishes | None = None
         matched: Sequence[PodSelector] = ()
         if spec.affinity is not None or spec.topologySpreadConstraints or peers.selectors:
             wishes, matched = peers.look_at(pod)
-        has_zones = bool(around.node_topologies)
+        has_zones = around.node_topologies.any
         try:
             numa = needs_of(pod) if has_zones else None
             pod_class = self._classes.of(pod, before, wishes, matched, storage, numa=numa, device_needs=device_needs)
@@ -89,7 +92,6 @@ class TaskReader:
         going = around.evictions.is_going(pod) if around.evictions.assumed else False
         group = metadata.annotations.get(POD_GROUP_ANNOTATION) if spec.schedulerName == self._scheduler_name else None
         node = spec.nodeName or requested or ""
-        zones = request.spec.predictedNUMAZones if request is not None else ()
         groups: tuple[str, ...] = ()
         if pod_class.share is not None and node:  # as its bind request has it, or its labels
             groups = requests.gpu_groups_of(key) or gpu_groups(labels)
@@ -105,9 +107,13 @@ class TaskReader:
             task_priority=integer_or_none(labels[TASK_PRIORITY_LABEL]) if TASK_PRIORITY_LABEL in labels else None,
             gpu_groups=groups,
             storage=storage,
-            numa_record=record_of(pod, zones, self._report) if has_zones else (),
+            numa_record=self._numa_record(pod, request) if has_zones else (),
             devices=devices,
         )
+
+    def _numa_record(self, pod: Pod, request: BindRequest | None) -> Record:
+        zones = request.spec.predictedNUMAZones if request is not None else ()
+        return record_of(pod, zones, self._report)
 
     def _group_key(self, namespace: str, name: str) -> ObjectKey:
         """Pods of a job come one after another: they share the key."""

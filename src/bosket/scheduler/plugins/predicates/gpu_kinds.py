@@ -37,7 +37,7 @@ class GpuKinds(NodeFilter):
 
     def known_by(self, pod_class: PodClass) -> Hashable:
         share = pod_class.share
-        asks = pod_class.request[GPU] > 0 and pod_class.device_needs is None
+        asks = pod_class.amounts[GPU] > 0 and pod_class.device_needs is None
         return pod_class.mig, share is not None, share is not None and share.memory_mib > 0, asks
 
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
@@ -73,7 +73,7 @@ class GpuKinds(NodeFilter):
                 continue
             if pod_class.share is not None:
                 codes[row] = book.number(CLAIMED_AS_A_WHOLE)
-            elif pod_class.request[GPU] > 0 and pod_class.device_needs is None:
+            elif pod_class.amounts[GPU] > 0 and pod_class.device_needs is None:
                 own = amounts_of(snapshot.nodes.nodes[row].status.allocatable).get(FIXED_NAMES[GPU], 0)
                 if not own:
                     codes[row] = book.number(CLAIMED_ONLY)

@@ -33,9 +33,10 @@ class NodeSizes:
         return f"The pod {task.key} requires {text}" if text else ""
 
     def _look(self, pod_class: PodClass) -> str:
-        most, request = self._most, pod_class.demand_by(None).tolist()
-        if all(map(le, request, most)):
+        most = self._most
+        if pod_class.share is None and all(map(le, pod_class.amounts, most)):
             return ""
+        request = pod_class.demand_by(None).tolist()
         served = pod_class.device_needs.instead if pod_class.device_needs is not None else ()
         for place in (GPU, CPU, MEMORY, *range(PODS, len(request))):
             if request[place] > most[place] and place not in served:
