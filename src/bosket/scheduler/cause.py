@@ -7,15 +7,15 @@ users and tools know, and ends with the rule by which it was decided.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.resource import Shares
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStanding:
+class QueueStanding(msgspec.Struct, frozen=True):
     """A queue's account when the eviction was decided, before anything was taken from it."""
 
     queue: str
@@ -31,8 +31,7 @@ class QueueStanding:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Reclaimed:
+class Reclaimed(msgspec.Struct, frozen=True):
     """Another queue takes back what it is entitled to. The queues are those that are compared: siblings."""
 
     victim: QueueStanding
@@ -48,8 +47,7 @@ class Reclaimed:
         return f"Pod {pod} was preempted by workload {by}.\n{self.victim}\n{self.reclaimer}\nReclaim: {rule}"
 
 
-@dataclass(frozen=True, slots=True)
-class Preempted:
+class Preempted(msgspec.Struct, frozen=True):
     """A job of higher priority in the same queue takes the place."""
 
     queue: str
@@ -63,8 +61,7 @@ class Preempted:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Consolidated:
+class Consolidated(msgspec.Struct, frozen=True):
     """Others move closer together so that a job fits; there is room for the pod elsewhere."""
 
     to_node: str
@@ -76,8 +73,7 @@ class Consolidated:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class GangBroken:
+class GangBroken(msgspec.Struct, frozen=True):
     """Too little of the gang runs, for longer than its grace."""
 
     required: int

@@ -21,8 +21,8 @@ def allocate(session: Session) -> None:
     waiting = session.pending()
     shortages = _Shortages(session)
     if session.queue_depth is None and (refused := shortages.of_all(waiting)) is not None:
-        for job, reason in refused:
-            session.not_placed(job, reason)
+        for state, why in refused:
+            session.not_placed(state, why)
         return
     turns = JobsByQueue(session, waiting)
     while (job := turns.pop()) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 
@@ -39,7 +39,7 @@ class JobTable:
         self._changed.add(job.queue_row)
         entries = self.by_queue.setdefault(job.queue_row, [])
         if before is not None:
-            entries.remove((before, job))
+            del entries[bisect_left(entries, before, key=_key)]
         if keep:
             key = self._keys[job] = self._session.job_key(job)
             insort(entries, (key, job), key=_key)
