@@ -388,7 +388,7 @@ class Session:
     def _reason_against(self, job: Job) -> JobReason | None:
         if job.problem is not None:
             return SpecUnusable(job.key, job.problem)
-        if not job.root.ready:
+        if not (job.pod_sets[0] if job.is_plain else job.root).ready:
             short = next((pod_set for pod_set in job.pod_sets if not pod_set.ready), job.pod_sets[0])
             return NotReady(short.min_available, short.alive, short.gated, job.shown_name(short))
         queues = self.snapshot.queues

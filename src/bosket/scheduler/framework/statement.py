@@ -174,8 +174,9 @@ class Statement:
         """Hands what was decided over to the session."""
         session = self._session
         nodes, action = session.snapshot.nodes.nodes, session.action
-        placed = self._operations if self._evicted else ()
-        new_rows = {each.task: each.row for each in placed if each.kind is PIPELINE}
+        new_rows: dict[Task, int] = {}
+        if self._evicted:
+            new_rows = {each.task: each.row for each in self._operations if each.kind is PIPELINE}
         decided: list[decisions.Operation] = []
         waits: dict[JobState, bool] = {}  # whether some of its tasks wait for what is being released
         for each in self._operations:

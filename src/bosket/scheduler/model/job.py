@@ -332,6 +332,9 @@ def _pod_set(name: str, minimum: int, tasks: tuple[Task, ...], topology: Topolog
 
     KAI counts living pods alone: the last members of a Job, or of a gang bound in two halves, then wait for ever.
     """
+    if len(tasks) == 1 and tasks[0].status is PENDING:  # most of what comes in is
+        only = tasks[0].pod_class
+        return PodSet(name, minimum, tasks, tasks, only, gated=0, active=0, used=0, succeeded=0, topology=topology)
     statuses = list(map(_status, tasks))
     pending: tuple[Task, ...] = ()
     gated = active = going = succeeded = 0
