@@ -7,6 +7,7 @@ from bosket.scheduler.decide import open_session
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.task import TaskStatus
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
@@ -124,15 +125,18 @@ def test_a_victim_that_finds_a_place_where_it_was_is_not_evicted_at_all():
     assert session.close().evictions == ()
 
 
-@given(clusters())
+@given(clusters(), st.lists(st.booleans(), min_size=8, max_size=8))
 @settings(max_examples=60, deadline=None)
-def test_a_view_kept_by_columns_equals_one_made_anew(objects):
+def test_a_view_kept_by_columns_equals_one_made_anew(objects, kept):
+    """Also when what was placed is taken back."""
     session = open_session(snapshot_of(objects), Configuration())
     statement = Statement(session)
-    for job in session.candidates():
-        for task in job.next_tasks():
-            row = session.view(task.pod_class).best()
-            session._views.clear()
-            assert session.view(task.pod_class).best() == row
-            if row is not None:
-                statement.allocate(job, task, row, devices(session, task, row))
+    for job, is_kept in zip(session.candidates(), kept, strict=False):
+        with statement.checkpoint() as trial:
+            for task in job.next_tasks():
+                row = session.view(task.pod_class).best()
+                assert row == ClassView(session, task.pod_class).best()
+                if row is not None:
+                    statement.allocate(job, task, row, devices(session, task, row))
+            if is_kept:
+                trial.keep()
