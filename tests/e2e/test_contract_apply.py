@@ -98,6 +98,49 @@ async def test_those_who_update_own_what_they_change(wire: Wire) -> None:
     assert "managedFields" not in reset.body["metadata"]
 
 
+async def test_an_object_that_was_not_applied_belongs_to_those_who_named_themselves_when_they_wrote_it(
+    wire: Wire,
+) -> None:
+    made = await wire.create(
+        "configmaps", config_map("c", {"a": "1", "b": "2"}, labels={"x": "y"}), fieldManager="maker"
+    )
+    labels = {"f:metadata": {"f:labels": {".": {}, "f:x": {}}}}
+    assert made.managers() == {("maker", "Update", ""): {"f:data": {".": {}, "f:a": {}, "f:b": {}}, **labels}}
+    edited = await wire.patch("configmaps", "c", {"data": {"b": "3"}}, PatchType.MERGE, fieldManager="editor")
+    assert edited.managers() == {
+        ("maker", "Update", ""): {"f:data": {".": {}, "f:a": {}}, **labels},
+        ("editor", "Update", ""): {"f:data": {"f:b": {}}},
+    }
+    refused = await wire.apply("configmaps", "c", config_map("c", {"b": "4"}), "applier")
+    assert refused.message == 'Apply failed with 1 conflict: conflict with "editor" using v1: .data.b'
+    agreed = await wire.apply("configmaps", "c", config_map("c", {"a": "1", "c": "5"}), "applier")
+    assert agreed.managers()["applier", "Apply", ""] == {"f:data": {"f:a": {}, "f:c": {}}}
+    assert agreed.managers()["maker", "Update", ""] == {"f:data": {".": {}, "f:a": {}}, **labels}
+    # What was shared stays with the other owner.
+    less = await wire.apply("configmaps", "c", config_map("c", {"c": "5"}), "applier")
+    assert less.body["data"] == {"a": "1", "b": "3", "c": "5"}
+    # Who owns what may be written, too, as kubectl does when it changes from one way of applying to the other.
+    listed = less.body["metadata"]["managedFields"]
+    kept = [each for each in listed if each["manager"] != "editor"]
+    moved = await wire.patch(
+        "configmaps", "c", {"metadata": {"managedFields": kept}}, PatchType.MERGE, fieldManager="x"
+    )
+    assert ("editor", "Update", "") not in moved.managers()
+    taken = await wire.apply("configmaps", "c", config_map("c", {"b": "4", "c": "5"}), "applier")
+    assert taken.body["data"]["b"] == "4"
+    spec = {
+        "schedulerName": "nobody",
+        "containers": [{"name": "c", "image": "example.com/c:1", "ports": [{"containerPort": 80}]}],
+    }
+    pod = await wire.create("pods", {"metadata": {"name": "p"}, "spec": spec}, fieldManager="maker")
+    owned = pod.managers()["maker", "Update", ""]["f:spec"]
+    assert "f:priority" not in owned
+    assert owned["f:containers"]['k:{"name":"c"}']["f:ports"] == {
+        ".": {},
+        'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:containerPort": {}, "f:protocol": {}},
+    }
+
+
 async def test_elements_of_lists_are_owned_apart(wire: Wire) -> None:
     one = {
         "name": "one",

@@ -16,7 +16,14 @@ from typing import Any, Protocol
 
 from bosket.api.time import format_time
 from bosket.apiserver import metadata as meta
-from bosket.apiserver.apply.managed import Manager, after_update
+from bosket.apiserver.apply.managed import (
+    Manager,
+    after_creation,
+    after_update,
+    is_listing,
+    known_managers,
+    managers_of,
+)
 from bosket.apiserver.apply.shape import shape_of
 from bosket.apiserver.attempt import Facet
 from bosket.apiserver.call import Call, User
@@ -154,6 +161,9 @@ class Writer:
         if not write.applying:
             metadata.pop("managedFields", None)
         self._complete(write, doc)
+        if write.manager_given and not write.applying:
+            shown = {key: value for key, value in doc.items() if key != "status" or not strategy.has_status}
+            after_creation(shown, shape_of(version), self._author(write))
         await self._admission.admit(write, doc, None)
         metadata = doc["metadata"]
         meta.begin(metadata, now=self.now(), generation=strategy.has_generation)
@@ -260,7 +270,7 @@ class Writer:
         if not write.applying:
             if metadata.get("managedFields") in ([], [{}]):  # resets, as in Kubernetes
                 del metadata["managedFields"]
-            else:
+            elif not metadata.get("managedFields") or not is_listing(metadata["managedFields"]):
                 meta.put_back(metadata, old_metadata, "managedFields")
         metadata["resourceVersion"] = old_metadata["resourceVersion"]
         await self._admission.admit(write, new, old)
@@ -277,21 +287,21 @@ class Writer:
             raise invalid(kind.group, kind.kind, old_metadata["name"], errors)
         await self._admission.validate(write, new, old)
 
+    def _author(self, write: Write) -> Manager:
+        """Who writes, as an owner of nothing yet."""
+        api_version = write.kind.api_version(write.version.name)
+        return Manager(write.manager, "Update", api_version, write.subresource, set(), self.now())
+
     def _store(self, write: Write, entry: Entry, new: Doc, old: Doc) -> Entry:
         shelf = write.kind.shelf
         if new == old:
             return entry
         metadata = new["metadata"]
-        if not write.applying and metadata.get("managedFields"):
-            writer = Manager(
-                write.manager,
-                "Update",
-                write.kind.api_version(write.version.name),
-                write.subresource,
-                set(),
-                self.now(),
-            )
-            after_update(new, old, shape_of(write.version), writer)
+        begins = write.manager_given and not old["metadata"].get("managedFields")
+        if not write.applying and (begins or metadata.get("managedFields")):
+            shape = shape_of(write.version)
+            managers = known_managers(old, entry.creator, shape) if begins else managers_of(new)
+            after_update(new, old, shape, self._author(write), managers)
         strategy = write.version.strategy
         if strategy.has_generation and write.subresource != "status" and _spec_differs(new, old, strategy.has_status):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1

@@ -9,11 +9,10 @@ import msgspec
 
 from bosket.apiserver.apply.fieldset import FieldSet
 from bosket.apiserver.apply.managed import (
-    BEFORE_FIRST_APPLY,
     Manager,
     conflict_error,
     conflicts,
-    managers_of,
+    known_managers,
     owned_places,
     write_managers,
 )
@@ -80,8 +79,9 @@ def _applied(live: Doc, applied: Doc, applier: Manager, shape: Shape, entry: Ent
     managers = _known_managers(live, applier, shape, entry)
     result: Any = merged(live, applied, shape)
     found = conflicts(managers, applier, live, result)
-    if found and not force:
-        raise conflict_error(found)
+    refused = [(manager, places) for manager, places in found if _SUCCESSORS.get(manager.name) != applier.name]
+    if refused and not force:
+        raise conflict_error(refused)
     for manager, places in found:
         manager.places -= set(places)
     previous = next((manager for manager in managers if manager.identity == applier.identity), None)
@@ -99,14 +99,10 @@ def _applied(live: Doc, applied: Doc, applier: Manager, shape: Shape, entry: Ent
 
 
 def _known_managers(live: Doc, applier: Manager, shape: Shape, entry: Entry | None) -> list[Manager]:
-    managers = managers_of(live)
-    if managers:
-        return managers
-    creator = (entry.creator if entry is not None else "") or BEFORE_FIRST_APPLY
-    if _SUCCESSORS.get(creator) == applier.name:
+    creator = "" if entry is None else entry.creator
+    if not live["metadata"].get("managedFields") and _SUCCESSORS.get(creator) == applier.name:
         return [replace(applier, places=owned_places(_last_applied(live), shape))]
-    everything = owned_places(live, shape)
-    return [Manager(creator, "Update", live["apiVersion"], "", everything, live["metadata"]["creationTimestamp"])]
+    return known_managers(live, creator, shape)
 
 
 def _last_applied(live: Doc) -> Doc:

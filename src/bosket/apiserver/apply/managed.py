@@ -1,7 +1,8 @@
 """Who owns what of an object: managedFields read, changed and written back.
 
-An object of which nobody ever applied anything has no managedFields: to keep count of every write would cost each of
-them a third more. When somebody applies for the first time, all that is there belongs to whoever created it.
+Ownership is kept from the first write whose author gives a name for it (`fieldManager`, as kubectl does): to keep count
+of every write of every controller would cost each of them a third more. All that is there before belongs to whoever
+created the object.
 """
 
 from __future__ import annotations
@@ -30,8 +31,19 @@ _UNOWNED_METADATA = frozenset(
         "uid",
     }
 )
-#: Paths of a built-in kind's own fields that are structures, not pointers to some.
-_ALWAYS_THERE: FieldSet = {(), ("f:metadata",), ("f:spec",), ("f:status",)}
+#: Fields of built-in kinds that hold structures, not pointers to some: they are there, filled or not.
+_STRUCTURES = frozenset(
+    {
+        "f:metadata",
+        "f:spec",
+        "f:status",
+        "f:template",
+        "f:jobTemplate",
+        "f:strategy",
+        "f:updateStrategy",
+        "f:resources",
+    }
+)
 BEFORE_FIRST_APPLY = "before-first-apply"
 
 
@@ -136,9 +148,36 @@ def conflict_error(found: list[tuple[Manager, list[Place]]]) -> StatusError:
     return StatusError(409, "Conflict", message, causes=causes)
 
 
-def after_update(new: Doc, old: Doc, shape: Shape, writer: Manager) -> None:
+def known_managers(doc: Doc, creator: str, shape: Shape) -> list[Manager]:
+    """Those that an object lists, else whoever created it as the owner of everything."""
+    managers = managers_of(doc)
+    if managers:
+        return managers
+    everything = owned_places(doc, shape) | _branches(doc, shape)
+    created = doc["metadata"]["creationTimestamp"]
+    return [Manager(creator or BEFORE_FIRST_APPLY, "Update", doc["apiVersion"], "", everything, created)]
+
+
+def after_creation(doc: Doc, shape: Shape, writer: Manager) -> None:
+    """Ownership of a new object that was not applied: all of it is the creator's, but what only the server writes."""
+    leaves = {place for place in owned_places(doc, shape) if not _STRUCTURES.issuperset(place)}
+    writer.places = leaves | _branches(doc, shape)
+    write_managers(doc, [writer])
+
+
+def is_listing(value: object) -> bool:
+    """Whether a client may have meant a value as the managers of an object."""
+    return isinstance(value, list) and all(
+        isinstance(each, dict)
+        and isinstance(each.get("manager"), str)
+        and each.get("operation") in ("Apply", "Update")
+        and isinstance(each.get("fieldsV1"), dict)
+        for each in value
+    )
+
+
+def after_update(new: Doc, old: Doc, shape: Shape, writer: Manager, managers: list[Manager]) -> None:
     """Ownership after a write that wasn't an apply: what it changed is the writer's, what it removed nobody's."""
-    managers = managers_of(old)
     before, after = owned_places(old, shape), owned_places(new, shape)
     branches_before, branches_after = _branches(old, shape), _branches(new, shape)
     removed = (before | branches_before) - (after | branches_after)
@@ -148,7 +187,7 @@ def after_update(new: Doc, old: Doc, shape: Shape, writer: Manager) -> None:
         if place not in before or (place[-1][0] != "k" and look_up(new, place) != look_up(old, place))
     }
     if not changed and not removed:
-        new["metadata"]["managedFields"] = old["metadata"]["managedFields"]
+        write_managers(new, managers)
         return
     mine = next((manager for manager in managers if manager.identity == writer.identity), None)
     for manager in managers:
@@ -168,4 +207,10 @@ def after_update(new: Doc, old: Doc, shape: Shape, writer: Manager) -> None:
 def _branches(doc: Doc, shape: Shape) -> FieldSet:
     """Without those that every object of a built-in kind has, filled or not."""
     found = branches_of(_ownable(doc), shape)
-    return found - _ALWAYS_THERE if isinstance(shape, StructShape) else found - {(), ("f:metadata",)}
+    if not isinstance(shape, StructShape):
+        return found - {(), ("f:metadata",)}
+    return {
+        place
+        for place in found
+        if not all(step in _STRUCTURES for step in (place[:-1] if place[-1:] == ("f:containers",) else place))
+    }
