@@ -99,10 +99,15 @@ def _applied(live: Doc, applied: Doc, applier: Manager, shape: Shape, entry: Ent
 
 
 def _known_managers(live: Doc, applier: Manager, shape: Shape, entry: Entry | None) -> list[Manager]:
-    creator = "" if entry is None else entry.creator
-    if not live["metadata"].get("managedFields") and _SUCCESSORS.get(creator) == applier.name:
-        return [replace(applier, places=owned_places(_last_applied(live), shape))]
-    return known_managers(live, creator, shape)
+    """Who owns what; an applier that changes over from applying by itself is given what it applied last."""
+    managers = known_managers(live, "" if entry is None else entry.creator, shape)
+    former = [manager for manager in managers if _SUCCESSORS.get(manager.name) == applier.name]
+    if not former or any(manager.identity == applier.identity for manager in managers):
+        return managers
+    handed_over = owned_places(_last_applied(live), shape)
+    for manager in former:
+        manager.places -= handed_over
+    return [*managers, replace(applier, places=handed_over)]
 
 
 def _last_applied(live: Doc) -> Doc:
