@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from benchmarks import apiserver, evict, foreign, gangs, growth, idle, longrun, perf
+from benchmarks import apiserver, evict, foreign, gangs, growth, idle, longrun, perf, topology
 from benchmarks.report import Report
 from benchmarks.workload import NotMeasured
 
 BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "perf": perf.run,
     "evict": evict.run,
+    "topology": topology.run,
     "growth": growth.run,
     "idle": idle.run,
     "gangs": gangs.run,

@@ -41,17 +41,28 @@ def for_nodes(table: Table, workload: str, nodes: int) -> GoFigure:
     Where that wasn't measured, it follows from the largest number of nodes that was, by the exponent in the table.
     """
     row = table.get(workload, {})
-    found = _figure(row.get(f"N={nodes}", ""))
-    if found is not UNKNOWN:
-        return found
-    exponent = re.fullmatch(r"[\d.]+", row.get(EXPONENT, ""))
-    measured = {int(name[2:]): _figure(cell).low for name, cell in row.items() if re.fullmatch(r"N=\d+", name)}
-    known = {size: low for size, low in measured.items() if low is not None and size < nodes}
+    measured = _by_nodes(row)
+    if nodes in measured:
+        return measured[nodes]
+    exponent = re.fullmatch(r"([\d.]+)(–[\d.]+)?", row.get(EXPONENT, ""))
+    known = {size: figure.low for size, figure in measured.items() if figure.low is not None and size < nodes}
     if exponent is None or not known:
         return UNKNOWN
     largest = max(known)
-    estimate = known[largest] * (nodes / largest) ** float(exponent[0])
+    estimate = known[largest] * (nodes / largest) ** float(exponent[1])
     return GoFigure(f"~{estimate:,.0f}", estimate)
+
+
+def _by_nodes(row: dict[str, str]) -> dict[int, GoFigure]:
+    """What was measured, by number of nodes: that of the column, or one that stands in the cell itself."""
+    found: dict[int, GoFigure] = {}
+    for column, cell in row.items():
+        own = re.fullmatch(r"N=(\d+): (.+)", cell)
+        size = own[1] if own else column.removeprefix("N=")
+        figure = _figure(own[2] if own else cell)
+        if size.isdigit() and figure is not UNKNOWN:
+            found[int(size)] = figure
+    return found
 
 
 def for_queues(table: Table, queues: int) -> GoFigure:

@@ -42,6 +42,7 @@ def test_what_was_not_measured_there_has_no_figure(table: Table) -> None:
     assert for_nodes(table, "small", 500) == UNKNOWN
     assert for_nodes(table, "fill", 5000) == UNKNOWN
     assert for_nodes(table, "topology", 100) == UNKNOWN, "it is of another number of nodes"
+    assert for_nodes(table, "topology", 512) == ("270", 270)
     assert for_nodes(table, "dance", 100) == UNKNOWN
 
 

@@ -7,9 +7,10 @@ import pytest
 from bosket.api.kai import SubGroup
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.solver.accumulation import Accumulation
 from bosket.scheduler.solver.domain_room import DomainRoom
-from bosket.testing.build import gang, node, pod_group, queue, topology, within
-from bosket.testing.cluster import snapshot_of
+from bosket.testing.build import gang, job, node, pod_group, queue, topology, within
+from bosket.testing.cluster import decided, evictions, snapshot_of
 
 #: Two racks with 4 and 2 GPUs.
 NODES = [node("n0", gpus=4, zone="a", rack="r1"), node("n1", gpus=2, zone="a", rack="r2")]
@@ -55,3 +56,20 @@ def test_what_victims_leave_counts_for_the_domain_of_their_node() -> None:
 def test_a_group_counts_with_what_it_has_as_in_kai() -> None:
     assert not room(5, running=2).suffices()
     assert room(4, running=2).suffices() is False
+
+
+def test_nobody_is_looked_for_where_even_empty_domains_are_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is evicted, a gang of 5 is in no rack of 4."""
+
+    def gather(*_: object, **__: object) -> None:
+        raise AssertionError("a victim is looked for")
+
+    monkeypatch.setattr(Accumulation, "__init__", gather)
+    decisions = decided(
+        [node("n0", gpus=4, zone="a", rack="r1"), node("n1", gpus=4, zone="a", rack="r2")],
+        [queue("poor", quota=0), queue("q", quota=8)],
+        topology("t", "zone", "rack"),
+        [*job("x", 4, on="n0", queue="poor"), *job("y", 4, on="n1", queue="poor")],
+        [pod_group("g", min_member=5, topology=within("t", "rack")), *gang("g", 5)],
+    )
+    assert evictions(decisions) == {}

@@ -18,6 +18,7 @@ from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.reason import DelayNotElapsed, GangShort, MinRuntimeNotElapsed, PodUnfit, SearchCutShort
 from bosket.scheduler.solver.budget import ActionBudget, JobBudget
+from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.failed import FailedJobs, kind_of
 from bosket.scheduler.solver.order import Entries, JobTable
 from bosket.scheduler.solver.search import Search, Solution
@@ -81,13 +82,11 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
         return
     waiting = session.pending()
     asking = [job for job in waiting if policy.may_ask(job) and not _is_delayed(session, job)]
-    tables = Tables(session) if asking else None
-    if tables is None or not tables.running.by_queue:
-        return  # nobody to ask for, or nobody to take from
+    tables: Tables | None = None
     budget = ActionBudget(session.search_budgets, session.action)
     failed: dict[Hashable, FailedJobs] = {}
-    turns = JobsByQueue(session, asking)
-    while (job := turns.pop()) is not None:
+    turns = JobsByQueue(session, asking) if asking else None
+    while turns is not None and (job := turns.pop()) is not None:
         if not policy.is_entitled(job) or (job.was_evicted and job.short_of_pods()):
             continue
         failed_alike = failed.setdefault(policy.alike(job), FailedJobs())
@@ -95,9 +94,13 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
             continue
         if _is_hopeless(session, job):
             continue
-        if not policy.has_a_chance(job):
+        if not policy.has_a_chance(job) or not DomainRoom(session, job, job.next_tasks(), at_best=True).suffices():
             failed_alike.add(job)
             continue
+        if tables is None:  # made when the first job is searched for: it costs more than finding out that none is
+            tables = Tables(session)
+            if not tables.running.by_queue:
+                return  # nobody to take from
         for_job = budget.for_job()
         if for_job.is_used_up():
             session.not_placed(job, SearchCutShort(session.action, begun=False))

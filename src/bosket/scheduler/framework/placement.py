@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.extension import NodeSubsets, Scores
@@ -65,6 +66,7 @@ def _place_tasks(
     rows: Mapping[Task, int] | None = None,
     bonus: Scores | None = None,
 ) -> JobReason | None:
+    few = _few(on) if rows is None else None
     for number, task in enumerate(tasks):
         unfit = session.unfit(task)
         if unfit is not None:
@@ -75,7 +77,7 @@ def _place_tasks(
         if too_dear:
             cheap = ~session.nodes.shared.of_size(too_dear)
             usable = cheap if usable is None else usable & cheap
-        row = view.best(usable, bonus)
+        row = view.best(usable, bonus) if few is None or too_dear else view.best_of(few, bonus)
         if row is None:
             return _shortage(job, tasks, number, view.explain(too_dear) if real else NodesRefused({}))
         groups, waits = _devices(session, statement, task, row)
@@ -146,6 +148,12 @@ class _Together:
             if failed is not None:
                 return failed
         return None
+
+
+def _few(on: Mask | None) -> NDArray[np.intp] | None:
+    """The nodes that may be used, if looking at them alone is cheaper than at all nodes."""
+    rows = np.flatnonzero(on) if on is not None else None
+    return rows if on is not None and rows is not None and len(rows) * 2 < len(on) else None
 
 
 def _only(session: Session, row: int) -> Mask:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bosket.api.keys import MIG_RESOURCE_PREFIX
 from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonCodes, Rows, Scores
@@ -63,6 +64,15 @@ class ClassView:
         # all nodes after each placement would cost more the more there are.
         self._best: int | None = None
         self._best_total = -math.inf
+
+    def best_of(self, rows: NDArray[np.intp], bonus: Scores | None = None) -> int | None:
+        """The same as `best` for nodes of which there are few, in order."""
+        if not len(rows):
+            return None
+        self._catch_up()
+        total = self._total[rows] if bonus is None else self._total[rows] + bonus[rows]
+        place = int(total.argmax())
+        return int(rows[place]) if total[place] > -math.inf else None
 
     def best(self, on: Mask | None = None, bonus: Scores | None = None) -> int | None:
         """The row with the highest score among nodes that can take the pod; the smallest name on a tie.

@@ -27,8 +27,8 @@ def mig_strategy(node: Node) -> MigStrategy:
     if enabled is not None:
         is_mig = enabled in YES
     else:
-        instances = (text for name, text in node.status.allocatable.items() if name.startswith(MIG_RESOURCE_PREFIX))
-        is_mig = any(str(amount) != "0" for amount in instances)
+        amounts = node.status.allocatable
+        is_mig = any(str(amounts[name]) != "0" for name in amounts if name.startswith(MIG_RESOURCE_PREFIX))
     if not is_mig:
         return MigStrategy.WHOLE
     strategy = labels.get(NODE_MIG_STRATEGY_LABEL)

@@ -44,10 +44,13 @@ class Segments:
         sums = np.bincount(self._of, weights=amounts[self._members], minlength=self._count)
         return sums.astype(np.float64, copy=False)
 
-    def sum_of(self, segment: int, amounts: Amounts) -> float:
-        """The same for one segment, to the last bit: amounts are added one after the other here too."""
-        members = self.members(segment)
-        return float(np.bincount(np.zeros(len(members), dtype=np.intp), weights=amounts[members])[0])
+    def renew(self, sums: Amounts, segments: list[int], amounts: Amounts) -> None:
+        """The same for some segments, to the last bit: amounts are added one after the other here too."""
+        if len(self._members) == self._count:  # one member each: hosts
+            sums[segments] = amounts[self._members[segments]]
+            return
+        for segment in segments:
+            sums[segment] = sum(amounts[self.members(segment)].tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,36 +125,49 @@ class TopologyTree:
 
     def renew_sums(self, sums: Sequence[Amounts], amounts: Amounts, rows: NDArray[np.intp]) -> None:
         """Adds up anew what has changed with these nodes."""
-        changed = set(self.levels[-1].of_row[rows].tolist()) - {OUTSIDE}
-        for domain in changed:
-            sums[-1][domain] = self.levels[-1].rows.sum_of(domain, amounts)
+        changed = list(set(self.levels[-1].of_row[rows].tolist()) - {OUTSIDE})
+        self.levels[-1].rows.renew(sums[-1], changed, amounts)
         for level in range(len(self.levels) - 2, -1, -1):
-            changed = {int(self.levels[level + 1].parents[domain]) for domain in changed}
-            for domain in changed:
-                sums[level][domain] = self._children[level].sum_of(domain, sums[level + 1])
+            changed = list(set(self.levels[level + 1].parents[changed].tolist()))
+            self._children[level].renew(sums[level], changed, sums[level + 1])
 
 
-def path_of(topology: Topology, node: Node) -> Path | None:
-    """Where the node is; None when it doesn't belong to the topology."""
-    labels = node.metadata.labels
-    values = [labels.get(level.nodeLabel) for level in topology.spec.levels]
-    return None if None in values else tuple(map(str, values))
+def path_of(labels: Sequence[str], node: Node) -> Path | None:
+    """Where the node is, by the labels of levels; None when it doesn't belong to the topology."""
+    values = node.metadata.labels
+    try:
+        return tuple([values[label] for label in labels])
+    except KeyError:
+        return None
 
 
 def build_tree(topology: Topology, paths: Sequence[Path | None]) -> TopologyTree:
     """Arranges nodes by their paths."""
-    inside = np.array([path is not None for path in paths], dtype=bool)
-    root = TopologyLevel(ROOT, (ROOT,), np.where(inside, 0, OUTSIDE).astype(np.intp), np.zeros(1, dtype=np.intp))
-    levels = [root]
-    distinct = {path for path in paths if path is not None}
-    wider: dict[Path, int] = {(): 0}
-    for depth, level in enumerate(topology.spec.levels, start=1):
-        prefixes = sorted({path[:depth] for path in distinct}, key=lambda prefix: (".".join(prefix), prefix))
-        numbers = {prefix: number for number, prefix in enumerate(prefixes)}
-        of_path = {path: numbers[path[:depth]] for path in distinct}
-        of_row = np.array([OUTSIDE if path is None else of_path[path] for path in paths], dtype=np.intp)
-        parents = np.array([wider[prefix[:-1]] for prefix in prefixes], dtype=np.intp)
-        levels.append(TopologyLevel(level.nodeLabel, tuple(map(".".join, prefixes)), of_row, parents))
-        wider = numbers
+    rows = np.array([row for row, path in enumerate(paths) if path is not None], dtype=np.intp)
+    inside = [path for path in paths if path is not None]
+    levels = [TopologyLevel(ROOT, (ROOT,), _spread(np.zeros(len(rows), dtype=np.intp), rows, len(paths)), FIRST)]
+    wider, wider_names = [0] * len(rows), [""]
+    for depth, level in enumerate(topology.spec.levels):
+        found: dict[tuple[int, str], int] = {}
+        met = [found.setdefault((parent, path[depth]), len(found)) for parent, path in zip(wider, inside, strict=True)]
+        names = [f"{wider_names[parent]}.{value}" if depth else value for parent, value in found]
+        by_name = sorted(range(len(names)), key=names.__getitem__)
+        numbers = np.empty(len(names), dtype=np.intp)
+        numbers[by_name] = np.arange(len(names))
+        of_inside = numbers[met]
+        parents = np.array([parent for parent, _ in found], dtype=np.intp)[by_name]
+        wider, wider_names = of_inside.tolist(), [names[each] for each in by_name]
+        of_row = _spread(of_inside, rows, len(paths))
+        levels.append(TopologyLevel(level.nodeLabel, tuple(wider_names), of_row, parents))
     aliases = {level.alias: level.nodeLabel for level in topology.spec.levels if level.alias}
     return TopologyTree(topology.metadata.name, tuple(levels), aliases)
+
+
+FIRST = np.zeros(1, dtype=np.intp)  #: what the root is in: itself
+
+
+def _spread(numbers: NDArray[np.intp], rows: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    """(node,): the numbers of those inside, at their rows."""
+    result = np.full(count, OUTSIDE, dtype=np.intp)
+    result[rows] = numbers
+    return result

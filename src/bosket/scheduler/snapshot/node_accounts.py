@@ -95,7 +95,7 @@ class NodeAccounts:
             names = sorted(self.nodes)
             self._static_version += 1
             self._dirty.update(names)
-            allocatable = _columns(len(self._axis), [self._axis.vector(self._amounts[name]) for name in names])
+            allocatable = self._allocatable(names)
             if self._device_gpus:
                 allocatable[GPU] += [self._device_gpus.get(name, NO_GPUS).devices for name in names]
             idle, releasing, foreign = allocatable.copy(), np.zeros_like(allocatable), np.zeros_like(allocatable)
@@ -110,22 +110,28 @@ class NodeAccounts:
             idle, releasing, foreign = table.idle.copy(), table.releasing.copy(), table.foreign.copy()
         residents = dict(self.residents)  # the snapshot before keeps its own
         counts: dict[int, _Count] = {}
+        empty: list[int] = []
         for name in self._dirty:
             on_node = self._on_node.get(name)
             if on_node:
                 residents[name] = in_order(on_node.values())
+                if name in rows:
+                    counts[rows[name]] = self._count(residents[name])
             else:
                 residents.pop(name, None)
-            if name in rows:
-                counts[rows[name]] = self._count(residents.get(name, ()))
+                if name in rows:
+                    empty.append(rows[name])
         at, size = list(counts), len(self._axis)
+        idle[:, empty] = allocatable[:, empty]
+        releasing[:, empty] = foreign[:, empty] = 0.0
         idle[:, at] = allocatable[:, at] - _columns(size, [count.held for count in counts.values()])
         releasing[:, at] = _columns(size, [count.going for count in counts.values()])
         foreign[:, at] = _columns(size, [count.foreign for count in counts.values()])
         groups, legacy = dict(devices.groups), set(devices.legacy_mig)
-        for row, count in counts.items():
+        for row in (*empty, *counts) if groups or legacy else ():
             groups.pop(row, None)
             legacy.discard(row)
+        for row, count in counts.items():
             if Mig.LEGACY in map(_mig, count.classes):
                 legacy.add(row)
             if any(map(_share, count.classes)):
@@ -150,6 +156,13 @@ class NodeAccounts:
         devices = replace(devices, groups=groups, legacy_mig=frozenset(legacy))
         self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, devices, self._static_version)
         return self._table
+
+    def _allocatable(self, names: Sequence[str]) -> Amounts2D:
+        """(resource, node). Most nodes are alike: the same amounts are made a column once."""
+        columns: dict[tuple[tuple[str, int], ...], int] = {}
+        which = [columns.setdefault(tuple(self._amounts[name].items()), len(columns)) for name in names]
+        made = _columns(len(self._axis), [self._axis.vector(dict(amounts)) for amounts in columns])
+        return np.ascontiguousarray(made[:, which])
 
     def _count(self, tasks: Iterable[Task]) -> _Count:
         """Counted anew each time, so that sums never drift."""

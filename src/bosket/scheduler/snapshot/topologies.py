@@ -56,11 +56,12 @@ class _Arrangement:
         if self._tree is not None and self._version == nodes.static_version:
             return self._tree
         before, self._nodes = self._nodes, {}
+        labels = [level.nodeLabel for level in self.topology.spec.levels]
         for node in nodes.nodes:
             name = node.metadata.name
             known = before.get(name)
             if known is None or known[0] is not node:
-                known = (node, path_of(self.topology, node))
+                known = (node, path_of(labels, node))
             self._nodes[name] = known
         paths = [path for _, path in self._nodes.values()]
         if self._tree is None or paths != self._paths:

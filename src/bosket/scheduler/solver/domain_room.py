@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
-from bosket.scheduler.model.resource import mig_gpus
+from bosket.scheduler.model.resource import GPU, mig_gpus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.model.topology import OUTSIDE, TopologyLevel
 
@@ -26,8 +26,8 @@ ROUNDING = 1e-9
 class DomainRoom:
     """GPUs by domain of every level that some group requires."""
 
-    def __init__(self, session: Session, job: JobState, part: Sequence[Task]) -> None:
-        """`part`: the tasks that are to be placed, of those that wait."""
+    def __init__(self, session: Session, job: JobState, part: Sequence[Task], *, at_best: bool = False) -> None:
+        """`part`: the tasks that are to be placed, of those that wait; `at_best`: if nobody else were there."""
         by_level: dict[tuple[str, int], list[float]] = {}
         levels: list[TopologyLevel] = []
         placed = set(part)
@@ -44,7 +44,7 @@ class DomainRoom:
                 task.pod_class.shared[0] for task in members if task in placed or job.status(task) in ACTIVE_ALLOCATED
             ]
             by_level.setdefault((tree.name, number), []).append(sum(asked))
-        free = _free_gpus(session) if levels else np.zeros(0)
+        free = _gpus(session, at_best=at_best) if levels else np.zeros(0)
         self._levels = [
             _LevelRoom(level, free, sorted(demands, reverse=True))
             for level, demands in zip(levels, by_level.values(), strict=True)
@@ -82,14 +82,14 @@ class _LevelRoom:
         return True
 
 
-def _free_gpus(session: Session) -> NDArray[np.float64]:
-    """(node,): idle or being released, parts of shared GPUs and of partitioned ones included."""
-    nodes = session.nodes
-    free = nodes.free_gpus()
+def _gpus(session: Session, *, at_best: bool) -> NDArray[np.float64]:
+    """(node,): idle or being released, or all there are; parts of shared GPUs and of partitioned ones included."""
+    nodes, every = session.nodes, session.snapshot.nodes.allocatable
+    found = every[GPU] if at_best else nodes.free_gpus()
     for place, name in enumerate(session.snapshot.resource_names):
         if parts := mig_gpus(name):
-            free = free + (nodes.idle[place] + nodes.releasing[place]) * parts
-    return free
+            found = found + (every[place] if at_best else nodes.idle[place] + nodes.releasing[place]) * parts
+    return found
 
 
 def _groups(part: PodSet | SubGroupSet) -> Iterator[SubGroupSet]:

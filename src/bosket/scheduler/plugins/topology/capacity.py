@@ -119,11 +119,12 @@ class _KeptSums:
         """The sums of a level; not to be written to."""
         log = self._ledger.log
         if self._seen != len(log):
-            rows = np.unique(log[self._seen :]) if 0 <= self._seen < len(log) < self._seen + FEW_ROWS else None
-            if rows is None:
+            changed = set(log[self._seen :]) if self._seen >= 0 else None
+            if changed is None or len(changed) > FEW_ROWS:
                 self._by_node = np.array(self._amounts(EVERYWHERE))
                 self._sums = self._tree.sums(self._by_node)
             else:
+                rows = np.fromiter(changed, np.intp, len(changed))
                 self._by_node[rows] = self._amounts(rows)
                 self._tree.renew_sums(self._sums, self._by_node, rows)
             self._seen = len(log)
