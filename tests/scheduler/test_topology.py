@@ -84,6 +84,25 @@ def test_sub_groups_have_racks_of_their_own_in_one_zone() -> None:
     assert len({found[f"g-x-{i}"] for i in range(4)}) == 1
 
 
+def test_each_segment_of_a_job_has_a_rack_of_its_own() -> None:
+    """As the pod grouper makes them: a parent that asks for all of its segments, and these for a rack each."""
+    segments = (
+        SubGroup(name=f"worker-{i}", parent="worker", minMember=2, topologyConstraint=within("t", RACK))
+        for i in range(3)
+    )
+    decisions = decided(
+        racks(("a", "r1", 2), ("a", "r2", 3), ("b", "r3", 1), ("b", "r3", 1)),
+        queue("q"),
+        topology("t", ZONE, RACK),
+        pod_group("g", subgroups=(SubGroup(name="worker", minSubGroup=3), *segments)),
+        [each for i in range(3) for each in gang("g", 2, subgroup=f"worker-{i}")],
+    )
+    rack_of = {"n0": "r1", "n1": "r2", "n2": "r3", "n3": "r3"}
+    found = placements(decisions)
+    homes = [{rack_of[found[f"g-worker-{i}-{number}"]] for number in range(2)} for i in range(3)]
+    assert sorted(homes, key=sorted) == [{"r1"}, {"r2"}, {"r3"}]
+
+
 def test_extras_join_the_rack_where_the_others_are() -> None:
     decisions = decided(
         TWO_RACKS,
