@@ -137,7 +137,7 @@ def parts_outside_one_domain(snapshot: Snapshot, decisions: Decisions) -> Iterat
                         after.add(int(of_row[rows[end.node if end is not None else task.node]]))
                         given |= task in placed
                 if given and len(before) <= 1 and (len(after) > 1 or OUTSIDE in after):
-                    yield f"{job.key}: pod set {pod_set.name} of {part.name!r} is in {len(after)} domains of {label}"
+                    yield f"{job.key}: part {part.name or 'as a whole'} is in {len(after)} domains of {label}"
 
 
 def _parts(part: PodSet | SubGroupSet) -> Iterator[PodSet | SubGroupSet]:

@@ -106,10 +106,11 @@ class Choice:
         if not self._constraint.required:
             return everywhere
         names = {self._job.pod_set(task).name for task in tasks}
-        members = (task for each in self._group.pod_sets() if each.name in names for task in each.tasks)
-        rows = [stands.row for stands in map(self._job.standing, members) if stands.status in ACTIVE_ALLOCATED]
-        if not rows:
+        pod_sets = [each for each in self._group.pod_sets() if each.name in names and self._job.in_set(each).active]
+        if not pod_sets:
             return everywhere
+        standing = (self._job.standing(task) for each in pod_sets for task in each.tasks)
+        rows = [stands.row for stands in standing if stands.status in ACTIVE_ALLOCATED]
         there = {int(levels[self._widest].of_row[row]) for row in rows if row != NOWHERE} - {OUTSIDE}
         return self._tree.below(self._widest, *there)
 
