@@ -104,7 +104,7 @@ async def test_an_object_that_was_not_applied_belongs_to_those_who_named_themsel
     made = await wire.create(
         "configmaps", config_map("c", {"a": "1", "b": "2"}, labels={"x": "y"}), fieldManager="maker"
     )
-    labels = {"f:metadata": {"f:labels": {".": {}, "f:x": {}}}}
+    labels: dict[str, Any] = {"f:metadata": {"f:labels": {".": {}, "f:x": {}}}}
     assert made.managers() == {("maker", "Update", ""): {"f:data": {".": {}, "f:a": {}, "f:b": {}}, **labels}}
     edited = await wire.patch("configmaps", "c", {"data": {"b": "3"}}, PatchType.MERGE, fieldManager="editor")
     assert edited.managers() == {
