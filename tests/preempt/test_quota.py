@@ -22,7 +22,9 @@ def test_a_non_preemptible_job_stays_inside_the_quota(quota, top, expected):
     assert evictions(decisions) == expected
 
 
-def test_a_non_preemptible_job_that_is_over_quota_does_not_stand_in_the_way_of_a_preemptible_one():
+@pytest.mark.parametrize(("signatures", "expected"), [(True, {}), (False, {"old-0": "loose"})])
+def test_a_non_preemptible_job_that_is_over_quota_speaks_for_preemptible_ones_as_in_kai(signatures, expected):
+    """Where jobs don't speak for each other, it stands in nobody's way."""
     decisions = decided(
         node("n1", gpus=1),
         queue("q", quota=0),
@@ -30,9 +32,9 @@ def test_a_non_preemptible_job_that_is_over_quota_does_not_stand_in_the_way_of_a
         job("old", on="n1", priority="low"),
         job("firm", priority="build"),
         job("loose", priority="mid"),
-        configuration=PREEMPT,
+        configuration=configured("allocate", "preempt", use_scheduling_signatures=signatures),
     )
-    assert evictions(decisions) == {"old-0": "loose"}
+    assert evictions(decisions) == expected
 
 
 def test_what_runs_non_preemptibly_counts_towards_the_quota():
