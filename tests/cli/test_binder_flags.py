@@ -89,4 +89,4 @@ def test_what_makes_no_sense_is_refused_before_anything_starts(flags: BinderFlag
 
 def test_flags_of_a_service_that_does_not_run_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "scheduler", "--fake-gpu-nodes"]) == 2
-    assert "--fake-gpu-nodes: the binder is not among the services that run" in capsys.readouterr().err
+    assert "--fake-gpu-nodes: binder is not among the services that run" in capsys.readouterr().err

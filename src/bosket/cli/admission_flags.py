@@ -11,6 +11,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.output import UsageError
+from bosket.cli.service_flags import are_given
 
 
 @Parameter(name="*", group=Group("Admission", sort_key=11))
@@ -53,12 +54,8 @@ class AdmissionFlags:
 
 def admission_options(flags: AdmissionFlags, services: Iterable[str]) -> dict[str, object]:
     """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
-    default = AdmissionFlags()
-    if flags == default:
+    if not are_given(flags, "admission", services):
         return {}
-    if "admission" not in services:
-        given = next(name for name, value in vars(default).items() if getattr(flags, name) != value)
-        raise UsageError(f"--{given.replace('_', '-')}: admission is not among the services that run")
     if flags.webhook_url and not _is_https(flags.webhook_url):
         raise UsageError(f"--webhook-url {flags.webhook_url}: not a URL such as https://10.0.0.7:9443")
 

@@ -10,6 +10,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.output import UsageError
+from bosket.cli.service_flags import are_given
 
 if TYPE_CHECKING:
     from bosket.binder import Options
@@ -84,15 +85,7 @@ class BinderFlags:
 
 def binder_options(flags: BinderFlags, services: Iterable[str]) -> dict[str, object]:
     """The binder's options by its name, unless they are the default ones; raises `UsageError`."""
-    default = BinderFlags()
-    if flags == default:
-        return {}
-    if "binder" not in services:
-        given = next(
-            name for name in BinderFlags.__dataclass_fields__ if getattr(flags, name) != getattr(default, name)
-        )
-        raise UsageError(f"--{given.replace('_', '-')}: the binder is not among the services that run")
-    return {"binder": _options(flags)}
+    return {"binder": _options(flags)} if are_given(flags, "binder", services) else {}
 
 
 def _options(flags: BinderFlags) -> Options:

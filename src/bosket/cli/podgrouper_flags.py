@@ -11,7 +11,7 @@ from cyclopts.validators import Number
 
 from bosket.api import keys
 from bosket.cli.output import UsageError
-from bosket.cli.pairs import pairs
+from bosket.cli.service_flags import are_given, pairs
 
 
 @Parameter(name="*", group=Group("Pod grouper", sort_key=12))
@@ -57,12 +57,8 @@ class PodGrouperFlags:
 
 def podgrouper_options(flags: PodGrouperFlags, services: Iterable[str]) -> dict[str, object]:
     """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
-    default = PodGrouperFlags()
-    if flags == default:
+    if not are_given(flags, "podgrouper", services):
         return {}
-    if "podgrouper" not in services:
-        given = next(name for name, value in vars(default).items() if getattr(flags, name) != value)
-        raise UsageError(f"--{given.replace('_', '-')}: podgrouper is not among the services that run")
     name, namespace = flags.default_priorities_configmap_name, flags.default_priorities_configmap_namespace
     if bool(name) != bool(namespace):
         raise UsageError("--default-priorities-configmap-name and -namespace: one of them alone says nothing")

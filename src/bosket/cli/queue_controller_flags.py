@@ -10,7 +10,7 @@ from typing import Final
 from cyclopts import Group, Parameter
 
 from bosket.cli.output import UsageError
-from bosket.cli.pairs import pairs
+from bosket.cli.service_flags import are_given, pairs
 
 _METRIC_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 
@@ -37,12 +37,8 @@ class QueueControllerFlags:
 
 def queue_controller_options(flags: QueueControllerFlags, services: Iterable[str]) -> dict[str, object]:
     """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
-    default = QueueControllerFlags()
-    if flags == default:
+    if not are_given(flags, "queue-controller", services):
         return {}
-    if "queue-controller" not in services:
-        given = next(name for name, value in vars(default).items() if getattr(flags, name) != value)
-        raise UsageError(f"--{given.replace('_', '-')}: queue-controller is not among the services that run")
     names = pairs("--queue-label-to-metric-label", flags.queue_label_to_metric_label)
     for name in (flags.metrics_namespace, *names.values()):
         if not _METRIC_NAME.fullmatch(name):
