@@ -143,11 +143,8 @@ class _Sessions:
         self.streams = _session(context, 0)
 
     async def aclose(self) -> None:
-        for session in (self.requests, self.streams):
-            if session.connector is not None:
-                # No polite end of TLS, for which the server may take longer than the event loop lives.
-                await session.connector.close(abort_ssl=True)
-            await session.close()
+        await end_session(self.requests)
+        await end_session(self.streams)
 
 
 def _session(context: ssl.SSLContext, connection_limit: int) -> aiohttp.ClientSession:
@@ -155,6 +152,14 @@ def _session(context: ssl.SSLContext, connection_limit: int) -> aiohttp.ClientSe
         connector=aiohttp.TCPConnector(ssl=context, limit=connection_limit, keepalive_timeout=60.0),
         cookie_jar=aiohttp.DummyCookieJar(),
     )
+
+
+async def end_session(session: aiohttp.ClientSession) -> None:
+    """Closes all connections of a session at once."""
+    if session.connector is not None:
+        # No polite end of TLS, for which the server may take longer than the event loop lives.
+        await session.connector.close(abort_ssl=True)
+    await session.close()
 
 
 class _HttpStream:

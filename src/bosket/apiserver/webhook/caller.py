@@ -33,7 +33,9 @@ class Caller:
     async def aclose(self) -> None:
         session, self._session = self._session, None
         if session is not None:
-            await session.close()
+            from bosket.kube.http import end_session
+
+            await end_session(session)
 
     async def post(self, address: Address, body: bytes, tls: ssl.SSLContext, timeout_seconds: float) -> bytes:
         """The body of the answer, which was a success."""
