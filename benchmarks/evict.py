@@ -13,7 +13,7 @@ from benchmarks.go_figure import Table, for_nodes, read_table
 from benchmarks.report import Column, Report, number, progress
 from benchmarks.workload import NotMeasured, Replayed, perf_folder, replay, workload
 
-REPEAT = 3
+REPEAT = 7
 PROMISED_RATIO = 20
 
 COLUMNS = (
