@@ -41,7 +41,7 @@ test: $(READY) ## style, types, layers, and all tests that need nothing but Pyth
 
 e2e: $(READY) ## the end-to-end tests on the embedded and on a real control plane, which is built once
 	$(BIN)/python -m tests.controlplane build
-	$(BIN)/pytest tests/e2e -m e2e
+	$(BIN)/pytest tests/e2e tests/controlplane -m "e2e or real"
 
 bench: $(READY) ## measure: CPU beside the Go scheduler's, growth, idle cycles, Job to Running
 	$(BIN)/python -m benchmarks

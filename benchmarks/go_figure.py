@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from math import log
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,26 +38,18 @@ def read_table(document: Path) -> Table:
 def for_nodes(table: Table, workload: str, nodes: int) -> GoFigure:
     """What one cycle of the workload costs on so many nodes.
 
-    Up to twice the largest number that was measured it follows by the growth between the two largest, or, where
-    there is one alone, by the exponent in the table.
+    Where that wasn't measured, it follows from the largest number of nodes that was, by the exponent in the table.
     """
     row = table.get(workload, {})
     measured = _by_nodes(row)
     if nodes in measured:
         return measured[nodes]
-    known = sorted((size, figure.low) for size, figure in measured.items() if figure.low is not None and size < nodes)
-    if not known or nodes > 2 * known[-1][0]:
+    exponent = re.fullmatch(r"([\d.]+)(–[\d.]+)?", row.get(EXPONENT, ""))
+    known = {size: figure.low for size, figure in measured.items() if figure.low is not None and size < nodes}
+    if exponent is None or not known:
         return UNKNOWN
-    largest, cost = known[-1]
-    written = re.fullmatch(r"([\d.]+)(–[\d.]+)?", row.get(EXPONENT, ""))
-    if len(known) > 1:
-        smaller, less = known[-2]
-        exponent = log(cost / less) / log(largest / smaller)
-    elif written is not None:
-        exponent = float(written[1])
-    else:
-        return UNKNOWN
-    estimate = cost * (nodes / largest) ** exponent
+    largest = max(known)
+    estimate = known[largest] * (nodes / largest) ** float(exponent[1])
     return GoFigure(f"~{estimate:,.0f}", estimate)
 
 

@@ -62,9 +62,7 @@ def run() -> Report:
             measure()
         except NotMeasured as error:  # the others' figures are still worth having
             report.broken.append(str(error))
-    report.notes.append(
-        "times less: the low end of the Go figure by our total. ~: by the growth between smaller sizes."
-    )
+    report.notes.append("times less: the low end of the Go figure by our total. ~: by the exponent of smaller sizes.")
     return report
 
 

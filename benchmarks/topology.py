@@ -59,9 +59,7 @@ def run() -> Report:
         report.expect(ratio >= PROMISED_RATIO, f"{nodes} nodes: {ratio:.1f} times less CPU, not {PROMISED_RATIO}")
     _measure_hopeless(report, running=False)
     _measure_hopeless(report, running=True)
-    report.notes.append(
-        "times less: the low end of the Go figure by our total. ~: by the growth between smaller sizes."
-    )
+    report.notes.append("times less: the low end of the Go figure by our total. ~: by the exponent of smaller sizes.")
     return report
 
 

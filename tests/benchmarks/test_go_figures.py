@@ -46,11 +46,6 @@ def test_what_was_not_measured_there_has_no_figure(table: Table) -> None:
     assert for_nodes(table, "dance", 100) == UNKNOWN
 
 
-def test_up_to_twice_as_many_nodes_the_growth_goes_on(table: Table) -> None:
-    assert for_nodes(table, "topology", 1024) == ("~384", pytest.approx(270 * 270 / 190))
-    assert for_nodes(table, "topology", 1025) == UNKNOWN
-
-
 def test_fair_shares_are_found_by_the_number_of_queues(table: Table) -> None:
     assert for_queues(table, 1050) == ("14–18", 14)
     assert for_queues(table, 10_500) == ("170–205", 170)

@@ -15,7 +15,9 @@ Json = Mapping[str, Any]
 T = TypeVar("T")
 
 LARGEST_COUNT: Final = 2**31 - 1
-_INTEGER: Final = re.compile(r"[-+]?[0-9]+", re.ASCII)
+_SHOWN: Final = 80
+#: No longer than any number that counts here: what somebody writes into an annotation may be of any length.
+_INTEGER: Final = re.compile(r"[-+]?[0-9]{1,18}", re.ASCII)
 
 
 class Part:
@@ -106,8 +108,15 @@ class Part:
         return value
 
 
+def whole_number(text: str) -> int | None:
+    """The whole number that a text is; None when it is none, or larger than anything that is counted."""
+    value = int(text) if _INTEGER.fullmatch(text) else None
+    return value if value is not None and abs(value) <= LARGEST_COUNT else None
+
+
 def written_number(text: str, where: str) -> int:
     """A whole number in an annotation or a label; `where` says which, for the error."""
-    if not _INTEGER.fullmatch(text) or abs(int(text)) > LARGEST_COUNT:
-        raise GroupingError(f'{where} is "{text}"; it must be a whole number')
-    return int(text)
+    value = whole_number(text)
+    if value is None:
+        raise GroupingError(f'{where} is "{text[:_SHOWN]}"; it must be a whole number')
+    return value

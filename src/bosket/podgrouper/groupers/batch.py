@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from typing import Final
 
 from bosket.api import keys
 from bosket.api.object import ObjectKey
+from bosket.podgrouper.field import LARGEST_COUNT, whole_number
 from bosket.podgrouper.groupers.default import base_group, group_name
 from bosket.podgrouper.owner import GroupingError, Owner
 from bosket.podgrouper.workload import Grouping, Workload
-
-_INTEGER: Final = re.compile(r"[-+]?[0-9]+", re.ASCII)
-_LARGEST_COUNT: Final = 2**31 - 1
 
 
 def job(workload: Workload) -> Grouping:
@@ -41,12 +37,13 @@ def batch_min_member(owner: Owner) -> int | None:
     text = owner.annotations.get(keys.BATCH_MIN_MEMBER_ANNOTATION)
     if text is None:
         return None
-    if not _INTEGER.fullmatch(text) or not 0 <= int(text) <= _LARGEST_COUNT:
+    value = whole_number(text)
+    if value is None or value < 0:
         raise GroupingError(
             f'{owner}: annotation {keys.BATCH_MIN_MEMBER_ANNOTATION} is "{text}"; '
-            f"it must be a whole number from 0 to {_LARGEST_COUNT}"
+            f"it must be a whole number from 0 to {LARGEST_COUNT}"
         )
-    return int(text)
+    return value
 
 
 def _legacy_group_exists(workload: Workload, name: str) -> bool:

@@ -150,6 +150,13 @@ def _duration(workload: Workload, chain: Sequence[Owner], key: str, *, may_be_ne
     return None
 
 
+def close_together(topology: str, required: str, preferred: str) -> TopologyConstraint | None:
+    """How close the pods of a part must be; nothing without a topology, or without a level of it."""
+    if not topology or not (required or preferred):
+        return None
+    return TopologyConstraint(topology=topology, requiredTopologyLevel=required, preferredTopologyLevel=preferred)
+
+
 def topology_of(annotations: Mapping[str, str]) -> TopologyConstraint | None:
     """What annotations say about closeness."""
     constraint = TopologyConstraint(

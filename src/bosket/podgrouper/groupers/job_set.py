@@ -7,7 +7,7 @@ from typing import Final
 from bosket.api import keys
 from bosket.api.kai import SubGroup, TopologyConstraint
 from bosket.podgrouper.field import Part, written_number
-from bosket.podgrouper.groupers.default import base_group, group_name
+from bosket.podgrouper.groupers.default import base_group, close_together, group_name
 from bosket.podgrouper.owner import GroupingError, Owner
 from bosket.podgrouper.workload import Grouping, Workload
 
@@ -81,12 +81,11 @@ def _annotation(job: Part, key: str) -> str:
 
 
 def _topology(job: Part) -> TopologyConstraint | None:
-    topology = _annotation(job, keys.TOPOLOGY_ANNOTATION)
-    required = _annotation(job, keys.TOPOLOGY_REQUIRED_ANNOTATION)
-    preferred = _annotation(job, keys.TOPOLOGY_PREFERRED_ANNOTATION)
-    if not topology or not (required or preferred):
-        return None
-    return TopologyConstraint(topology=topology, requiredTopologyLevel=required, preferredTopologyLevel=preferred)
+    return close_together(
+        _annotation(job, keys.TOPOLOGY_ANNOTATION),
+        _annotation(job, keys.TOPOLOGY_REQUIRED_ANNOTATION),
+        _annotation(job, keys.TOPOLOGY_PREFERRED_ANNOTATION),
+    )
 
 
 # --- groups of an older version, without sub-groups, stay as they are

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import Counter
 from typing import Final
 
@@ -12,6 +11,7 @@ import msgspec
 from bosket.api import keys
 from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectKey
+from bosket.podgrouper.field import whole_number
 from bosket.podgrouper.groupers.default import INFERENCE, base_group
 from bosket.podgrouper.owner import POD, GroupingError, GroupVersionKind, Owner
 from bosket.podgrouper.sought import KNATIVE_REVISION_LABEL
@@ -19,7 +19,6 @@ from bosket.podgrouper.workload import Grouping, Workload
 
 _REVISION: Final = GroupVersionKind("serving.knative.dev", "v1", "Revision")
 _MIN_SCALE_ANNOTATION: Final = "autoscaling.knative.dev/min-scale"
-_INTEGER: Final = re.compile(r"[-+]?[0-9]+", re.ASCII)
 
 
 def knative_service(workload: Workload) -> Grouping:
@@ -52,9 +51,9 @@ def _plain(group: PodGroup, priority: str) -> PodGroup:
 
 def _min_scale(revision: Owner) -> int:
     text = revision.annotations.get(_MIN_SCALE_ANNOTATION, "1")
-    if not _INTEGER.fullmatch(text):
+    scale = whole_number(text)
+    if scale is None:
         return 1
-    scale = int(text)
     if scale < 0:
         raise GroupingError(f'{revision}: annotation {_MIN_SCALE_ANNOTATION} is "{text}"; it must be 0 or more')
     return scale

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from bosket.api import keys
 from bosket.api.core import Pod
 from bosket.api.kai import SubGroup
-from bosket.podgrouper.field import Part, written_number
+from bosket.podgrouper.field import Part, whole_number, written_number
 from bosket.podgrouper.groupers.default import base_group, group_name
 from bosket.podgrouper.groupers.segment import MOST_SEGMENTS, segment_topology
 from bosket.podgrouper.owner import GroupingError
@@ -22,7 +21,6 @@ _WORKER_LABEL: Final = "leaderworkerset.sigs.k8s.io/worker-index"
 _LEADER: Final = "leader"
 _WORKERS: Final = "workers"
 _TEMPLATE: Final = ("spec", "leaderWorkerTemplate")
-_INTEGER: Final = re.compile(r"[-+]?[0-9]+", re.ASCII)
 
 
 def leader_worker_set(workload: Workload) -> Grouping:
@@ -47,8 +45,8 @@ def leader_worker_set(workload: Workload) -> Grouping:
 
 
 def _name(workload: Workload) -> str:
-    name, index = group_name(workload.top), workload.pod.metadata.labels.get(_GROUP_LABEL, "")
-    return f"{name}-group-{int(index)}" if _INTEGER.fullmatch(index) else name
+    name, index = group_name(workload.top), whole_number(workload.pod.metadata.labels.get(_GROUP_LABEL, ""))
+    return name if index is None else f"{name}-group-{index}"
 
 
 def _worker_index(pod: Pod) -> int | None:
@@ -72,8 +70,8 @@ def _size(content: Part) -> int:
 
 def _stated_size(pod: Pod, size: int) -> int:
     """The size that the pod was made with, which the set may have changed since."""
-    text = pod.metadata.annotations.get(_SIZE_ANNOTATION, "")
-    return int(text) if _INTEGER.fullmatch(text) and int(text) > 0 else size
+    stated = whole_number(pod.metadata.annotations.get(_SIZE_ANNOTATION, ""))
+    return stated if stated is not None and stated > 0 else size
 
 
 def _without_segments(size: int, index: int | None) -> tuple[list[SubGroup], str]:

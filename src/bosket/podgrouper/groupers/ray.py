@@ -9,7 +9,7 @@ import msgspec
 from bosket.api import keys
 from bosket.api.kai import SubGroup, TopologyConstraint
 from bosket.podgrouper.field import Part
-from bosket.podgrouper.groupers.default import base_group
+from bosket.podgrouper.groupers.default import base_group, close_together
 from bosket.podgrouper.owner import Owner
 from bosket.podgrouper.workload import Grouping, Workload
 
@@ -107,11 +107,9 @@ def _template_topology(group: Part) -> TopologyConstraint | None:
     topology = annotation(keys.TOPOLOGY_ANNOTATION)
     required = annotation(keys.TOPOLOGY_REQUIRED_ANNOTATION)
     preferred = annotation(keys.TOPOLOGY_PREFERRED_ANNOTATION)
-    if not (required or preferred):
-        return None
-    if not topology:
+    if not topology and (required or preferred):
         raise group.error(
             "is missing; a placement is at a level of some topology",
             "template", "metadata", "annotations", keys.TOPOLOGY_ANNOTATION,
         )  # fmt: skip
-    return TopologyConstraint(topology=topology, requiredTopologyLevel=required, preferredTopologyLevel=preferred)
+    return close_together(topology, required, preferred)

@@ -7,6 +7,7 @@ from typing import Final
 from bosket.api import keys
 from bosket.api.kai import TopologyConstraint
 from bosket.podgrouper.field import Part
+from bosket.podgrouper.groupers.default import close_together
 from bosket.podgrouper.workload import Workload
 
 MOST_SEGMENTS: Final = 10_000
@@ -18,12 +19,11 @@ def segment_topology(workload: Workload, template: Part | None) -> TopologyConst
     def annotation(key: str) -> str:
         return workload.pod.metadata.annotations.get(key) or _of_template(template, key)
 
-    topology = annotation(keys.TOPOLOGY_ANNOTATION) or workload.top.annotations.get(keys.TOPOLOGY_ANNOTATION, "")
-    required = annotation(keys.SEGMENT_TOPOLOGY_REQUIRED_ANNOTATION)
-    preferred = annotation(keys.SEGMENT_TOPOLOGY_PREFERRED_ANNOTATION)
-    if not topology or not (required or preferred):
-        return None
-    return TopologyConstraint(topology=topology, requiredTopologyLevel=required, preferredTopologyLevel=preferred)
+    return close_together(
+        annotation(keys.TOPOLOGY_ANNOTATION) or workload.top.annotations.get(keys.TOPOLOGY_ANNOTATION, ""),
+        annotation(keys.SEGMENT_TOPOLOGY_REQUIRED_ANNOTATION),
+        annotation(keys.SEGMENT_TOPOLOGY_PREFERRED_ANNOTATION),
+    )
 
 
 def _of_template(template: Part | None, key: str) -> str:
