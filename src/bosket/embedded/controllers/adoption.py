@@ -7,7 +7,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from bosket.api.object import KubeObject, LabelSelector
-from bosket.embedded.controllers.ownership import BY_CONTROLLER, controller_reference, orphans_in
+from bosket.api.ownership import BY_CONTROLLER, controller_reference, orphans_in
 from bosket.kube.client import Client
 from bosket.kube.errors import NotFound
 from bosket.kube.informer import Informer

@@ -15,6 +15,12 @@ from msgspec.structs import replace
 from bosket.api.apps import Deployment, DeploymentStatus, ReplicaSet, ReplicaSetSpec
 from bosket.api.core import Pod, PodTemplateSpec
 from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
+from bosket.api.ownership import (
+    BY_CONTROLLER,
+    controller_index,
+    controller_of,
+    controller_reference,
+)
 from bosket.embedded.controllers import deployment_scale as scale
 from bosket.embedded.controllers.adoption import take_in
 from bosket.embedded.controllers.deployment_scale import DESIRED, MAXIMUM, Resize, replicas_of
@@ -26,12 +32,6 @@ from bosket.embedded.controllers.deployment_status import (
     rollout_status,
     seconds_until_deadline,
     with_condition,
-)
-from bosket.embedded.controllers.ownership import (
-    BY_CONTROLLER,
-    controller_index,
-    controller_of,
-    controller_reference,
 )
 from bosket.embedded.controllers.pods import is_terminal
 from bosket.embedded.controllers.template_hash import hash_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bosket.api.core import PersistentVolumeClaim, PersistentVolumeClaimTemplate, Pod
 from bosket.api.object import ObjectKey, ObjectMeta
-from bosket.embedded.controllers.ownership import controller_reference
+from bosket.api.ownership import controller_reference
 from bosket.kube.errors import AlreadyExists, Forbidden, NotFound
 from bosket.kube.volume import is_made_for
 from bosket.runtime.controller import Controller

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from bosket.api.batch import Job
 from bosket.api.core import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod
 from bosket.api.object import ObjectKey
+from bosket.api.ownership import controller_of
 from bosket.api.time import parse_time
 from bosket.embedded.controllers.job_plan import Plan, finished_condition, plan
 from bosket.embedded.controllers.job_tally import COMPLETION_INDEX, INDEX_FAILURES, Memory, Tally, tally
 from bosket.embedded.controllers.job_tracking import FINALIZER, is_tracked, untracked
-from bosket.embedded.controllers.ownership import controller_of
 from bosket.embedded.controllers.pod_control import PodControl
 from bosket.embedded.controllers.pods import pod_of
 from bosket.kube.errors import ApiError, Conflict, NotFound

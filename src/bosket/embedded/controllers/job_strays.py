@@ -9,8 +9,8 @@ from __future__ import annotations
 from bosket.api.batch import Job
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
+from bosket.api.ownership import BY_CONTROLLER, controller_index, controller_of
 from bosket.embedded.controllers.job_tracking import is_tracked, untracked
-from bosket.embedded.controllers.ownership import BY_CONTROLLER, controller_index, controller_of
 from bosket.kube.errors import NotFound
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from bosket.api.core import Pod
 from bosket.api.object import KubeObject, LabelSelector, OwnerReference
+from bosket.api.ownership import BY_CONTROLLER, controller_index, controller_reference, orphans_in
 from bosket.embedded.controllers.adoption import still_there
-from bosket.embedded.controllers.ownership import BY_CONTROLLER, controller_index, controller_reference, orphans_in
 from bosket.embedded.controllers.pods import is_terminal, is_terminating
 from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from bosket.api.core import Pod, PodCondition, PodTemplateSpec
 from bosket.api.object import KubeObject, ObjectMeta
+from bosket.api.ownership import controller_reference
 from bosket.api.time import parse_time
-from bosket.embedded.controllers.ownership import controller_reference
 
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _PHASE_ORDER: Final = {"": 0, "Pending": 0, "Unknown": 1, "Running": 2}

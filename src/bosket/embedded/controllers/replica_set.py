@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from bosket.api.apps import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
+from bosket.api.ownership import BY_NAMESPACE, controller_of, namespace_index
 from bosket.api.time import format_time
-from bosket.embedded.controllers.ownership import BY_NAMESPACE, controller_of, namespace_index
 from bosket.embedded.controllers.pod_control import PodControl
 from bosket.embedded.controllers.pods import (
     in_order_of_deletion,

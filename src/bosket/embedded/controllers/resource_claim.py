@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from bosket.api.core import Pod, PodResourceClaim, PodResourceClaimStatus
 from bosket.api.keys import DEVICE_CLAIM_FINALIZER, POD_CLAIM_NAME_ANNOTATION
 from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.ownership import BY_CONTROLLER, controller_index, controller_of, controller_reference
 from bosket.api.resource_k8s import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
-from bosket.embedded.controllers.ownership import BY_CONTROLLER, controller_index, controller_of, controller_reference
 from bosket.embedded.pod_lifecycle import TERMINAL_PHASES
 from bosket.kube.errors import NotFound
 from bosket.runtime.controller import Controller

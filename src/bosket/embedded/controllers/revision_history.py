@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from bosket.api.apps import ControllerRevision, StatefulSet
 from bosket.api.core import PodTemplateSpec
 from bosket.api.object import ObjectMeta
-from bosket.embedded.controllers.ownership import BY_CONTROLLER, controller_index, controller_reference
+from bosket.api.ownership import BY_CONTROLLER, controller_index, controller_reference
 from bosket.embedded.controllers.template_hash import hash_of
 from bosket.kube.errors import AlreadyExists, NotFound
 from bosket.runtime.service import Environment

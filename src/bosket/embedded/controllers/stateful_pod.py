@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from bosket.api.apps import StatefulSet
 from bosket.api.core import PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume
 from bosket.api.object import ObjectMeta, OwnerReference
-from bosket.embedded.controllers.ownership import controller_reference
+from bosket.api.ownership import controller_reference
 from bosket.embedded.controllers.pods import pod_of
 
 _REVISION: Final = "controller-revision-hash"

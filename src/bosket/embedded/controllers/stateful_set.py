@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from bosket.api.apps import ControllerRevision, StatefulSet, StatefulSetStatus
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
-from bosket.embedded.controllers.ownership import BY_NAMESPACE, controller_of, namespace_index
+from bosket.api.ownership import BY_NAMESPACE, controller_of, namespace_index
 from bosket.embedded.controllers.pod_control import PodControl
 from bosket.embedded.controllers.pods import is_ready, is_terminal, seconds_until_available
 from bosket.embedded.controllers.revision_history import RevisionHistory, template_of

@@ -1,6 +1,6 @@
 """Which object controls which: owner references, the index that finds dependents, and the claiming of orphans.
 
-An object has at most one controller. The controllers here find their pods by the controller's UID and never by name,
+An object has at most one controller. Controllers find their dependents by the controller's UID and never by name,
 so that an object that was deleted and made again does not inherit what its predecessor had.
 """
 
