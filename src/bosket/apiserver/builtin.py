@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bosket.api.field_error import FieldError
+from bosket.api.name_rules import subdomain_error
 from bosket.api.resource import AnyResource
 from bosket.apiserver import metadata
 from bosket.apiserver.kind import Strategy
-from bosket.apiserver.status import FieldError
 from bosket.apiserver.store import Doc, Fields
 from bosket.apiserver.types import check_types
 from bosket.apiserver.unknown import drop_unknown
@@ -38,7 +39,7 @@ class Behaviour:
     prepare_update: Callable[[Doc, Doc], None] | None = None
     validate: Callable[[Doc, Doc | None], list[FieldError]] = no_errors
     validate_status: Callable[[Doc, Doc | None], list[FieldError]] = no_errors
-    validate_name: Callable[[str], str | None] = metadata.subdomain_error
+    validate_name: Callable[[str], str | None] = subdomain_error
     #: what field selectors may speak of, and how it is read
     selectable: dict[str, Callable[[Doc], Any]] | None = None
     #: the selectable field with an index

@@ -10,20 +10,13 @@ from typing import Any
 
 import msgspec
 
+from bosket.api.field_error import invalid_value, not_supported
 from bosket.api.meta import DeleteOptions
 from bosket.api.time import format_time
 from bosket.apiserver.body import decode_body
 from bosket.apiserver.call import Call
 from bosket.apiserver.kind import Kind, Version
-from bosket.apiserver.status import (
-    bad_request,
-    conflict,
-    forbidden,
-    invalid_options,
-    invalid_value,
-    not_found,
-    not_supported,
-)
+from bosket.apiserver.status import bad_request, conflict, forbidden, invalid_options, not_found
 from bosket.apiserver.store import Doc, Entry
 from bosket.runtime.clock import Clock
 

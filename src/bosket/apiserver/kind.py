@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from bosket.apiserver.status import FieldError
+from bosket.api.field_error import FieldError
 from bosket.apiserver.store import Doc, Shelf
 
 

@@ -12,13 +12,8 @@ from typing import Final
 
 import msgspec
 
-from bosket.apiserver.status import (
-    FieldError,
-    bad_request,
-    forbidden_field,
-    invalid,
-    not_supported,
-)
+from bosket.api.field_error import FieldError, forbidden_field, not_supported
+from bosket.apiserver.status import bad_request, invalid
 
 EXACT: Final = "Exact"
 NOT_OLDER_THAN: Final = "NotOlderThan"

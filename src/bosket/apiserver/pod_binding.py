@@ -8,12 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from bosket.api.core import Binding
+from bosket.api.field_error import not_supported, required
 from bosket.apiserver.admission_chain import AdmissionChain
 from bosket.apiserver.answer import created
 from bosket.apiserver.body import decode_body
 from bosket.apiserver.call import Call
 from bosket.apiserver.conditions import set_condition
-from bosket.apiserver.status import bad_request, conflict, invalid, not_supported, required
+from bosket.apiserver.status import bad_request, conflict, invalid
 from bosket.apiserver.store import Doc
 from bosket.apiserver.write import Writer, write_of
 from bosket.kube.transport import Response

@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
+from bosket.api.field_error import invalid_value
 from bosket.apiserver.call import Call
-from bosket.apiserver.status import JSON, StatusError, bad_request, invalid_value, not_acceptable
+from bosket.apiserver.status import JSON, StatusError, bad_request, not_acceptable
 from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.table import table_head, table_row
 from bosket.apiserver.watch import Render

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from bosket.api.field_error import invalid_value
 from bosket.api.meta import DeleteOptions
 from bosket.apiserver.admission_chain import AdmissionChain
 from bosket.apiserver.answer import JSON_HEADERS, deleted
@@ -19,7 +20,7 @@ from bosket.apiserver.call import Call
 from bosket.apiserver.deletion import Deleter, delete_options
 from bosket.apiserver.patching import is_apply, patched
 from bosket.apiserver.reading import Reader
-from bosket.apiserver.status import bad_request, invalid, invalid_value
+from bosket.apiserver.status import bad_request, invalid
 from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.watch import Watcher
 from bosket.apiserver.write import Change, Writer, write_of

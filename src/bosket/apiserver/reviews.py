@@ -11,13 +11,14 @@ from collections.abc import Callable
 import msgspec
 
 from bosket.api import authentication, authorization
+from bosket.api.field_error import FieldError, invalid_value
 from bosket.apiserver.auth import Authenticator
 from bosket.apiserver.auth.jwt import BadToken
 from bosket.apiserver.auth.service_account import ISSUER
 from bosket.apiserver.call import Call, User
 from bosket.apiserver.kind import Kind, Registry, Strategy, Version
 from bosket.apiserver.rbac import Attributes, Authorizer
-from bosket.apiserver.status import FieldError, bad_request, invalid, invalid_value
+from bosket.apiserver.status import bad_request, invalid
 from bosket.apiserver.store import Doc, Store
 from bosket.apiserver.types import check_types
 

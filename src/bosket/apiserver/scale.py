@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from bosket.api.field_error import invalid_value
 from bosket.api.object import LabelSelector
 from bosket.apiserver.answer import JSON_HEADERS
 from bosket.apiserver.attempt import Facet
@@ -13,7 +14,7 @@ from bosket.apiserver.body import decode_body, describe
 from bosket.apiserver.call import Call
 from bosket.apiserver.kind import Scale
 from bosket.apiserver.patching import patched
-from bosket.apiserver.status import WrongType, bad_request, invalid, invalid_value, not_found
+from bosket.apiserver.status import WrongType, bad_request, invalid, not_found
 from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.write import Writer, write_of
 from bosket.kube.selector import InvalidSelector, label_selector

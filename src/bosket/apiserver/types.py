@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from bosket.api.field_error import quote, required
 from bosket.apiserver.body import describe
-from bosket.apiserver.status import StatusError, WrongType, invalid, quote, required
+from bosket.apiserver.status import StatusError, WrongType, invalid
 from bosket.apiserver.store import Doc
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>.*)`)?$", re.DOTALL)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from bosket.api.field_error import FieldError, invalid_value, not_supported, required, too_long
 from bosket.api.time import format_time
 from bosket.apiserver import metadata as meta
 from bosket.apiserver.apply.managed import (
@@ -31,18 +32,13 @@ from bosket.apiserver.duplicate import repeated_keys
 from bosket.apiserver.kind import Kind, Version
 from bosket.apiserver.status import (
     OBJECT_MODIFIED,
-    FieldError,
     WrongType,
     already_exists,
     bad_request,
     conflict,
     invalid,
     invalid_options,
-    invalid_value,
     not_found,
-    not_supported,
-    required,
-    too_long,
 )
 from bosket.apiserver.store import Doc, Entry
 from bosket.runtime.clock import Clock

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from bosket.api.field_error import required
 from bosket.apiserver.apply.fieldset import FieldSet
 from bosket.apiserver.apply.managed import (
     Manager,
@@ -20,7 +21,7 @@ from bosket.apiserver.apply.merge import merged, remove
 from bosket.apiserver.apply.shape import Shape, shape_of
 from bosket.apiserver.body import check_object, decode_body
 from bosket.apiserver.call import Call
-from bosket.apiserver.status import bad_request, conflict, invalid, required
+from bosket.apiserver.status import bad_request, conflict, invalid
 from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.write import Write, Writer
 

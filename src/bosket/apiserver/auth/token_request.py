@@ -7,12 +7,13 @@ from typing import Any, Final
 import msgspec
 
 from bosket.api.authentication import BoundObjectReference, TokenRequest
+from bosket.api.field_error import invalid_value
 from bosket.api.time import format_time
 from bosket.apiserver.answer import JSON_HEADERS
 from bosket.apiserver.auth.service_account import ISSUER, TokenIssuer
 from bosket.apiserver.body import decode_body
 from bosket.apiserver.call import Call
-from bosket.apiserver.status import bad_request, conflict, invalid, invalid_value, not_found
+from bosket.apiserver.status import bad_request, conflict, invalid, not_found
 from bosket.apiserver.store import Entry, Store
 from bosket.kube.transport import Response
 from bosket.runtime.clock import Clock

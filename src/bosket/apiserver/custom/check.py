@@ -14,9 +14,7 @@ from typing import Any
 import jsonschema_rs
 
 from bosket.api.cel import CelError, Expression
-from bosket.apiserver.custom.formats import format_check
-from bosket.apiserver.custom.schema import Node, is_unchanged
-from bosket.apiserver.status import (
+from bosket.api.field_error import (
     FieldError,
     invalid_value,
     not_supported,
@@ -26,6 +24,8 @@ from bosket.apiserver.status import (
     too_many,
     type_invalid,
 )
+from bosket.apiserver.custom.formats import format_check
+from bosket.apiserver.custom.schema import Node, is_unchanged
 
 _COPIED = (
     "enum",

@@ -11,13 +11,7 @@ from typing import Any
 
 import msgspec
 
-from bosket.apiserver import metadata
-from bosket.apiserver.custom.check import Checker, InvalidSchema
-from bosket.apiserver.custom.keywords import keyword_errors
-from bosket.apiserver.custom.rule_errors import rule_errors
-from bosket.apiserver.custom.schema import Node, prune
-from bosket.apiserver.custom.structural import Schema, structural_errors, sub_schemas
-from bosket.apiserver.status import (
+from bosket.api.field_error import (
     FieldError,
     duplicate,
     forbidden_field,
@@ -26,6 +20,12 @@ from bosket.apiserver.status import (
     required,
     too_many,
 )
+from bosket.api.name_rules import service_label_error, subdomain_error
+from bosket.apiserver.custom.check import Checker, InvalidSchema
+from bosket.apiserver.custom.keywords import keyword_errors
+from bosket.apiserver.custom.rule_errors import rule_errors
+from bosket.apiserver.custom.schema import Node, prune
+from bosket.apiserver.custom.structural import Schema, structural_errors, sub_schemas
 from bosket.apiserver.store import Doc
 
 _COLUMN_TYPES = "boolean,date,integer,number,string"
@@ -85,15 +85,15 @@ def _name_errors(doc: Doc, spec: dict[str, Any]) -> Iterator[FieldError]:
         if not names.get(key):
             yield required(f"spec.names.{key}")
     for key in ("plural", "singular"):
-        if names.get(key) and (error := metadata.service_label_error(names[key])):
+        if names.get(key) and (error := service_label_error(names[key])):
             yield invalid_value(f"spec.names.{key}", names[key], error)
     for key in ("kind", "listKind"):
-        if names.get(key) and (error := metadata.service_label_error(names[key].lower())):
+        if names.get(key) and (error := service_label_error(names[key].lower())):
             detail = f"may have mixed case, but should otherwise match: {error}"
             yield invalid_value(f"spec.names.{key}", names[key], detail)
     for key in ("shortNames", "categories"):
         for index, name in enumerate(names.get(key) or ()):
-            if error := metadata.service_label_error(name):
+            if error := service_label_error(name):
                 yield invalid_value(f"spec.names.{key}[{index}]", name, error)
     if names.get("kind") and names["kind"] == names.get("listKind"):
         yield invalid_value("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
@@ -103,7 +103,7 @@ def _spec_errors(spec: dict[str, Any]) -> Iterator[FieldError]:
     group, scope, versions = spec.get("group", ""), spec.get("scope", ""), spec.get("versions") or []
     if not group:
         yield required("spec.group")
-    elif error := metadata.subdomain_error(group):
+    elif error := subdomain_error(group):
         yield invalid_value("spec.group", group, error)
     elif "." not in group:
         yield invalid_value("spec.group", group, "should be a domain with at least one dot")
@@ -182,7 +182,7 @@ def _at(spec: dict[str, Any], path: list[str]) -> dict[str, Any]:
 
 
 def _version_errors(version: dict[str, Any], path: str) -> Iterator[FieldError]:
-    if error := metadata.service_label_error(version.get("name", "")):
+    if error := service_label_error(version.get("name", "")):
         yield invalid_value(f"{path}.name", version.get("name", ""), error)
     yield from _warning_errors(version, path)
     schema = (version.get("schema") or {}).get("openAPIV3Schema")

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
+from bosket.api.field_error import FieldError, invalid_value, quote, required
+from bosket.api.name_rules import service_label_error
 from bosket.api.object import ObjectMeta
-from bosket.apiserver import metadata
 from bosket.apiserver.body import describe
 from bosket.apiserver.custom.schema import Node
-from bosket.apiserver.status import FieldError, WrongType, invalid_value, quote, required
+from bosket.apiserver.status import WrongType
 from bosket.apiserver.store import Doc
 from bosket.apiserver.types import struct_fields
 
@@ -52,7 +53,7 @@ def embedded_errors(doc: Doc, tree: Node) -> Iterator[FieldError]:
             yield invalid_value(f"{path}.apiVersion", api_version, f"unexpected GroupVersion string: {api_version}")
         if not kind:
             yield required(f"{path}.kind")
-        elif error := metadata.service_label_error(kind.lower()):
+        elif error := service_label_error(kind.lower()):
             detail = f"may have mixed case, but should otherwise match: {error}"
             yield invalid_value(f"{path}.kind", kind, detail)
 

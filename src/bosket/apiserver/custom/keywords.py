@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from bosket.api.field_error import FieldError, forbidden_field, invalid_value, not_supported, required
 from bosket.apiserver.custom.structural import Schema, narrowing_schemas, sub_schemas
-from bosket.apiserver.status import FieldError, forbidden_field, invalid_value, not_supported, required
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _NOT_SUPPORTED = ("additionalItems", "patternProperties", "definitions", "dependencies", "id", "$ref")

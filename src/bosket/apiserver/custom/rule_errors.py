@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from bosket.api.cel import CelError
+from bosket.api.field_error import FieldError, invalid_value, not_supported, required
 from bosket.apiserver.custom.rules import REASONS, Rule
 from bosket.apiserver.custom.schema import Node
 from bosket.apiserver.custom.scope import unknown_field, unknown_names
 from bosket.apiserver.custom.structural import Schema, sub_schemas
-from bosket.apiserver.status import FieldError, invalid_value, not_supported, required
 
 _STEP = re.compile(r"\.(?P<name>[A-Za-z0-9_]+)|\['(?P<quoted>(?:[^'\\]|\\.)*)'\]")
 

@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bosket.api.cel import CelError, Expression, optional
+from bosket.api.field_error import FieldError, invalid_value, quote
 from bosket.api.time import parse_duration, parse_time
 from bosket.apiserver.custom.schema import ABSENT, Node, counterpart
 from bosket.apiserver.custom.scope import cel_name
-from bosket.apiserver.status import FieldError, invalid_value, quote
 
 REASONS = {
     "FieldValueInvalid": "Invalid value",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from bosket.api.field_error import FieldError, duplicate
+from bosket.api.name_rules import subdomain_error
 from bosket.apiserver import metadata
 from bosket.apiserver.custom.check import Checker
 from bosket.apiserver.custom.embedded import check_embedded, embedded_errors
@@ -12,7 +14,6 @@ from bosket.apiserver.custom.jsonpath import JsonPath
 from bosket.apiserver.custom.rules import Rules
 from bosket.apiserver.custom.schema import Node, apply_defaults, find_duplicates, normalize, prune
 from bosket.apiserver.kind import Strategy
-from bosket.apiserver.status import FieldError, duplicate
 from bosket.apiserver.store import Doc
 
 _ANYTHING: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -87,7 +88,7 @@ class CustomStrategy(Strategy):
             new["metadata"]["managedFields"] = managed
 
     def validate_name(self, name: str) -> str | None:
-        return metadata.subdomain_error(name)
+        return subdomain_error(name)
 
     def validate(self, new: Doc, old: Doc | None) -> list[FieldError]:
         errors = self._checker.check(new, old)

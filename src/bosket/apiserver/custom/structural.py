@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from bosket.api.field_error import FieldError, forbidden_field, invalid_value, required
 from bosket.apiserver.custom.check import InvalidSchema, check_pattern
-from bosket.apiserver.status import FieldError, forbidden_field, invalid_value, required
 
 Schema = dict[str, Any]
 _Level = Literal["root", "item", "field"]

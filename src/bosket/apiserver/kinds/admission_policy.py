@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from bosket.api.field_error import FieldError, duplicate, forbidden_field, invalid_value, not_supported, required
+from bosket.api.name_rules import path_segment_error, subdomain_error
 from bosket.api.object import LabelSelector
 from bosket.apiserver.builtin import Behaviour
 from bosket.apiserver.kinds.expression import expression_errors
@@ -17,8 +19,6 @@ from bosket.apiserver.kinds.registration import (
     validate_rule,
     validate_selectors,
 )
-from bosket.apiserver.metadata import path_segment_error, subdomain_error
-from bosket.apiserver.status import FieldError, duplicate, forbidden_field, invalid_value, not_supported, required
 from bosket.apiserver.store import Doc
 from bosket.kube.selector import InvalidSelector, label_selector
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from bosket.api.field_error import FieldError, forbidden_field, invalid_value, not_supported, required
+from bosket.api.name_rules import label_key_error
 from bosket.apiserver.builtin import Behaviour
 from bosket.apiserver.kinds.paths import paths
 from bosket.apiserver.kinds.quantities import canonicalise
-from bosket.apiserver.metadata import label_key_error
-from bosket.apiserver.status import FieldError, forbidden_field, invalid_value, not_supported, required
 from bosket.apiserver.store import Doc
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 
+from bosket.api.field_error import FieldError, forbidden_field, invalid_value
 from bosket.apiserver.builtin import Behaviour
 from bosket.apiserver.kinds.paths import paths
-from bosket.apiserver.status import FieldError, forbidden_field, invalid_value
 from bosket.apiserver.store import Doc
 
 _MAX_BYTES = 1024 * 1024

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bosket.api.field_error import FieldError, duplicate, invalid_value, not_supported, required
 from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.status import FieldError, duplicate, invalid_value, not_supported, required
 from bosket.apiserver.store import Doc
 
 _GROUP = "resource.k8s.io"

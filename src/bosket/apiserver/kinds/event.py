@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bosket.api.field_error import FieldError, invalid_value
 from bosket.apiserver.builtin import Behaviour
 from bosket.apiserver.kinds.paths import paths
-from bosket.apiserver.status import FieldError, invalid_value
 from bosket.apiserver.store import Doc
 
 #: events.k8s.io → core, where the names differ

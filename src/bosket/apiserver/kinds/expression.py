@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from bosket.api.cel import CelError, Expression
-from bosket.apiserver.status import FieldError, invalid_value, required
+from bosket.api.field_error import FieldError, invalid_value, required
 
 _USED = re.compile(r"\bvariables\s*\.\s*([A-Za-z_]\w*)")
 #: Longer ones are nobody's idea of a condition.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from bosket.api.field_error import FieldError, invalid_value, not_supported, required
 from bosket.apiserver.builtin import Behaviour
 from bosket.apiserver.kinds.workload import default_template, validate_template
-from bosket.apiserver.status import FieldError, invalid_value, not_supported, required
 from bosket.apiserver.store import Doc
 
 _RESTART = ("OnFailure", "Never")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bosket.api.name_rules import label_error
 from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.metadata import label_error
 from bosket.apiserver.store import Doc
 
 KUBERNETES_FINALIZER = "kubernetes"

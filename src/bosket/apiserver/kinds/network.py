@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+from bosket.api.field_error import FieldError, invalid_value, not_supported, required
+from bosket.api.name_rules import label_error
 from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.metadata import label_error
-from bosket.apiserver.status import FieldError, invalid_value, not_supported, required
 from bosket.apiserver.store import Doc
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from bosket.api.field_error import FieldError, duplicate, invalid_value, not_supported, required
+from bosket.api.name_rules import label_key_error, subdomain_error
 from bosket.api.object import LabelSelector
 from bosket.apiserver.builtin import Behaviour
 from bosket.apiserver.kinds.expression import expression_errors
-from bosket.apiserver.metadata import label_key_error, subdomain_error
-from bosket.apiserver.status import FieldError, duplicate, invalid_value, not_supported, required
 from bosket.apiserver.store import Doc
 from bosket.kube.selector import InvalidSelector, label_selector
 

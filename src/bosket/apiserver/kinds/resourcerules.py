@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from bosket.api import quantity
-from bosket.apiserver.metadata import label_key_error
-from bosket.apiserver.status import FieldError, WrongType, invalid_value
+from bosket.api.field_error import FieldError, invalid_value
+from bosket.api.name_rules import label_key_error
+from bosket.apiserver.status import WrongType
 
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
+from bosket.api.field_error import FieldError, invalid_value, not_supported, required
+from bosket.api.name_rules import path_segment_error, subdomain_error
 from bosket.api.object import LabelSelector
 from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.metadata import path_segment_error, subdomain_error
-from bosket.apiserver.status import FieldError, invalid_value, not_supported, required
 from bosket.apiserver.store import Doc
 from bosket.kube.selector import InvalidSelector, label_selector
 
