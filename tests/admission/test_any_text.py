@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.admission.pod import mutate, validate
-from bosket.admission.verdict import sentence
 from bosket.api.core import Container, EnvVar, Pod
 from bosket.api.object import OwnerReference
 from bosket.scheduler.model.gpu_share import share_of
+from bosket.webhook.verdict import sentence
 from tests.admission.pods import EVERYTHING, container, pod
 
 KEYS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "gpu-fraction-container-name", "mps")

@@ -6,8 +6,8 @@ import pytest
 
 from bosket.admission.options import PodRules
 from bosket.admission.pod import validate, validate_update
-from bosket.admission.verdict import sentence
 from bosket.api.core import Pod
+from bosket.webhook.verdict import sentence
 from tests.admission.pods import SHARING, container, pod
 
 LONG = "0" * 200

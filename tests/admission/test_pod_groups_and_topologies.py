@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from bosket.admission import podgroup, topology
-from bosket.admission.verdict import Verdict
 from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup, Topology, TopologyLevel, TopologySpec
 from bosket.api.object import ObjectMeta
+from bosket.webhook.verdict import Verdict
 
 
 def group(*subgroups: SubGroup, **spec: Any) -> PodGroup:

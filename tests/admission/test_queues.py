@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from bosket.admission.queue import check, check_deletion
-from bosket.admission.verdict import Verdict
 from bosket.api.kai import Queue, QueueResource, QueueResources, QueueSpec, QueueStatus
 from bosket.api.object import ObjectMeta
+from bosket.webhook.verdict import Verdict
 
 FREE = QueueResource(quota=-1, overQuotaWeight=1, limit=-1)
 

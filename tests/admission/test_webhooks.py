@@ -17,11 +17,8 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bosket.admission import server
 from bosket.admission.options import Options
-from bosket.admission.registration import register
-from bosket.admission.serving_certificate import Names, from_secret, renewed
-from bosket.admission.webhook_service import Admission
+from bosket.admission.webhook_service import admission_service
 from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from bosket.api.coordination import Lease
 from bosket.api.core import Namespace, Secret
@@ -36,6 +33,9 @@ from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment, run_services
 from bosket.testing.build import queue
 from bosket.testing.faults import Fault, FaultyTransport, matching, refuse
+from bosket.webhook import server
+from bosket.webhook.registration import register
+from bosket.webhook.serving_certificate import Names, from_secret, renewed
 from tests.admission.pods import SHARING
 
 NAMESPACE = "kai-scheduler"
@@ -90,7 +90,7 @@ class Site:
         client = Client(transport)
         metrics = CollectorRegistry()
         env = Environment(client, Informers(client), clock, EventRecorder(client, clock, "t"), metrics, NAMESPACE)
-        service = Admission(env, options or Options(pods=SHARING, port=0, url="https://127.0.0.1:1"))
+        service = admission_service(env, options or Options(pods=SHARING, port=0, url="https://127.0.0.1:1"))
         task = asyncio.create_task(run_services(env, [service], leader_election=False))
         try:
             async with asyncio.timeout(20):
@@ -390,7 +390,7 @@ async def test_what_cannot_be_kept_up_is_tried_again_while_the_webhooks_answer(
         assert status == 200
 
         async def counted() -> bool:
-            return replica.value("bosket_admission_upkeep_failures_total") == 1
+            return replica.value("bosket_admission_upkeep_failures_total", service="admission") == 1
 
         await eventually(counted)
         assert any("not allowed to look" in getattr(each, "error", "") for each in caplog.records)
@@ -461,7 +461,7 @@ async def test_a_replica_is_ready_when_it_answers_and_needs_no_lease(site: Site)
     env = Environment(
         client, Informers(client), clock, EventRecorder(client, clock, "t"), CollectorRegistry(), NAMESPACE
     )
-    service = Admission(env, Options(pods=SHARING, port=0))
+    service = admission_service(env, Options(pods=SHARING, port=0))
     ready = env.readiness["admission"]
     assert not ready()
     task = asyncio.create_task(run_services(env, [service], leader_election=True))

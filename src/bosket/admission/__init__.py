@@ -19,6 +19,6 @@ __all__ = ["Options", "PodRules", "mutate", "service", "validate"]
 
 def service(env: Environment, options: Options | None = None) -> Service:
     """The admission webhooks."""
-    from bosket.admission.webhook_service import Admission  # who asks in process does without TLS and HTTP
+    from bosket.admission.webhook_service import admission_service  # who asks in process does without TLS and HTTP
 
-    return Admission(env, options or Options())
+    return admission_service(env, options or Options())

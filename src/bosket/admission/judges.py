@@ -13,13 +13,13 @@ import msgspec
 
 from bosket.admission import pod, podgroup, queue, topology
 from bosket.admission.options import Options, PodRules
-from bosket.admission.review import Judge
-from bosket.admission.verdict import ADMITTED, Refusal, Verdict
 from bosket.api.admission import AdmissionRequest
 from bosket.api.core import Pod
 from bosket.api.kai import PodGroup, Queue, Topology
 from bosket.api.object import KubeObject
 from bosket.kube.patch import json_patch
+from bosket.webhook.review import Judge
+from bosket.webhook.verdict import ADMITTED, Refusal, Verdict
 
 T = TypeVar("T", bound=KubeObject)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from bosket.admission.verdict import Refusal
 from bosket.api.core import Pod
+from bosket.webhook.verdict import Refusal
 
 
 class PodPlugin(Protocol):

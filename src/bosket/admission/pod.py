@@ -18,7 +18,6 @@ from bosket.admission.plugins.deviceaccess import DeviceAccess
 from bosket.admission.plugins.gpusharing import GpuSharing
 from bosket.admission.plugins.hamicore import HamiCore
 from bosket.admission.plugins.runtimeenforcement import RuntimeEnforcement
-from bosket.admission.verdict import Refusal
 from bosket.api.core import Pod
 from bosket.api.keys import (
     GPU_FRACTION_ANNOTATION,
@@ -26,6 +25,7 @@ from bosket.api.keys import (
     GPU_MEMORY_ANNOTATION,
     MPS_ANNOTATION,
 )
+from bosket.webhook.verdict import Refusal
 
 #: Of a pod without any of these, only device access has something to say.
 _ANNOTATIONS: Final = frozenset(

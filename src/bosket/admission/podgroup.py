@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from bosket.admission.verdict import Refusal, Verdict, quoted
 from bosket.api.kai import PodGroup, SubGroup
+from bosket.webhook.verdict import Refusal, Verdict, quoted
 
 _BOTH = "minMember and minSubGroup exclude each other: a minimum counts pods, or sub-groups; keep one"
 

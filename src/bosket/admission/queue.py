@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from bosket.admission.verdict import Refusal, Verdict, quoted
 from bosket.api.kai import Queue, QueueResource, QueueResources
 from bosket.api.kai.queue import UNLIMITED
 from bosket.api.quantity import InvalidQuantity, Quantity, to_milli
+from bosket.webhook.verdict import Refusal, Verdict, quoted
 
 
 def check(new: Queue, old: Queue | None, queues: Mapping[str, Queue], *, sums: bool) -> Verdict:

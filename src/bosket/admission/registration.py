@@ -7,9 +7,7 @@ pass when we are down: the scheduler sets aside what is wrong with them.
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -28,44 +26,35 @@ from bosket.api.admission import (
     RuleWithOperations,
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
-    WebhookClientConfig,
-    WebhookServiceReference,
 )
 from bosket.api.keys import APP_LABEL
 from bosket.api.object import LabelSelector, LabelSelectorRequirement, ObjectMeta
-from bosket.kube.client import Client
-from bosket.kube.errors import AlreadyExists, Conflict, NotFound
+from bosket.webhook.registration import TIMEOUT_SECONDS, Configuration, Reach
 
 QUEUE_CONFIGURATION: Final = "kai-queue-validation-v2"
 POD_GROUP_CONFIGURATION: Final = "kai-podgroup-validation-v2alpha2"
 
-_TIMEOUT_SECONDS: Final = 10
-_SERVICE_PORT: Final = 443
-_ATTEMPTS: Final = 5
 _POD: Final = RuleWithOperations(apiGroups=("",), apiVersions=("v1",), resources=("pods",), scope="Namespaced")
 
-Configuration: TypeAlias = MutatingWebhookConfiguration | ValidatingWebhookConfiguration
 
-
-def configurations(options: Options, namespace: str, trusted_pem: bytes) -> list[Configuration]:
+def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[Configuration]:
     """The objects as they should be. Every field that a server would fill in is there, so that they can be compared."""
-    host = f"{options.service_name}.{namespace}.svc"
+    host = f"{options.service_name}.{reach.namespace}.svc"
     meta = ObjectMeta(labels={APP_LABEL: options.service_name})
-    ca_bundle = base64.b64encode(trusted_pem).decode()
 
     def common(path: str) -> dict[str, Any]:
         return {
-            "clientConfig": _client_config(options, namespace, path, ca_bundle),
+            "clientConfig": reach.client_config(path, trusted_pem),
             "admissionReviewVersions": ("v1",),
             "sideEffects": "None",
             "matchPolicy": "Equivalent",
-            "timeoutSeconds": _TIMEOUT_SECONDS,
+            "timeoutSeconds": TIMEOUT_SECONDS,
         }
 
     pods: dict[str, Any] = {
         "name": host,
         "failurePolicy": "Fail",
-        "namespaceSelector": _namespaces(options, namespace),
+        "namespaceSelector": _namespaces(options, reach.namespace),
         "objectSelector": LabelSelector(matchLabels=dict(options.pod_label_selector)),
         "matchConditions": (_own_pods(options.pods.scheduler_name),),
     }
@@ -101,41 +90,6 @@ def configurations(options: Options, namespace: str, trusted_pem: bytes) -> list
         ValidatingWebhookConfiguration(metadata=replace(meta, name=QUEUE_CONFIGURATION), webhooks=(queues,)),
         ValidatingWebhookConfiguration(metadata=replace(meta, name=POD_GROUP_CONFIGURATION), webhooks=(groups,)),
     ]
-
-
-async def register(client: Client, desired: Sequence[Configuration]) -> list[str]:
-    """Make the cluster's configurations like these; gives the names of those that weren't."""
-    return [each.metadata.name for each in desired if await _keep(client, each)]
-
-
-async def _keep(client: Client, desired: Configuration) -> bool:
-    for _ in range(_ATTEMPTS):
-        try:
-            return await _write(client, desired)
-        except (AlreadyExists, Conflict):
-            continue  # another replica was faster, and wrote the same unless it was started otherwise
-    return False
-
-
-async def _write(client: Client, desired: Configuration) -> bool:
-    try:
-        found = await client.get(type(desired), desired.metadata.name)
-    except NotFound:
-        await client.create(desired)
-        return True
-    labels = {**found.metadata.labels, **desired.metadata.labels}
-    wanted = replace(found, webhooks=desired.webhooks, metadata=replace(found.metadata, labels=labels))
-    if wanted == found:
-        return False
-    await client.modify(found, wanted)
-    return True
-
-
-def _client_config(options: Options, namespace: str, path: str, ca_bundle: str) -> WebhookClientConfig:
-    if options.url:
-        return WebhookClientConfig(url=f"{options.url.rstrip('/')}{path}", caBundle=ca_bundle)
-    service = WebhookServiceReference(namespace=namespace, name=options.service_name, path=path, port=_SERVICE_PORT)
-    return WebhookClientConfig(service=service, caBundle=ca_bundle)
 
 
 def _namespaces(options: Options, namespace: str) -> LabelSelector:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bosket.admission.verdict import Refusal, Verdict, quoted
 from bosket.api.kai import Topology
+from bosket.webhook.verdict import Refusal, Verdict, quoted
 
 
 def check(topology: Topology) -> Verdict:

@@ -12,7 +12,6 @@ import msgspec
 from bosket.admission.judges import check_pod, check_pod_group, check_queue, check_topology, complete_pod
 from bosket.admission.options import Options, PodRules
 from bosket.admission.pod import may_concern
-from bosket.admission.verdict import ADMITTED, Verdict, sentence
 from bosket.api.admission import AdmissionRequest
 from bosket.api.kai import Queue
 from bosket.apiserver.metadata import shown_name
@@ -20,6 +19,7 @@ from bosket.apiserver.status import forbidden
 from bosket.apiserver.store import Doc, Store
 from bosket.apiserver.write import Write
 from bosket.kube.patch import apply_json_patch
+from bosket.webhook.verdict import ADMITTED, Verdict, sentence
 
 #: Simulated GPUs can be shared from the start.
 DEFAULT_OPTIONS: Final = Options(pods=PodRules(gpu_sharing_enabled=True))

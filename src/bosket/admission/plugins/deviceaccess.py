@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from bosket.admission.change import PlacedContainer, containers_of, with_container
 from bosket.admission.sharing import place_of, sharing_of
-from bosket.admission.verdict import Refusal, quoted
 from bosket.api.core import Container, EnvVar, Pod
 from bosket.api.keys import MIG_RESOURCE_PREFIX, NVIDIA_GPU
 from bosket.api.quantity import InvalidQuantity, to_milli
 from bosket.api.shared_gpu import NVIDIA_VISIBLE_DEVICES
+from bosket.webhook.verdict import Refusal, quoted
 
 _HIDDEN: Final = "void"
 _ALLOWED: Final = (_HIDDEN, "none")

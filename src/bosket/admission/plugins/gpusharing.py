@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from bosket.admission.change import containers_of, with_annotation, with_container, with_variable
 from bosket.admission.config_map_name import Suffix, config_map_prefix, prefix_problem, volume_name
 from bosket.admission.sharing import place_of, shares_gpu, sharing_of
-from bosket.admission.verdict import Refusal, annotation_field, quoted
 from bosket.api.core import (
     ConfigMapEnvSource,
     ConfigMapKeySelector,
@@ -46,6 +45,7 @@ from bosket.api.shared_gpu import (
     read_portion,
     read_whole,
 )
+from bosket.webhook.verdict import Refusal, annotation_field, quoted
 
 
 class GpuSharing:

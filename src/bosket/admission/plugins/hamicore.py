@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bosket.admission.change import with_container, with_variable
 from bosket.admission.sharing import place_of, sharing_of
-from bosket.admission.verdict import Refusal
 from bosket.api.core import ConfigMapKeySelector, EnvVar, EnvVarSource, Pod
 from bosket.api.shared_gpu import CUDA_DEVICE_MEMORY_LIMIT, map_names
+from bosket.webhook.verdict import Refusal
 
 
 class HamiCore:

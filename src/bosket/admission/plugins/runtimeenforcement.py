@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bosket.admission.sharing import shares_gpu
-from bosket.admission.verdict import Refusal
 from bosket.api.core import Pod
+from bosket.webhook.verdict import Refusal
 
 
 class RuntimeEnforcement:

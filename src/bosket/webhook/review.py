@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from bosket.admission.verdict import Verdict, sentence
 from bosket.api.admission import AdmissionRequest, AdmissionResponse, AdmissionReview
 from bosket.api.object import Status, StatusCause, StatusDetails
+from bosket.webhook.verdict import Verdict, sentence
 
 #: Says what is to be done about a request. Never waits, and raises only what is a bug.
 Judge = Callable[[AdmissionRequest], Verdict]
@@ -66,7 +66,7 @@ def _status(request: AdmissionRequest, verdict: Verdict) -> Status:
         status="Failure",
         code=403,
         reason="Forbidden",
-        message=f"{_subject(request, kind)}: {sentence(verdict.refusals)}",
+        message=verdict.words or f"{_subject(request, kind)}: {sentence(verdict.refusals)}",
         details=StatusDetails(
             name=request.name,
             kind=kind,

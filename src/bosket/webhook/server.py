@@ -16,10 +16,10 @@ from typing import Final
 
 from aiohttp import web
 
-from bosket.admission.metrics import WebhookMetrics
-from bosket.admission.review import Judge, UnreadableReview, read_review, write_answer
 from bosket.runtime.clock import Clock
 from bosket.runtime.connections import stop_serving
+from bosket.webhook.metrics import WebhookMetrics
+from bosket.webhook.review import Judge, UnreadableReview, read_review, write_answer
 
 _log = logging.getLogger(__name__)
 

@@ -33,11 +33,13 @@ class WebhookMetrics:
         self._expiry = Gauge(
             "bosket_admission_certificate_expiry_timestamp_seconds",
             "When the certificate that is shown ends",
+            ("service",),
             registry=registry,
         )
         self._upkeep_failures = Counter(
             "bosket_admission_upkeep_failures_total",
             "Rounds in which certificate or webhook configurations couldn't be kept up",
+            ("service",),
             registry=registry,
         )
 
@@ -58,11 +60,11 @@ class WebhookMetrics:
     def refused(self, webhook: str) -> None:
         self._refusals.labels(webhook).inc()
 
-    def certificate_expires(self, timestamp: float) -> None:
-        self._expiry.set(timestamp)
+    def certificate_expires(self, service: str, timestamp: float) -> None:
+        self._expiry.labels(service).set(timestamp)
 
-    def upkeep_failed(self) -> None:
-        self._upkeep_failures.inc()
+    def upkeep_failed(self, service: str) -> None:
+        self._upkeep_failures.labels(service).inc()
 
 
 _by_registry: WeakKeyDictionary[CollectorRegistry, WebhookMetrics] = WeakKeyDictionary()

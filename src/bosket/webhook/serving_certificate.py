@@ -50,6 +50,11 @@ class Serving:
     def expires(self) -> datetime:
         return x509.load_pem_x509_certificate(self.key_pair.cert_pem).not_valid_after_utc
 
+    @property
+    def expires_at(self) -> float:
+        """In seconds since 1970."""
+        return self.expires.timestamp()
+
 
 def from_secret(data: Mapping[str, str]) -> Serving | None:
     """What a Secret holds; None if that is not all, or not readable."""

@@ -9,12 +9,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from bosket.admission.serving_certificate import Names, Serving, from_secret, renewed, to_secret
 from bosket.api.core import Secret
 from bosket.api.object import ObjectMeta
 from bosket.kube.client import Client
 from bosket.kube.errors import AlreadyExists, Conflict, NotFound
 from bosket.runtime.clock import Clock
+from bosket.webhook.serving_certificate import Names, Serving, from_secret, renewed, to_secret
 
 _log = logging.getLogger(__name__)
 

@@ -25,6 +25,8 @@ class Verdict(NamedTuple):
     warnings: tuple[str, ...] = ()
     #: JSON patch that completes the object.
     patch: tuple[Operation, ...] = ()
+    #: What a refusal says as a whole, where others have agreed on the words; by default the object and its refusals.
+    words: str = ""
 
 
 ADMITTED: Final = Verdict()
