@@ -58,7 +58,7 @@ def report(
     `pod`: what each pod of a gang asks for, by the names in `SHOWN`; `depth`: how many levels are told about.
     """
     table = snapshot.nodes
-    taking = table.taking()
+    taking = snapshot.taking_nodes()
     slots = np.full(len(table), np.inf)
     for name, asked in pod.items():
         place, unit = SHOWN[name]

@@ -37,7 +37,7 @@ class _Consolidation(Policy):
 
     def has_a_chance(self, job: JobState) -> bool:
         """Moving others about makes no GPUs: there must be enough of them free already."""
-        taking = self.session.taking_nodes()
+        taking = self.session.snapshot.taking_nodes()
         free = float(self.session.nodes.free_gpus()[taking].sum())
         return free + ROUNDING >= job.least_request()[0]
 

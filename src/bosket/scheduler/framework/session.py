@@ -46,7 +46,6 @@ from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
 from bosket.scheduler.framework.protection import Protection
 from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
-from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
@@ -181,11 +180,6 @@ class Session:
         if found is None and self.snapshot.queues.leaf(job.queue) is not None:
             found = self.state(job)
         return found
-
-    def taking_nodes(self) -> Mask:
-        """Nodes that take pods at all, by their own account."""
-        snapshot = self.snapshot
-        return snapshot.memory.recall(snapshot.nodes.static_version, "taking", None, snapshot.nodes.taking)
 
     def view(self, pod_class: PodClass) -> ClassView:
         """Fit and scores of a pod class over all nodes, kept true while decisions are made."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from bosket.api.keys import (
@@ -84,7 +85,12 @@ def share_of(annotations: Mapping[str, str]) -> GpuShare | None:
 
 def device_memory(labels: Mapping[str, str]) -> int | None:
     """The memory of each of a node's devices in mebibytes, by its label; None when that isn't known."""
-    amount = read_whole(labels.get(NODE_GPU_MEMORY_LABEL, ""), MOST_BYTES)
+    return _device_mib(labels.get(NODE_GPU_MEMORY_LABEL, ""))
+
+
+@lru_cache(maxsize=1024)
+def _device_mib(text: str) -> int | None:
+    amount = read_whole(text, MOST_BYTES)
     if amount is None:
         return None
     if amount >= LEAST_BYTES:

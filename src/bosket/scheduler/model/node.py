@@ -6,7 +6,7 @@ which is how ties are broken everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,13 +51,18 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self.nodes)
 
-    def taking(self) -> Mask:
-        """Which nodes take new pods at all."""
-        return np.array([refuses_pods(node) is None for node in self.nodes], dtype=bool)
+    def refusals(self) -> tuple[str | None, ...]:
+        """(node,), why it takes no new pods at all; None where it does."""
+        return tuple(map(refuses_pods, self.nodes))
 
     @property
     def names(self) -> list[str]:
         return [node.metadata.name for node in self.nodes]
+
+
+def taking(refusals: Sequence[str | None]) -> Mask:
+    """Which nodes take new pods at all."""
+    return np.array([each is None for each in refusals], dtype=bool)
 
 
 def refuses_pods(node: Node) -> str | None:

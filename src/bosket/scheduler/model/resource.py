@@ -103,6 +103,12 @@ def amounts_of(quantities: Mapping[str, Quantity]) -> Amounts:
     return result
 
 
+@lru_cache(maxsize=4096)
+def shared_amounts(quantities: Quantities) -> Mapping[str, int]:
+    """The same for nodes, most of which are alike: those that have the same get the very same object."""
+    return amounts_of(dict(quantities))
+
+
 def pod_request(spec: PodSpec) -> Amounts:
     """What a pod needs at its peak, as Kubernetes counts it, and one place among the node's pods.
 

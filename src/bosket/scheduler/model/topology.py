@@ -6,9 +6,11 @@ has the label of every level. The widest level of all is the root: one domain, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,13 +134,16 @@ class TopologyTree:
             self._children[level].renew(sums[level], changed, sums[level + 1])
 
 
-def path_of(labels: Sequence[str], node: Node) -> Path | None:
-    """Where the node is, by the labels of levels; None when it doesn't belong to the topology."""
-    values = node.metadata.labels
-    try:
-        return tuple([values[label] for label in labels])
-    except KeyError:
-        return None
+def paths_of(labels: Sequence[str], nodes: Iterable[Node]) -> list[Path | None]:
+    """Where nodes are, by the labels of levels; None for one that doesn't belong to the topology."""
+    read = itemgetter(*labels) if len(labels) > 1 else lambda values: tuple([values[label] for label in labels])
+    paths: list[Path | None] = []
+    for node in nodes:
+        try:
+            paths.append(read(node.metadata.labels))
+        except KeyError:
+            paths.append(None)
+    return paths
 
 
 def build_tree(topology: Topology, paths: Sequence[Path | None]) -> TopologyTree:
@@ -147,9 +152,11 @@ def build_tree(topology: Topology, paths: Sequence[Path | None]) -> TopologyTree
     inside = [path for path in paths if path is not None]
     levels = [TopologyLevel(ROOT, (ROOT,), _spread(np.zeros(len(rows), dtype=np.intp), rows, len(paths)), FIRST)]
     wider, wider_names = [0] * len(rows), [""]
-    for depth, level in enumerate(topology.spec.levels):
-        found: dict[tuple[int, str], int] = {}
-        met = [found.setdefault((parent, path[depth]), len(found)) for parent, path in zip(wider, inside, strict=True)]
+    values_by_level = zip(*inside, strict=True) if inside else repeat(())
+    for depth, (level, values) in enumerate(zip(topology.spec.levels, values_by_level, strict=False)):
+        keys = list(zip(wider, values, strict=True))
+        found = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        met = list(map(found.__getitem__, keys))
         names = [f"{wider_names[parent]}.{value}" if depth else value for parent, value in found]
         by_name = sorted(range(len(names)), key=names.__getitem__)
         numbers = np.empty(len(names), dtype=np.intp)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.mig_node import MigStrategy, mig_strategy
+from bosket.scheduler.model.mig_node import MigStrategy
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.score import RESOURCE_TYPE
@@ -21,14 +21,8 @@ class ResourceType:
         del arguments
 
     def open(self, session: Session) -> None:
-        table, memory = session.snapshot.nodes, session.snapshot.memory
-        partitioned = memory.recall(
-            table.static_version,
-            "partitioned",
-            None,
-            lambda: np.array([mig_strategy(each) is not MigStrategy.WHOLE for each in table.nodes], dtype=bool),
-        )
-        session.node_scores.add(_CpuOnly((table.allocatable[GPU] <= 0) & ~partitioned))
+        whole = session.snapshot.mig_strategies() == MigStrategy.WHOLE
+        session.node_scores.add(_CpuOnly((session.snapshot.nodes.allocatable[GPU] <= 0) & whole))
 
 
 class _CpuOnly(NodeScorer):

@@ -85,7 +85,9 @@ class BindRequests:
 
     def judge_for_node(self, node: str) -> Collection[ObjectKey]:
         """The pods that may stand differently, because the node came or went."""
-        requests = [self.known[key] for key in self._to_node.get(node, ())]
+        if node not in self._to_node:
+            return ()
+        requests = [self.known[key] for key in self._to_node[node]]
         for request in requests:
             self.judge(request)
         return [pod_of(request) for request in requests]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from bosket.scheduler.model.device import NO_GPUS, DeviceGpus, DeviceId, PoolId
 from bosket.scheduler.model.gpu_group import NO_GROUPS, groups_of
 from bosket.scheduler.model.gpu_share import UNKNOWN_DEVICE_MIB, device_memory
 from bosket.scheduler.model.node import Amounts2D, Devices, Mask, NodeTable
-from bosket.scheduler.model.resource import GPU, Amounts, ResourceAxis, Vector
+from bosket.scheduler.model.resource import GPU, ResourceAxis, Vector
 from bosket.scheduler.model.task import ACTIVE_USED, Mig, PodClass, Task, TaskStatus, in_order
 
 RELEASING, PIPELINED = TaskStatus.RELEASING, TaskStatus.PIPELINED
@@ -35,14 +35,14 @@ class NodeAccounts:
         self._axis, self._scheduler_name = axis, scheduler_name
         self.nodes: dict[str, Node] = {}
         self.residents: Mapping[str, tuple[Task, ...]] = {}  #: as of the last table, in order of the tasks' keys
-        self._amounts: dict[str, Amounts] = {}
+        self._amounts: dict[str, Mapping[str, int]] = {}
         self._device_gpus: dict[str, DeviceGpus] = {}
         self._on_node: dict[str, dict[ObjectKey, Task]] = defaultdict(dict)
         self._dirty: set[str] = set()
         self._table: NodeTable | None = None
         self._static_version = 0
 
-    def put(self, node: Node, amounts: Amounts) -> bool:
+    def put(self, node: Node, amounts: Mapping[str, int]) -> bool:
         """True when something changed that anybody rests on; heartbeats and images change nothing."""
         name = node.metadata.name
         self._axis.learn(amounts)
@@ -82,9 +82,9 @@ class NodeAccounts:
             if not on_node:
                 del self._on_node[task.node]
 
-    def on(self, name: str) -> Iterable[Task]:
+    def on(self, name: str) -> Collection[Task]:
         """Who is on a node, ours or not."""
-        return self._on_node.get(name, {}).values()
+        return self._on_node[name].values() if name in self._on_node else ()
 
     def is_unchanged(self) -> bool:
         """Whether `table()` would be the one that it gave last."""
@@ -94,7 +94,7 @@ class NodeAccounts:
         if self._table is None or self._table.idle.shape[0] != len(self._axis):
             names = sorted(self.nodes)
             self._static_version += 1
-            self._dirty.update(names)
+            self._dirty.update(self._on_node)
             allocatable = self._allocatable(names)
             if self._device_gpus:
                 allocatable[GPU] += [self._device_gpus.get(name, NO_GPUS).devices for name in names]
@@ -158,10 +158,12 @@ class NodeAccounts:
         return self._table
 
     def _allocatable(self, names: Sequence[str]) -> Amounts2D:
-        """(resource, node). Most nodes are alike: the same amounts are made a column once."""
-        columns: dict[tuple[tuple[str, int], ...], int] = {}
-        which = [columns.setdefault(tuple(self._amounts[name].items()), len(columns)) for name in names]
-        made = _columns(len(self._axis), [self._axis.vector(dict(amounts)) for amounts in columns])
+        """(resource, node). Most nodes are alike, and share their amounts: these are made a column once."""
+        amounts = [self._amounts[name] for name in names]
+        different = {id(each): each for each in amounts}
+        places = {each: place for place, each in enumerate(different)}
+        which = [places[id(each)] for each in amounts]
+        made = _columns(len(self._axis), list(map(self._axis.vector, different.values())))
         return np.ascontiguousarray(made[:, which])
 
     def _count(self, tasks: Iterable[Task]) -> _Count:

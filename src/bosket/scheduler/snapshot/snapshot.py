@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bosket.api.kai import BindRequest
 from bosket.api.keys import CPU_WORKER_LABEL, DEFAULT_NODE_POOL, GPU_WORKER_LABEL
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.model.node import NodeTable
+from bosket.scheduler.model.mig_node import mig_strategies
+from bosket.scheduler.model.node import Mask, NodeTable, taking
 from bosket.scheduler.model.numa import NumaZones
 from bosket.scheduler.model.peer import Mark, PeerTerm, PodSelector
 from bosket.scheduler.model.queue import QueueTree
@@ -79,3 +83,18 @@ class Snapshot:
     usage: Usage = NO_USAGE  #: what queues used in the past
     #: verdicts of pure functions, kept between snapshots
     memory: VerdictMemory = field(default_factory=VerdictMemory)
+
+    def refusals(self) -> tuple[str | None, ...]:
+        """(node,), why it takes no pods at all; None where it does."""
+        return self.memory.recall(self.nodes.static_version, "refusals", None, self.nodes.refusals)
+
+    def taking_nodes(self) -> Mask:
+        """(node,), whether it takes pods, by its own account."""
+        return self.memory.recall(self.nodes.static_version, "taking", None, lambda: taking(self.refusals()))
+
+    def mig_strategies(self) -> NDArray[np.int8]:
+        """(node,), each a MigStrategy."""
+        nodes, names = self.nodes, self.resource_names
+        return self.memory.recall(
+            nodes.static_version, "MIG strategies", None, lambda: mig_strategies(nodes.nodes, names)
+        )

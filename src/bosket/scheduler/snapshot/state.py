@@ -38,7 +38,7 @@ from bosket.scheduler.model.peer import NO_MARKS
 from bosket.scheduler.model.resource import (
     ResourceAxis,
     UncountableAmount,
-    amounts_of,
+    shared_amounts,
 )
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.model.usage import NO_USAGE, Usage
@@ -245,7 +245,7 @@ class ClusterState:
     def put_node(self, node: Node) -> None:
         name = node.metadata.name
         try:
-            amounts = amounts_of(node.status.allocatable)
+            amounts = shared_amounts(tuple(node.status.allocatable.items()))
         except (InvalidQuantity, UncountableAmount) as error:
             self._report(f"Node {name}: status.allocatable: {error}; the node is left out")
             self.drop_node(name)
@@ -622,7 +622,8 @@ class ClusterState:
         for pod in self._requests.judge_for_node(node):
             self._renew_task(pod)
         self._last = None
-        self._dirty_jobs.update(task.group for task in self._nodes.on(node) if task.group)
+        if residents := self._nodes.on(node):
+            self._dirty_jobs.update(task.group for task in residents if task.group)
 
     # Jobs and queues
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bosket.api.core import Node
 from bosket.api.kai import Topology
 from bosket.scheduler.model.node import NodeTable
-from bosket.scheduler.model.topology import Path, TopologyTree, build_tree, path_of
+from bosket.scheduler.model.topology import Path, TopologyTree, build_tree, paths_of
 
 
 class Topologies:
@@ -48,22 +47,13 @@ class Topologies:
 class _Arrangement:
     topology: Topology
     _version: int | None = None
-    _nodes: dict[str, tuple[Node, Path | None]] = field(default_factory=dict)
     _paths: list[Path | None] = field(default_factory=list)
     _tree: TopologyTree | None = None
 
     def of(self, nodes: NodeTable) -> TopologyTree:
         if self._tree is not None and self._version == nodes.static_version:
             return self._tree
-        before, self._nodes = self._nodes, {}
-        labels = [level.nodeLabel for level in self.topology.spec.levels]
-        for node in nodes.nodes:
-            name = node.metadata.name
-            known = before.get(name)
-            if known is None or known[0] is not node:
-                known = (node, path_of(labels, node))
-            self._nodes[name] = known
-        paths = [path for _, path in self._nodes.values()]
+        paths = paths_of([level.nodeLabel for level in self.topology.spec.levels], nodes.nodes)
         if self._tree is None or paths != self._paths:
             self._paths, self._tree = paths, build_tree(self.topology, paths)
         self._version = nodes.static_version

@@ -14,7 +14,6 @@ from bosket.kube.node_selector import node_test
 from bosket.kube.taint import tolerates
 from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import refuses_pods
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.model.volume import VolumeNeeds
 from bosket.scheduler.plugins.predicates.node_selector import own_nodes
@@ -54,15 +53,18 @@ class ByNode(NodeFilter):
 
     def _ask(self, pod_class: PodClass) -> tuple[tuple[str, ...], np.ndarray]:
         """All objections there are, the first being none, and which of them each node has."""
-        checks: list[Objection] = [refuses_pods, _taints(pod_class), _affinity(pod_class)]
+        checks: list[Objection] = [_taints(pod_class)]
+        if pod_class.node_selector or pod_class.required_nodes is not None:
+            checks.append(_affinity(pod_class))
         if pod_class.volumes is not None:
             checks.append(_volumes(pod_class.volumes))
         if self._session.snapshot.worker_labels is not None:
             checks.append(_worker(self._session.snapshot.worker_labels, wants_gpu=pod_class.wants_gpu))
         places: dict[str, int] = {"": 0}
         nodes = self._session.snapshot.nodes.nodes
-        found = (places.setdefault(_first(checks, node), len(places)) for node in nodes)
-        numbers = np.fromiter(found, np.intp, len(nodes))
+        refusals = self._session.snapshot.refusals()
+        found = [refusal or _first(checks, node) for node, refusal in zip(nodes, refusals, strict=True)]
+        numbers = np.array([places.setdefault(each, len(places)) for each in found], dtype=np.intp)
         return tuple(places), numbers
 
 

@@ -10,7 +10,7 @@ from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.kernel.class_view import POD_NUMBER
-from bosket.scheduler.model.mig_node import MigStrategy, mig_strategy
+from bosket.scheduler.model.mig_node import MigStrategy
 from bosket.scheduler.model.resource import FIXED_NAMES, GPU, PODS, amounts_of
 from bosket.scheduler.model.task import Mig, PodClass
 
@@ -45,9 +45,7 @@ class GpuKinds(NodeFilter):
         table = snapshot.nodes
         if pod_class.mig is Mig.LEGACY:
             return np.full(len(table), book.number(LEGACY), dtype=np.int32)[rows]
-        strategies = snapshot.memory.recall(
-            table.static_version, "MIG strategies", None, lambda: np.array([mig_strategy(each) for each in table.nodes])
-        )
+        strategies = snapshot.mig_strategies()
         codes: ReasonCodes = np.zeros(len(table), dtype=np.int32)
         if pod_class.mig is Mig.PROFILE:
             codes[strategies == MigStrategy.SINGLE] = book.number(WHOLE_ONLY)

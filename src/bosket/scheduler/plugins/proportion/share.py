@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.kernel.fair_share import Claims, divide_tree
-from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.queue import UNLIMITED, QueueTree
 from bosket.scheduler.model.resource import GPU, NOTHING, SHARED, Shares, mig_gpus, plus
 from bosket.scheduler.snapshot.snapshot import Snapshot
@@ -20,14 +19,13 @@ PLACES = list(SHARED)
 def cluster_total(snapshot: Snapshot) -> Shares:
     """What nodes that take pods have, less what pods of other schedulers hold there."""
     nodes = snapshot.nodes
-    taking: Mask = snapshot.memory.recall(nodes.static_version, "taking", None, nodes.taking)
     ours = nodes.allocatable[PLACES] - nodes.foreign[PLACES]
     for place, name in enumerate(snapshot.resource_names):
         if (gpus_each := mig_gpus(name)) > 0:
             ours[PLACES.index(GPU)] += gpus_each * (nodes.allocatable[place] - nodes.foreign[place])
     if snapshot.worker_labels is not None:  # GPUs where no pod with GPUs may go are nobody's
         ours[PLACES.index(GPU)] *= [snapshot.worker_labels.gpu in node.metadata.labels for node in nodes.nodes]
-    gpus, millicores, memory = ours[:, taking].sum(axis=1).tolist()
+    gpus, millicores, memory = ours[:, snapshot.taking_nodes()].sum(axis=1).tolist()
     return gpus, millicores, memory
 
 
