@@ -33,7 +33,6 @@ def test_every_flag_arrives() -> None:
         resource_reservation_container_security_context='{"runAsUser": 2}',
         runtime_class_name="nvidia",
         fake_gpu_nodes=True,
-        scale_adjust_namespace="scale",
         max_concurrent_reconciles=20,
         max_concurrent_binds_per_node=4,
         rate_limiter_base_delay=2.0,
@@ -43,7 +42,7 @@ def test_every_flag_arrives() -> None:
     )
     default = BinderFlags()
     assert all(getattr(flags, each.name) != getattr(default, each.name) for each in fields(flags))
-    options = binder_options(flags, ["binder"])["binder"]
+    options = binder_options(flags, ["binder"], "scale")["binder"]
     assert isinstance(options, Options)
     reservation = options.reservation
     assert isinstance(reservation, ReservationOptions)

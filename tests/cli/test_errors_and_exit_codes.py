@@ -146,7 +146,9 @@ def test_services_are_listed_with_their_purposes(capsys: pytest.CaptureFixture[s
         "queue-controller",
         "scheduler",
         "binder",
+        "node-scale-adjuster",
         "reservation",
         "numa-exporter",
+        "scaling-pod",
     ]
     assert [line.split()[0] for line in lines] == names

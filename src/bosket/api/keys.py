@@ -16,6 +16,7 @@ SYSTEM_NAMESPACE: Final = "kai-scheduler"
 RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
 RESERVATION_SERVICE_ACCOUNT: Final = "kai-resource-reservation"
 SCALE_ADJUST_NAMESPACE: Final = "kai-scale-adjust"
+SCALING_POD_SERVICE_ACCOUNT: Final = "scaling-pod"
 #: Where work goes that names no queue.
 DEFAULT_QUEUE: Final = "default-queue"
 DEFAULT_PARENT_QUEUE: Final = "default-parent-queue"
@@ -108,6 +109,8 @@ SCALING_POD_APP: Final = "scaling-pod"
 SHARED_GPU_POD_NAME_LABEL: Final = "shared-gpu-pod-name"
 SHARED_GPU_POD_NAMESPACE_LABEL: Final = "shared-gpu-pod-namespace"
 KARPENTER_DO_NOT_DISRUPT_ANNOTATION: Final = "karpenter.sh/do-not-disrupt"
+#: For the cluster autoscaler, which otherwise keeps nodes with pods that nobody would make again.
+SAFE_TO_EVICT_ANNOTATION: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 # Nodes -------------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
+from bosket.api.keys import SCALE_ADJUST_NAMESPACE
 from bosket.cli.output import UsageError
 from bosket.cli.service_flags import are_given
 
@@ -48,8 +49,6 @@ class BinderFlags:
         Their runtime class.
     fake_gpu_nodes
         Nodes have no real GPUs: these pods only sleep, and whoever simulates GPUs says which one each holds.
-    scale_adjust_namespace
-        No GPU is reserved while a pod in this namespace waits for a node.
     max_concurrent_reconciles
         How many pods are bound at once.
     max_concurrent_binds_per_node
@@ -74,7 +73,6 @@ class BinderFlags:
     resource_reservation_container_security_context: str = ""
     runtime_class_name: str = ""
     fake_gpu_nodes: bool = False
-    scale_adjust_namespace: str = "kai-scale-adjust"
     max_concurrent_reconciles: _Positive = 10
     max_concurrent_binds_per_node: Annotated[int, Parameter(validator=Number(gte=0))] = 0
     rate_limiter_base_delay: _Seconds = 1.0
@@ -83,12 +81,15 @@ class BinderFlags:
     plugins: str = ""
 
 
-def binder_options(flags: BinderFlags, services: Iterable[str]) -> dict[str, object]:
+def binder_options(
+    flags: BinderFlags, services: Iterable[str], scale_adjust_namespace: str = SCALE_ADJUST_NAMESPACE
+) -> dict[str, object]:
     """The binder's options by its name, unless they are the default ones; raises `UsageError`."""
-    return {"binder": _options(flags)} if are_given(flags, "binder", services) else {}
+    given = are_given(flags, "binder", services) or scale_adjust_namespace != SCALE_ADJUST_NAMESPACE
+    return {"binder": _options(flags, scale_adjust_namespace)} if given else {}
 
 
-def _options(flags: BinderFlags) -> Options:
+def _options(flags: BinderFlags, scale_adjust_namespace: str) -> Options:
     from bosket.api.core import PodSecurityContext, ResourceRequirements, SecurityContext
     from bosket.api.kai import PluginConfig
     from bosket.binder import InvalidPluginSettings, Options, ReservationOptions, check_settings
@@ -126,7 +127,7 @@ def _options(flags: BinderFlags) -> Options:
             runtime_class_name=flags.runtime_class_name,
             fake_gpu_nodes=flags.fake_gpu_nodes,
         ),
-        scale_adjust_namespace=flags.scale_adjust_namespace,
+        scale_adjust_namespace=scale_adjust_namespace,
         volume_binding_timeout_seconds=flags.volume_binding_timeout_seconds,
         plugins=plugins,
     )

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from bosket.api.keys import SCALE_ADJUST_NAMESPACE
 from bosket.cli.admission_flags import AdmissionFlags, admission_options
 from bosket.cli.binder_flags import BinderFlags, binder_options
+from bosket.cli.node_scale_adjuster_flags import NodeScaleAdjusterFlags, node_scale_adjuster_options
 from bosket.cli.numa_exporter import NumaExporterFlags, export_placements
 from bosket.cli.output import CommandError, UsageError, flush_line
 from bosket.cli.path import OptionalFilePath
@@ -44,6 +46,7 @@ def run(
     scheduler_config: OptionalFilePath = None,
     evict_by_deletion: bool = False,
     schedule_csi_storage: bool = False,
+    scale_adjust_namespace: str = SCALE_ADJUST_NAMESPACE,
     leader_elect: bool = True,
     listen: str = "127.0.0.1:0",
     plugin_server_port: Port = 8081,
@@ -52,13 +55,15 @@ def run(
     list_services: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
     admission: AdmissionFlags | None = None,
     binder: BinderFlags | None = None,
+    node_scale_adjuster: NodeScaleAdjusterFlags | None = None,
     numa_exporter: NumaExporterFlags | None = None,
     podgrouper: PodGrouperFlags | None = None,
     queue_controller: QueueControllerFlags | None = None,
 ) -> None:
     """Run services until SIGINT or SIGTERM: admission, podgrouper, scheduler, binder and the others.
 
-    In a reservation pod: bosket run reservation. On each node with NUMA zones: bosket run numa-exporter.
+    In a reservation pod: bosket run reservation; in a scaling pod: bosket run scaling-pod. On each node with NUMA
+    zones: bosket run numa-exporter.
 
     Parameters
     ----------
@@ -77,6 +82,8 @@ def run(
         disruption budgets.
     schedule_csi_storage
         Let the scheduler count down what CSI drivers have left, as it decides where volumes are made.
+    scale_adjust_namespace
+        Where the node scale adjuster makes its pods; while one of them waits for a node, the binder reserves no GPU.
     leader_elect
         Work only while holding the service's lease, so that several processes may run the same service.
     listen
@@ -90,7 +97,15 @@ def run(
     list_services
         List the services that there are, and do nothing else.
     """
-    from bosket.embedded.services import NUMA_EXPORTER, PROGRAMS, RESERVATION, SERVICES, UnknownService, entries
+    from bosket.embedded.services import (
+        NUMA_EXPORTER,
+        PROGRAMS,
+        RESERVATION,
+        SCALING_POD,
+        SERVICES,
+        UnknownService,
+        entries,
+    )
     from bosket.runtime.logs import configure_logging
 
     if list_services:
@@ -107,6 +122,8 @@ def run(
         configure_logging(log_format, log_level.upper())
         export_placements(numa_exporter or NumaExporterFlags(), kubeconfig, context)
         return
+    if services == (SCALING_POD.name,):
+        return
     if not services:
         raise UsageError(f"which services? there are: {', '.join(SERVICES)}")
     try:
@@ -122,7 +139,10 @@ def run(
         schedule_csi_storage=schedule_csi_storage,
     )
     options |= admission_options(admission or AdmissionFlags(), names)
-    options |= binder_options(binder or BinderFlags(), names)
+    options |= binder_options(binder or BinderFlags(), names, scale_adjust_namespace)
+    options |= node_scale_adjuster_options(
+        node_scale_adjuster or NodeScaleAdjusterFlags(), names, scale_adjust_namespace
+    )
     options |= podgrouper_options(podgrouper or PodGrouperFlags(), names)
     options |= queue_controller_options(queue_controller or QueueControllerFlags(), names)
     settings = _Settings(

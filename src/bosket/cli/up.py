@@ -67,7 +67,8 @@ def up(
     plugin_server_port
         Port on 127.0.0.1 where the scheduler's plugins answer (bosket snapshot); 0 takes a free one.
     services
-        Which of Bosket's services run in it: names with commas between them, "all" or "none".
+        Which of Bosket's services run in it: names with commas between them, "all" (but those that
+        a cluster needs only with others, as the node scale adjuster with an autoscaler) or "none".
     without
         Which of Kubernetes' controllers don't run in it, because others do their work: names with commas between them,
         as kube-controller-manager has them ("job,replicaset,namespace,garbage-collector").
@@ -145,12 +146,12 @@ async def _serve(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
 
 
 def _service_names(text: str) -> list[str]:
-    from bosket.embedded.services import SERVICES, UnknownService, entries
+    from bosket.embedded.services import DEFAULT_SERVICES, UnknownService, entries
 
     if text == "none":
         return []
     try:
-        return [entry.name for entry in entries(SERVICES if text == "all" else text.split(","))]
+        return [entry.name for entry in entries(DEFAULT_SERVICES if text == "all" else text.split(","))]
     except UnknownService as error:
         raise UsageError(f"--services {text}: {error}") from error
 

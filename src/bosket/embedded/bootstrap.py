@@ -22,6 +22,8 @@ from bosket.api.keys import (
     PRIORITY_CLASSES,
     RESERVATION_NAMESPACE,
     RESERVATION_SERVICE_ACCOUNT,
+    SCALE_ADJUST_NAMESPACE,
+    SCALING_POD_SERVICE_ACCOUNT,
     SYSTEM_NAMESPACE,
 )
 from bosket.api.object import KubeObject, ObjectMeta
@@ -40,7 +42,8 @@ class Installed(NamedTuple):
 
 
 async def bootstrap(client: Client) -> list[Installed]:
-    """Installs KAI's and Grove's definitions, priority classes, default queues, and what reservation pods need.
+    """Installs KAI's and Grove's definitions, priority classes, default queues, and what reservation and
+    scaling pods need.
 
     With the namespaces for all that. Returns when all of it can be used.
     """
@@ -48,7 +51,7 @@ async def bootstrap(client: Client) -> list[Installed]:
     definitions = await asyncio.gather(*(_install_definition(client, manifest) for manifest in manifests))
     await _wait_established(client, {each.name for each in definitions})
     namespaces = [await create_if_absent(client, each) for each in _NAMESPACES]
-    objects = (*_priority_classes(), *_queues(), *_reservation_rights())
+    objects = (*_priority_classes(), *_queues(), *_reservation_rights(), _SCALING_POD_ACCOUNT)
     return [*definitions, *namespaces, *await asyncio.gather(*(create_if_absent(client, each) for each in objects))]
 
 
@@ -97,7 +100,15 @@ async def create_if_absent(client: Client, obj: KubeObject) -> Installed:
     return Installed(kind, name, "created")
 
 
-_NAMESPACES = [Namespace(metadata=ObjectMeta(name=name)) for name in (SYSTEM_NAMESPACE, RESERVATION_NAMESPACE)]
+_NAMESPACES = [
+    Namespace(metadata=ObjectMeta(name=name))
+    for name in (SYSTEM_NAMESPACE, RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE)
+]
+
+#: Without any rights.
+_SCALING_POD_ACCOUNT = ServiceAccount(
+    metadata=ObjectMeta(name=SCALING_POD_SERVICE_ACCOUNT, namespace=SCALE_ADJUST_NAMESPACE)
+)
 
 
 def _reservation_rights() -> list[KubeObject]:

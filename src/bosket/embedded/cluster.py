@@ -38,7 +38,7 @@ from bosket.embedded.kubelet import Kubelet
 from bosket.embedded.node import Layout, NodeShape, simulated_node
 from bosket.embedded.node_lifecycle import NodeLifecycle
 from bosket.embedded.object_admission import DEFAULT_OPTIONS, ObjectAdmission
-from bosket.embedded.services import ADMISSION, SERVICES, ServiceEntry, entries
+from bosket.embedded.services import ADMISSION, DEFAULT_SERVICES, SERVICES, ServiceEntry, entries
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
 from bosket.runtime.clock import Clock, SystemClock
@@ -80,7 +80,7 @@ class EmbeddedCluster:
         shape: NodeShape | None = None,
         racks: int = 1,
         zones: int = 1,
-        services: Iterable[str] = tuple(SERVICES),
+        services: Iterable[str] = DEFAULT_SERVICES,
         without: Iterable[str] = (),
         service_options: Mapping[str, object] | None = None,
         isolated: bool = False,

@@ -25,6 +25,8 @@ class ServiceEntry:
     name: str
     module: str
     purpose: str
+    #: Whether it runs where nobody says which services should.
+    by_default: bool = True
 
     def make(self, environment: Environment, options: object | None = None) -> Service:
         """The service, with its package's `Options`; by default, the default ones."""
@@ -45,8 +47,16 @@ SERVICES: Final = {
         ),
         ServiceEntry("scheduler", "bosket.scheduler", "decides which pods run where"),
         ServiceEntry("binder", "bosket.binder", "carries the scheduler's decisions out"),
+        ServiceEntry(
+            "node-scale-adjuster",
+            "bosket.node_scale_adjuster",
+            "lets autoscalers see what pods that share GPUs wait for",
+            by_default=False,
+        ),
     )
 }
+#: What a cluster runs that needs nothing special.
+DEFAULT_SERVICES: Final = tuple(entry.name for entry in SERVICES.values() if entry.by_default)
 
 
 class Program(NamedTuple):
@@ -60,7 +70,9 @@ class Program(NamedTuple):
 RESERVATION: Final = Program("reservation", "holds a shared GPU; alone, in a reservation pod")
 #: Runs on every node that has NUMA zones.
 NUMA_EXPORTER: Final = Program("numa-exporter", "tells in which NUMA zones a node's pods are; alone, on each node")
-PROGRAMS: Final = (RESERVATION, NUMA_EXPORTER)
+#: Runs in the pods that the node scale adjuster makes: when one has its node, it has done its work.
+SCALING_POD: Final = Program("scaling-pod", "does nothing, at once; alone, in a scaling pod")
+PROGRAMS: Final = (RESERVATION, NUMA_EXPORTER, SCALING_POD)
 
 
 class UnknownService(ValueError):
