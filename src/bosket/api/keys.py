@@ -148,6 +148,12 @@ SPARK_APP_NAME_LABEL: Final = "spark-app-name"
 SPARK_APP_SELECTOR_LABEL: Final = "spark-app-selector"
 GROVE_POD_GANG_LABEL: Final = "grove.io/podgang"
 GROVE_TOPOLOGY_ANNOTATION: Final = "grove.io/topology-name"
+#: On PodGangs: which backend tells the scheduler of them; as an annotation it overrides the choice.
+GROVE_BACKEND_LABEL: Final = "grove.io/scheduler-backend"
+GROVE_BACKEND_ANNOTATION: Final = GROVE_BACKEND_LABEL
+#: On PodGangs: the scheduler's name, as their pods say it.
+GROVE_SCHEDULER_LABEL: Final = "grove.io/scheduler-name"
+GROVE_POD_CLIQUE_LABEL: Final = "grove.io/podclique"
 KARTA_GROUP_LABEL: Final = "run.ai/karta-group"
 KARTA_KIND_LABEL: Final = "run.ai/karta-kind"
 KARTA_VERSION_LABEL: Final = "run.ai/karta-version"

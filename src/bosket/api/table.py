@@ -22,6 +22,7 @@ from bosket.api import (
     events,
     grove,
     kai,
+    koordinator,
     networking_k8s,
     node_k8s,
     node_topology,
@@ -30,6 +31,7 @@ from bosket.api import (
     resource_k8s,
     scheduling_k8s,
     storage,
+    volcano,
 )
 from bosket.api.resource import AnyResource, Resource
 from bosket.api.scheduling_k8s import v1alpha1, v1alpha2, v1alpha3, v1beta1
@@ -267,7 +269,7 @@ FORMER: tuple[AnyResource, ...] = (
 )
 
 #: Custom kinds of other projects; who installs them has their definitions.
-FOREIGN: tuple[AnyResource, ...] = node_topology.RESOURCES
+FOREIGN: tuple[AnyResource, ...] = (*node_topology.RESOURCES, *volcano.RESOURCES, *koordinator.RESOURCES)
 
 _KNOWN = (*TABLE, *REQUESTS, *FORMER, *FOREIGN)
 _BY_STRUCT: dict[type, AnyResource] = {resource.struct: resource for resource in _KNOWN}

@@ -6,8 +6,8 @@ Nothing but the table is imported until a service is asked for: a process pays f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -27,12 +27,19 @@ class ServiceEntry:
     purpose: str
     #: Whether it runs where nobody says which services should.
     by_default: bool = True
+    #: What is different from the default options when nothing else is asked for.
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     def make(self, environment: Environment, options: object | None = None) -> Service:
         """The service, with its package's `Options`; by default, the default ones."""
         package = import_module(self.module)
-        return cast("Service", package.service(environment, package.Options() if options is None else options))
+        made = package.Options(**self.settings) if options is None else options
+        return cast("Service", package.service(environment, made))
 
+
+_BACKENDS: Final = "bosket.grove_backends"
+#: `backend-kai` is grove-backends for the gangs of one scheduler alone, in a process of its own.
+BACKEND_PREFIX: Final = "backend-"
 
 SERVICES: Final = {
     entry.name: entry
@@ -52,6 +59,9 @@ SERVICES: Final = {
             "bosket.node_scale_adjuster",
             "lets autoscalers see what pods that share GPUs wait for",
             by_default=False,
+        ),
+        ServiceEntry(
+            "grove-backends", _BACKENDS, "tells each PodGang's scheduler about it, and the PodGang what came of it"
         ),
     )
 }
@@ -78,9 +88,9 @@ PROGRAMS: Final = (RESERVATION, NUMA_EXPORTER, SCALING_POD)
 class UnknownService(ValueError):
     """A name that is not in the table; the message lists those that are."""
 
-    def __init__(self, name: str, *, is_alone: bool = False) -> None:
+    def __init__(self, name: str, *, is_alone: bool = False, known: Sequence[str] | None = None) -> None:
         what = f'service "{name}" runs alone' if is_alone else f'there is no service "{name}"'
-        super().__init__(f"{what}; there are: {', '.join(SERVICES)}")
+        super().__init__(f"{what}; there are: {', '.join(SERVICES if known is None else known)}")
 
 
 def entries(names: Iterable[str]) -> list[ServiceEntry]:
@@ -89,6 +99,17 @@ def entries(names: Iterable[str]) -> list[ServiceEntry]:
     for name in sorted(wanted):
         if any(name == program.name for program in PROGRAMS):
             raise UnknownService(name, is_alone=True)
-        if name not in SERVICES:
+        if name not in SERVICES and not name.startswith(BACKEND_PREFIX):
             raise UnknownService(name)
-    return [entry for entry in SERVICES.values() if entry.name in wanted]
+    backends = [_backend_entry(name) for name in sorted(wanted - SERVICES.keys())]
+    return [*(entry for entry in SERVICES.values() if entry.name in wanted), *backends]
+
+
+def _backend_entry(name: str) -> ServiceEntry:
+    from bosket.grove_backends.registry import load_backends
+
+    known = [f"{BACKEND_PREFIX}{each.name}" for each in load_backends()]
+    if name not in known:
+        raise UnknownService(name, known=known)
+    backend = name.removeprefix(BACKEND_PREFIX)
+    return ServiceEntry(name, _BACKENDS, f"grove-backends for {backend} alone", settings={"only": backend})

@@ -1,0 +1,133 @@
+"""What is known of the cluster beside a gang: sets, pods and schedulers' objects that are watched, and what is served.
+
+Kinds are found by discovery and watched from then on; discovery is asked again now and then, and soon when a kind was
+missed, since definitions may be installed later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from bosket.api import keys
+from bosket.api.core import Pod
+from bosket.api.grove import PodCliqueSet, PodGang
+from bosket.api.object import KubeObject, ObjectKey
+from bosket.api.ownership import controller_of
+from bosket.api.table import resource_of
+from bosket.grove_backends.backend import SchedulerBackend, Surroundings
+from bosket.kube.informer import Change, Informer
+from bosket.runtime.service import Environment
+
+BY_GANG: Final = "grove-backends/gang"
+_BY_OWNER: Final = "grove-backends/owner"
+_REFRESH_SECONDS: Final = 300.0
+#: When something was missed.
+_SOONER_SECONDS: Final = 15.0
+
+#: Told of a change of the scheduler's objects.
+Handler = Callable[[Change[Any]], None]
+
+
+class ClusterView:
+    """The cluster as the backends of one process see it."""
+
+    def __init__(self, env: Environment, backends: Iterable[SchedulerBackend], handler: Handler | None = None) -> None:
+        self._client = env.client
+        self._clock = env.clock
+        self._informers = env.informers
+        self._backends = tuple(backends)
+        self._handler = handler
+        self._sets = env.informers.of(PodCliqueSet, optional=True)
+        self.pods = env.informers.of(Pod)
+        self.pods.add_index(BY_GANG, gang_of_pod)
+        self._watched: dict[type[KubeObject], Informer[Any]] = {}
+        self._served: frozenset[tuple[str, str]] = frozenset()
+        self._asked = float("-inf")
+        self._asking = asyncio.Lock()
+
+    async def wait_ready(self) -> None:
+        """Until what is watched is known."""
+        await self.refresh()
+        informers: list[Informer[Any]] = [self._sets, self.pods, *self._watched.values()]
+        for informer in informers:
+            await informer.wait_synced()
+
+    async def refresh(self, *, missed: bool = False) -> None:
+        """Ask what is served, unless that was asked a moment ago; what is new is watched, and known on return."""
+        async with self._asking:
+            age = self._clock.monotonic() - self._asked
+            if age < (_SOONER_SECONDS if missed else _REFRESH_SECONDS):
+                return
+            found = await self._client.discover()
+            self._asked = self._clock.monotonic()
+            served = frozenset((each.api_version, each.kind) for each in found)
+            new = [kind for kind in self._kinds() if kind not in self._watched and _identity(kind) in served]
+            for kind in new:
+                informer = self._watched[kind] = self._informers.of(kind, optional=True)
+                informer.add_index(_BY_OWNER, _owner_uids)
+                if self._handler is not None:
+                    informer.subscribe(self._handler)
+            for kind in new:
+                await self._watched[kind].wait_synced()
+            self._served = served
+
+    def surroundings(self, gang: PodGang, backend: SchedulerBackend) -> Surroundings:
+        """What `backend` may know about the gang."""
+        return Surroundings(
+            served=self._served,
+            owner=self.owner(gang),
+            owned=self.owned(gang, backend),
+            pods=tuple(sorted(self.pods_of(gang), key=lambda pod: pod.metadata.name)),
+            related=tuple(
+                each for kind in backend.reads if kind in self._watched for each in self._watched[kind].store.values()
+            ),
+        )
+
+    def owned(self, gang: PodGang, backend: SchedulerBackend) -> tuple[KubeObject, ...]:
+        """Objects of the backend's kinds that the gang owns, in the order of kinds and names."""
+        return tuple(
+            each
+            for kind in backend.kinds
+            if kind in self._watched
+            for each in sorted(
+                self._watched[kind].store.by_index(_BY_OWNER, gang.metadata.uid), key=lambda found: found.key
+            )
+        )
+
+    def owner(self, gang: PodGang) -> PodCliqueSet | None:
+        """The set that controls the gang."""
+        reference = controller_of(gang)
+        if reference is None or reference.kind != resource_of(PodCliqueSet).kind:
+            return None
+        found = self._sets.store.get(ObjectKey(gang.metadata.namespace, reference.name))
+        return found if found is not None and found.metadata.uid == reference.uid else None
+
+    def pods_of(self, gang: PodGang) -> list[Pod]:
+        """The pods that say they are the gang's."""
+        return self.pods.store.by_index(BY_GANG, str(gang.key))
+
+    def observe(self, written: KubeObject) -> None:
+        """Lay an own write over what is watched."""
+        informer = self._watched.get(type(written))
+        if informer is not None:
+            informer.store.put(written)
+
+    def _kinds(self) -> list[type[KubeObject]]:
+        return [kind for backend in self._backends for kind in (*backend.kinds, *backend.reads)]
+
+
+def gang_of_pod(pod: Pod) -> Iterable[str]:
+    """Index value: the gang that a pod says it is of."""
+    name = pod.metadata.labels.get(keys.GROVE_POD_GANG_LABEL)
+    return (str(ObjectKey(pod.metadata.namespace, name)),) if name else ()
+
+
+def _owner_uids(obj: KubeObject) -> Iterable[str]:
+    return (reference.uid for reference in obj.metadata.ownerReferences)
+
+
+def _identity(kind: type[KubeObject]) -> tuple[str, str]:
+    resource = resource_of(kind)
+    return resource.api_version, resource.kind

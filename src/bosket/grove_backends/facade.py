@@ -1,0 +1,36 @@
+"""`GangBackends`: what the Grove operator asks of backends when it makes PodGangs and pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bosket.api.core import Pod
+from bosket.api.grove import PodGang
+from bosket.grove_backends.backend import SchedulerBackend, prepare_pod
+from bosket.grove_backends.cluster_view import ClusterView
+from bosket.grove_backends.registry import DEFAULT_SCHEDULER, Registry, load_backends
+from bosket.runtime.service import Environment
+
+
+class GangBackends:
+    """The backends of all installed packages, on what is known of the cluster."""
+
+    def __init__(self, env: Environment, default_scheduler_name: str = DEFAULT_SCHEDULER) -> None:
+        self.registry = Registry(load_backends(), default_scheduler_name=default_scheduler_name, metrics=env.metrics)
+        self._cluster = ClusterView(env, self.registry.backends)
+
+    async def wait_ready(self) -> None:
+        """Until it is known what the cluster serves and holds; call it before anything else, while informers run."""
+        await self._cluster.wait_ready()
+
+    def choose(self, scheduler_name: str, annotations: Mapping[str, str] | None = None) -> SchedulerBackend:
+        """The backend for pods with this `schedulerName`, or the one that the set's annotations name.
+
+        Raises `UnknownBackend`.
+        """
+        return self.registry.choose(scheduler_name, annotations)
+
+    def pod_additions(self, gang: PodGang, pod: Pod) -> Pod:
+        """The gang's pod as it has to be created; raises `Refused` or `UnknownBackend`."""
+        backend = self.registry.of_gang(gang)
+        return prepare_pod(backend, gang, pod, self._cluster.surroundings(gang, backend))
