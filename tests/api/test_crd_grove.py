@@ -202,7 +202,9 @@ def test_a_topology_constraint_that_says_nothing_or_too_much_is_refused_at_every
 )
 def test_the_old_name_of_pack_stays_where_it_is_and_comes_nowhere_new(where: str, field: str) -> None:
     from_before = changed(POD_CLIQUE_SET, f"{where}.topologyConstraint", {"packDomain": "zone"})
-    assert refusals(from_before) == [f"{field}: packDomain is deprecated: use pack.required"]
+    assert refusals(from_before) == [
+        f"{field}: packDomain is deprecated and cannot be used on new workloads; use pack.required"
+    ]
     assert refusals(from_before, old=from_before) == []
 
 

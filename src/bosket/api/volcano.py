@@ -66,6 +66,19 @@ class PodGroup(KubeObject):
     status: PodGroupStatus = PodGroupStatus()
 
 
+class QueueStatus(Wire):
+    """How a queue fares."""
+
+    state: str = ""
+    """Open, Closed, Closing or Unknown."""
+
+
+class Queue(KubeObject):
+    """Where jobs wait; only whether it takes more is of interest here."""
+
+    status: QueueStatus = QueueStatus()
+
+
 class HyperNodeSpec(Wire):
     """A domain of nodes; the higher its tier, the farther apart they are."""
 
@@ -81,5 +94,6 @@ class HyperNode(KubeObject):
 
 RESOURCES: tuple[AnyResource, ...] = (
     Resource("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", PodGroup),
+    Resource("scheduling.volcano.sh", "v1beta1", "Queue", "queues", Queue, namespaced=False),
     Resource("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", HyperNode, namespaced=False),
 )

@@ -38,17 +38,29 @@ class Member(Protocol):
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None: ...
 
 
+class Checker(Protocol):
+    """A part of the program around the server that looks at objects as they will be stored, and refuses by raising."""
+
+    async def check(self, write: Write, new: Doc, old: Doc | None) -> None: ...
+
+
 class AdmissionChain:
     """Asks several, one after the other; each sees what those before it made of the object."""
 
     def __init__(
-        self, members: tuple[Member, ...], policies: Policies, webhooks: Webhooks, last: tuple[Member, ...] = ()
+        self,
+        members: tuple[Member, ...],
+        policies: Policies,
+        webhooks: Webhooks,
+        last: tuple[Member, ...] = (),
+        checkers: tuple[Checker, ...] = (),
     ) -> None:
         self._members = members
         self._policies = policies
         self._webhooks = webhooks
         #: these see the object as it is after all changes
         self._last = last
+        self._checkers = checkers
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
         for member in self._members:
@@ -72,7 +84,11 @@ class AdmissionChain:
             _take_back(write, new, attempt)
 
     async def validate(self, write: Write, new: Doc, old: Doc | None) -> None:
-        if write.trusted or not (self._policies.any or self._webhooks.validate_any):
+        if write.trusted:
+            return
+        for checker in self._checkers:
+            await checker.check(write, new, old)
+        if not (self._policies.any or self._webhooks.validate_any):
             return
         attempt = _attempt_of(write, new, old)
         self._policies.check(attempt)

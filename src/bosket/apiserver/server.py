@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from bosket.apiserver.admission import BuiltinAdmission
-from bosket.apiserver.admission_chain import AdmissionChain, Member
+from bosket.apiserver.admission_chain import AdmissionChain, Checker, Member
 from bosket.apiserver.answer import with_warnings
 from bosket.apiserver.auth import Authenticator, TokenIssuer
 from bosket.apiserver.auth.bootstrap_token import BootstrapTokens
@@ -85,6 +85,7 @@ class ApiServer:
         watch_queue: int = QUEUE_LIMIT,
         enabled_versions: Collection[str] = (),
         admission: Callable[[Store], Member] | None = None,
+        validation: Callable[[Store], Checker] | None = None,
         data: DataDirectory | None = None,
         kept_history: int = KEPT_HISTORY,
         without: Collection[str] = (),
@@ -93,9 +94,10 @@ class ApiServer:
         and have `watch_queue` events pending before they are dropped.
 
         `enabled_versions` are alpha and beta versions to serve, such as `scheduling.k8s.io/v1beta1`. `admission` is
-        made with the server's store and asked after the built-in one. What is in `data` is there again, and what is
-        written is kept in it until `close`, with `kept_history` writes for watches that resume after a restart.
-        `without` are those of `CHORES` that somebody else does.
+        made with the server's store and asked after the built-in one, `validation` likewise when an object is complete
+        and obeys the rules of its kind. What is in `data` is there again, and what is written is kept in it until
+        `close`, with `kept_history` writes for watches that resume after a restart. `without` are those of
+        `CHORES` that somebody else does.
         """
         self.clock = clock
         self.store = Store(history=history)
@@ -120,7 +122,8 @@ class ApiServer:
         self._webhooks = Webhooks(self.store)
         members = (CreationCheck(self.authorizer), BuiltinAdmission(self.store), *more)
         policies = Policies(self.store, self.registry)
-        chain = AdmissionChain(members, policies, self._webhooks, last=(EscalationCheck(self.authorizer),))
+        checkers = () if validation is None else (validation(self.store),)
+        chain = AdmissionChain(members, policies, self._webhooks, (EscalationCheck(self.authorizer),), checkers)
         self.writer = Writer(clock, chain)
         deleter = Deleter(clock)
         parts = (clock, self.store, self.registry, self.writer, deleter)

@@ -14,9 +14,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
@@ -27,18 +28,21 @@ from prometheus_client import CollectorRegistry
 from bosket.admission.options import Options
 from bosket.api.keys import SCHEDULER_NAME
 from bosket.apiserver import ApiServer
+from bosket.apiserver.admission_chain import Member
 from bosket.apiserver.storage.directory import DataDirectory
 from bosket.apiserver.store import Store
 from bosket.embedded.bootstrap import bootstrap, create_if_absent
 from bosket.embedded.controllers import check_names, controllers
 from bosket.embedded.controllers.simulated_storage import DEFAULT_CLASS
 from bosket.embedded.gpu_devices import GpuDevices
+from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION, GroveChecks, GroveDefaults
 from bosket.embedded.kubeconfig import admin_kubeconfig, write_kubeconfig
 from bosket.embedded.kubelet import Kubelet
 from bosket.embedded.node import Layout, NodeShape, simulated_node
 from bosket.embedded.node_lifecycle import NodeLifecycle
-from bosket.embedded.object_admission import DEFAULT_OPTIONS, ObjectAdmission
-from bosket.embedded.services import ADMISSION, DEFAULT_SERVICES, SERVICES, ServiceEntry, entries
+from bosket.embedded.object_admission import DEFAULT_OPTIONS, Members, ObjectAdmission
+from bosket.embedded.services import ADMISSION, DEFAULT_SERVICES, GROVE_ADMISSION, SERVICES, ServiceEntry, entries
+from bosket.grove_admission.options import Options as GroveOptions
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
 from bosket.runtime.clock import Clock, SystemClock
@@ -96,13 +100,15 @@ class EmbeddedCluster:
         chosen = entries(services)
         self._without = frozenset(without)
         check_names(self._without)
-        self._services = [entry for entry in chosen if entry.name != ADMISSION]
+        names = {entry.name for entry in chosen}
+        self._services = [entry for entry in chosen if entry.name not in (ADMISSION, GROVE_ADMISSION)]
         self._service_options = service_options or {}
         self.server = ApiServer(
             clock=self.clock,
             default_scheduler_name=SCHEDULER_NAME,
             without=self._without,
-            admission=self._admission if len(chosen) > len(self._services) else None,
+            admission=partial(self._admission, names),
+            validation=self._validation if GROVE_ADMISSION in names else None,
             data=data,
         )
         self._data = data
@@ -185,9 +191,19 @@ class EmbeddedCluster:
             self.scheduler_url = await self._stack.enter_async_context(server)
         await self._open_listener()
 
-    def _admission(self, store: Store) -> ObjectAdmission:
-        options = self._service_options.get(ADMISSION, DEFAULT_OPTIONS)
-        return ObjectAdmission(cast("Options", options), store)
+    def _admission(self, names: Collection[str], store: Store) -> Members:
+        members: list[Member] = []
+        if ADMISSION in names:
+            options = self._service_options.get(ADMISSION, DEFAULT_OPTIONS)
+            members.append(ObjectAdmission(cast("Options", options), store))
+        if GROVE_ADMISSION in names:
+            members.append(GroveDefaults())
+        return Members(members)
+
+    def _validation(self, store: Store) -> GroveChecks:
+        options = self._service_options.get(GROVE_ADMISSION)
+        configuration = DEFAULT_CONFIGURATION if options is None else cast("GroveOptions", options).configuration
+        return GroveChecks(configuration, store)
 
     def _make(self, entry: ServiceEntry, environment: Environment) -> Service:
         return entry.make(environment, self._service_options.get(entry.name))

@@ -5,6 +5,7 @@ The API server asks after its own admission and before its rules. Deletions aren
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -14,6 +15,7 @@ from bosket.admission.options import Options, PodRules
 from bosket.admission.pod import may_concern
 from bosket.api.admission import AdmissionRequest
 from bosket.api.kai import Queue
+from bosket.apiserver.admission_chain import Member
 from bosket.apiserver.metadata import shown_name
 from bosket.apiserver.status import forbidden
 from bosket.apiserver.store import Doc, Store
@@ -23,6 +25,17 @@ from bosket.webhook.verdict import ADMITTED, Verdict, sentence
 
 #: Simulated GPUs can be shared from the start.
 DEFAULT_OPTIONS: Final = Options(pods=PodRules(gpu_sharing_enabled=True))
+
+
+class Members:
+    """Several who are asked one after the other."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = members
+
+    async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
+        for member in self._members:
+            await member.admit(write, new, old)
 
 
 class ObjectAdmission:

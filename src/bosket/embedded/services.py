@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: The one that the embedded API server asks in process, so that no webhooks have to be served.
 ADMISSION: Final = "admission"
+#: So is Grove's.
+GROVE_ADMISSION: Final = "grove-admission"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,9 @@ SERVICES: Final = {
         ),
         ServiceEntry("scheduler", "bosket.scheduler", "decides which pods run where"),
         ServiceEntry("binder", "bosket.binder", "carries the scheduler's decisions out"),
+        ServiceEntry(
+            GROVE_ADMISSION, "bosket.grove_admission", "checks and completes PodCliqueSets as they are written"
+        ),
         ServiceEntry(
             "node-scale-adjuster",
             "bosket.node_scale_adjuster",

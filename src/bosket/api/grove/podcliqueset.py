@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from bosket.api.crd_marks import AGE, Column, Counter, Duration, Int32, Int64, Rule, Scale, Timestamp, schema
 from bosket.api.grove.constraint import (
@@ -17,12 +17,14 @@ from bosket.api.object import Condition, KubeObject, Wire
 from bosket.api.resource import Resource
 from bosket.api.resource_k8s import ResourceClaimTemplateSpec
 
+_NO_PACK_DOMAIN: Final = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
+
 
 def _no_new_pack_domain(field: str, rule: str) -> Rule:
     """Objects from before `pack` existed may keep their packDomain; new ones are told its new name."""
     return Rule(
         f"oldSelf.hasValue() || !has(self.spec.template.{field}) || {rule}",
-        "packDomain is deprecated: use pack.required",
+        _NO_PACK_DOMAIN,
         field_path=f".spec.template.{field}",
         reason="FieldValueForbidden",
         optional_old_self=True,
@@ -156,7 +158,7 @@ class PodCliqueSet(KubeObject, kw_only=True):
         Rule(
             "oldSelf.hasValue() || !has(self.spec.template.topologyConstraint)"
             " || !has(self.spec.template.topologyConstraint.packDomain)",
-            "packDomain is deprecated: use pack.required",
+            _NO_PACK_DOMAIN,
             field_path=".spec.template.topologyConstraint.packDomain",
             reason="FieldValueForbidden",
             optional_old_self=True,

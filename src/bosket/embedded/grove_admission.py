@@ -1,0 +1,107 @@
+"""Grove's admission in the embedded cluster: the same rules as behind the webhooks, asked in process.
+
+Objects are completed when a webhook that mutates would be asked, and judged when one that validates would be. Who may
+change what the operator made isn't asked here: in this process everybody is the same user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from bosket.api.admission import AdmissionRequest
+from bosket.api.grove import ClusterTopologyBinding
+from bosket.api.grove.operator_configuration import (
+    KAI_SCHEDULER,
+    SUPPORTED_SCHEDULERS,
+    OperatorConfiguration,
+    SchedulerConfiguration,
+    SchedulerProfile,
+    TopologyAwareSchedulingConfiguration,
+)
+from bosket.apiserver.store import Doc, Store
+from bosket.apiserver.webhook.review import denial
+from bosket.apiserver.write import Write
+from bosket.grove_admission.defaults import completed
+from bosket.grove_admission.judges import check_set, judge_binding
+from bosket.grove_admission.registration import BINDING_VALIDATING, SET_VALIDATING
+from bosket.webhook.verdict import Verdict
+
+_GROUP: Final = "grove.io"
+_SETS: Final = "podcliquesets"
+_BINDINGS: Final = "clustertopologybindings"
+
+#: Pods are Bosket's unless they say otherwise, everything that can be told of them may be said.
+DEFAULT_CONFIGURATION: Final = OperatorConfiguration(
+    topologyAwareScheduling=TopologyAwareSchedulingConfiguration(enabled=True),
+    scheduler=SchedulerConfiguration(
+        profiles=tuple(SchedulerProfile(name=name) for name in SUPPORTED_SCHEDULERS),
+        defaultProfileName=KAI_SCHEDULER,
+    ),
+)
+
+
+class GroveDefaults:
+    """Completes PodCliqueSets."""
+
+    async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
+        del old
+        if write.subresource or (write.kind.group, write.kind.plural) != (_GROUP, _SETS):
+            return
+        whole = completed(new)
+        if whole != new:
+            new.clear()
+            new.update(whole)
+            write.version.strategy.default(new)
+
+
+class GroveChecks:
+    """Refuses PodCliqueSets and ClusterTopologyBindings, in the words of the webhooks."""
+
+    def __init__(self, configuration: OperatorConfiguration, store: Store) -> None:
+        self._configuration = configuration
+        self._cluster = _StoredCluster(store)
+
+    async def check(self, write: Write, new: Doc, old: Doc | None) -> None:
+        if write.subresource or write.kind.group != _GROUP or write.kind.plural not in (_SETS, _BINDINGS):
+            return
+        request = AdmissionRequest(object=new, oldObject=old, operation="CREATE" if old is None else "UPDATE")
+        if write.kind.plural == _SETS:
+            hook, verdict = SET_VALIDATING, check_set(request, self._configuration, self._cluster)
+        else:
+            hook, verdict = BINDING_VALIDATING, judge_binding(request, self._configuration)
+        write.warnings += verdict.warnings
+        if verdict.refusals:
+            raise denial(hook, _status(verdict))
+
+
+def _status(verdict: Verdict) -> Doc:
+    causes = [
+        {"reason": "FieldValueInvalid", "message": message, "field": field} for field, message in verdict.refusals
+    ]
+    message = verdict.words or "; ".join(each.message for each in verdict.refusals)
+    return {"code": 403, "reason": "Forbidden", "message": message, "details": {"causes": causes}}
+
+
+class _StoredCluster:
+    """What the rules may ask, answered from the server's store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def binding(self, name: str) -> ClusterTopologyBinding | None:
+        entry = self._store.shelf(_GROUP, _BINDINGS, namespaced=False).get("", name)
+        return None if entry is None else msgspec.convert(entry.decode(), ClusterTopologyBinding)
+
+    def set_annotations(self, namespace: str, name: str) -> Mapping[str, str] | None:
+        entry = self._store.shelf(_GROUP, _SETS).get(namespace, name)
+        return None if entry is None else entry.decode()["metadata"].get("annotations", {})
+
+    def volcano_queue_state(self, name: str) -> str | None:
+        entry = self._store.shelf("scheduling.volcano.sh", "queues", namespaced=False).get("", name)
+        return None if entry is None else str((entry.decode().get("status") or {}).get("state", ""))
+
+    def has_hyper_nodes(self) -> bool:
+        return any(True for _ in self._store.shelf("topology.volcano.sh", "hypernodes", namespaced=False).entries())

@@ -1,0 +1,21 @@
+"""What an administrator can say about Grove's admission, beside the operator's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bosket.api.grove.operator_configuration import OperatorConfiguration
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Settings of the webhooks of Grove's operator."""
+
+    configuration: OperatorConfiguration = field(default_factory=OperatorConfiguration)
+    #: How the API server reaches them: a URL without a path, or, if empty, the service below.
+    url: str = ""
+    service_name: str = "grove-operator"
+    #: The operator's service account in its namespace, which may change what the authorizer protects.
+    service_account: str = "grove-operator"
+    #: How often certificate and registration are looked after.
+    upkeep_seconds: float = 60.0
