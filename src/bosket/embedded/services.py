@@ -57,13 +57,13 @@ SERVICES: Final = {
         ServiceEntry("scheduler", "bosket.scheduler", "decides which pods run where"),
         ServiceEntry("binder", "bosket.binder", "carries the scheduler's decisions out"),
         ServiceEntry(
-            GROVE_ADMISSION, "bosket.grove_admission", "checks and completes PodCliqueSets as they are written"
-        ),
-        ServiceEntry(
             "node-scale-adjuster",
             "bosket.node_scale_adjuster",
             "lets autoscalers see what pods that share GPUs wait for",
             by_default=False,
+        ),
+        ServiceEntry(
+            GROVE_ADMISSION, "bosket.grove_admission", "checks and completes PodCliqueSets as they are written"
         ),
         ServiceEntry(
             "grove-backends", _BACKENDS, "tells each PodGang's scheduler about it, and the PodGang what came of it"
