@@ -87,6 +87,14 @@ _add_command(
     "bosket topology --topology cluster --level rack --gpus 8     # gangs of pods with 8 GPUs each",
     "bosket topology snapshot.zip --json | jq '.topologies[].root.gang'",
 )
+_add_command(
+    "bosket.cli.doctor:doctor",
+    "Check a cluster's installation, queues, shards, rights, capacity and workloads, and say what to change.",
+    "bosket doctor",
+    "bosket doctor --context staging --json | jq -r '.findings[].command'",
+    "bosket doctor snapshot.zip     # from bosket snapshot",
+    "kubectl get queues,nodes,pods,podgroups -A -o yaml > dump.yaml && bosket doctor dump.yaml",
+)
 _simulate = App(name="simulate", help="Show what queues would get, once or over time.", sort_key=len(list(app)))
 app.command(_simulate)
 _add_command(

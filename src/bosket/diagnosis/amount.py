@@ -1,0 +1,117 @@
+"""What pods ask for, gangs need and nodes have, in the three resources that queues account for.
+
+Amounts are `Shares` of the scheduler's model: GPUs, millicores, bytes. What a gang needs is a lower bound: what can't
+be known of it (pods that aren't there yet) is taken to be as small as the smallest that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from bosket.api.core import Node, Pod
+from bosket.api.gang import minimum
+from bosket.api.kai import PodGroupSpec, QueueResources, SubGroup
+from bosket.api.keys import SUBGROUP_LABEL
+from bosket.api.quantity import InvalidQuantity
+from bosket.scheduler.model.gpu_share import UnusableShare, share_of
+from bosket.scheduler.model.resource import NOTHING, Shares, UncountableAmount, amounts_of, pod_request
+
+RESOURCES: Final = ("gpu", "cpu", "memory")
+#: Of a queue's CPU, memory: in thousandths of a core, in megabytes.
+_UNITS: Final = (1.0, 1.0, 1e6)
+_WORDS: Final = ("GPUs", "CPU cores", "GB of memory")
+_SHOWN_IN: Final = (1.0, 1e3, 1e9)
+
+
+def asked_by(pod: Pod) -> Shares | None:
+    """What a pod asks for; None if it can't be read. Parts of GPUs that are asked for by memory count nothing."""
+    try:
+        request = pod_request(pod.spec)
+        share = share_of(pod.metadata.annotations)
+    except (InvalidQuantity, UncountableAmount, UnusableShare):
+        return None
+    shared = share.gpus_by(None) if share is not None else 0.0
+    return (request.get("gpu", 0) + shared, float(request.get("cpu", 0)), float(request.get("memory", 0)))
+
+
+def held_by(node: Node) -> Shares:
+    """What a node can give."""
+    try:
+        amounts = amounts_of(node.status.allocatable)
+    except (InvalidQuantity, UncountableAmount):
+        return NOTHING
+    return (float(amounts.get("gpu", 0)), float(amounts.get("cpu", 0)), float(amounts.get("memory", 0)))
+
+
+def total(shares: Iterable[Shares]) -> Shares:
+    """The sum, resource by resource."""
+    gpu = cpu = memory = 0.0
+    for each in shares:
+        gpu, cpu, memory = gpu + each[0], cpu + each[1], memory + each[2]
+    return gpu, cpu, memory
+
+
+def bounds(resources: QueueResources, name: str) -> Shares:
+    """`quota` or `limit` of a queue in these units; below 0 where it has none."""
+    values = (getattr(getattr(resources, resource), name) for resource in RESOURCES)
+    gpu, cpu, memory = (value * unit if value >= 0 else -1.0 for value, unit in zip(values, _UNITS, strict=True))
+    return gpu, cpu, memory
+
+
+def needed_by(spec: PodGroupSpec, pods: Sequence[Pod]) -> Shares | None:
+    """What a gang needs at least to start; None if nobody can tell, because it has no pods yet."""
+    by_part: dict[str, list[Shares]] = {}
+    for pod in pods:
+        asked = asked_by(pod)
+        if asked is not None:
+            by_part.setdefault(pod.metadata.labels.get(SUBGROUP_LABEL, ""), []).append(asked)
+    if not by_part:
+        return None
+    if not spec.subGroups:
+        return _smallest([share for shares in by_part.values() for share in shares], minimum(spec))
+    children: dict[str, list[SubGroup]] = {}
+    for each in spec.subGroups:
+        children.setdefault(each.parent or "", []).append(each)
+    return _least(children, by_part, "", spec.minSubGroup, frozenset())
+
+
+def _least(
+    children: Mapping[str, list[SubGroup]],
+    pods: Mapping[str, list[Shares]],
+    parent: str,
+    enough: int | None,
+    above: frozenset[str],
+) -> Shares:
+    """What the smallest of the sub-groups below `parent` need, as many as are enough."""
+    below = children.get(parent, [])
+    needs = []
+    for each in below:
+        if each.name in above:
+            continue  # a circle of parents, which admission refuses
+        if children.get(each.name):
+            needs.append(_least(children, pods, each.name, each.minSubGroup, above | {each.name}))
+        else:
+            needs.append(_smallest(pods.get(each.name, []), each.minMember or 0))
+    return _smallest(needs, len(needs) if enough is None else min(enough, len(needs)))
+
+
+def _smallest(shares: Sequence[Shares], count: int) -> Shares:
+    """The sum of the `count` smallest, resource by resource; those that are missing are like the smallest."""
+    if not shares:
+        return NOTHING
+    sums = []
+    for place in range(len(RESOURCES)):
+        values = sorted(share[place] for share in shares)[:count]
+        sums.append(sum(values) + (count - len(values)) * (values[0] if values else 0.0))
+    return sums[0], sums[1], sums[2]
+
+
+def exceeds(asked: Shares, there: Shares) -> list[int]:
+    """The places of the resources of which more is asked than there is; below 0 there is no bound."""
+    return [place for place in range(len(RESOURCES)) if there[place] >= 0 and asked[place] > there[place] + 1e-9]
+
+
+def words(shares: Shares, place: int) -> str:
+    """`8 GPUs`, `2.5 CPU cores`."""
+    return f"{shares[place] / _SHOWN_IN[place]:.10g} {_WORDS[place]}"
