@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from bosket.api.apiextensions import CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps
@@ -91,8 +92,13 @@ def _lacking(version: CustomResourceDefinitionVersion, resource: AnyResource) ->
     """Paths of fields that our own schema has and theirs doesn't."""
     if version.schema is None or version.schema.openAPIV3Schema is None:
         return
-    wanted = crd_manifest(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    yield from _compare(wanted, version.schema.openAPIV3Schema, "")
+    yield from _compare(_own_schema(resource), version.schema.openAPIV3Schema, "")
+
+
+@cache
+def _own_schema(resource: AnyResource) -> Mapping[str, Any]:
+    schema: Mapping[str, Any] = crd_manifest(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
 
 
 def _compare(wanted: Mapping[str, Any], found: JSONSchemaProps, path: str) -> Iterator[str]:

@@ -244,8 +244,8 @@ def check_bind_requests(installation: Installation) -> Iterator[Finding]:
             Severity.ERROR,
             named(stuck[0]),
             "status.phase",
-            f"nobody carries out {counted(len(stuck), 'bind request')} ({some(each.key for each in stuck)}), which "
-            "waits for minutes",
+            f"nobody carries out {counted(len(stuck), 'bind request')} ({some(each.key for each in stuck)}) of minutes "
+            "ago",
             "see whether the binder runs",
             f"kubectl get pods,leases -n {installation.namespace}",
         )
