@@ -33,6 +33,7 @@ from bosket.diagnosis.diagnose import diagnose
 from bosket.diagnosis.finding import Finding
 from bosket.runtime.certificates import Authority, KeyPair, make_authority
 from bosket.testing.build import gang, node, pod_group, priority_class, queue, topology, within
+from bosket.webhook.registration import Reach
 
 K = TypeVar("K", bound=KubeObject)
 
@@ -106,7 +107,7 @@ def lease(name: str, now: float = NOW) -> Lease:
 
 
 def webhooks(trusted: bytes | None = None) -> list[MutatingWebhookConfiguration | ValidatingWebhookConfiguration]:
-    return configurations(Options(), SYSTEM, authority().cert_pem if trusted is None else trusted)
+    return configurations(Options(), Reach(SYSTEM, "admission"), authority().cert_pem if trusted is None else trusted)
 
 
 def installed(now: float = NOW) -> list[KubeObject]:
