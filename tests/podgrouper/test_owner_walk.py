@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from bosket.api import keys
+from bosket.api.grove import GangPodGroup, PodGang, PodGangSpec
 from bosket.api.object import OwnerReference, Status
 from bosket.kube.errors import Forbidden, NotFound
 from bosket.podgrouper.options import Options
-from bosket.podgrouper.owner import GroupingError, Owner, owner_chain
+from bosket.podgrouper.owner import GroupingError, GroupVersionKind, Owner, owner_chain
 from bosket.podgrouper.plan import find_grouping
 from bosket.podgrouper.table import GrouperTable
 from bosket.podgrouper.workload import Grouping
@@ -100,3 +101,9 @@ async def test_selectors_choose_pods_and_namespaces() -> None:
     gold = SketchedCluster(labels={"tenant": "blue"})
     assert await grouping_of(a_pod, gold, namespace_label_selector={"tenant": "blue"}) is not None
     assert await grouping_of(a_pod, gold, namespace_label_selector={"tenant": "red"}) is None
+
+
+def test_an_owner_of_a_kind_that_we_have_a_struct_for_is_read_as_it_is_on_the_wire() -> None:
+    gang = PodGang(spec=PodGangSpec(podgroups=(GangPodGroup(name="a", podReferences=(), minReplicas=1),)))
+    content = Owner.typed(GroupVersionKind("scheduler.grove.io", "v1alpha1", "PodGang"), gang).content
+    assert content["spec"]["podgroups"] == [{"name": "a", "podReferences": [], "minReplicas": 1}]

@@ -62,6 +62,11 @@ _add_command(
     "bosket run reservation     # in a pod that holds a shared GPU",
 )
 _add_command(
+    "bosket.cli.example.command:example",
+    "Run a workload of a kind whose operator isn't there, and show how it is grouped.",
+    "bosket example examples/00-queues.yaml examples/kinds/ray-job.yaml --kubeconfig kubeconfig",
+)
+_add_command(
     "bosket.cli.crds:crds",
     "Print the definitions of KAI's and Grove's kinds, or install them with namespace, queues and priority classes.",
     "bosket crds | kubectl apply -f -",

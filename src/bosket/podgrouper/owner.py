@@ -68,7 +68,8 @@ class Owner:
     def content(self) -> Mapping[str, Any]:
         """The whole object as it is on the wire, for groupers that look into its spec."""
         if isinstance(self.source, KubeObject):
-            content: dict[str, Any] = msgspec.to_builtins(self.source)
+            # Through JSON: otherwise lists would be tuples, as Structs have them.
+            content: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self.source))
             return content
         return self.source
 
