@@ -152,5 +152,6 @@ def test_services_are_listed_with_their_purposes(capsys: pytest.CaptureFixture[s
         "reservation",
         "numa-exporter",
         "scaling-pod",
+        "grove-initc",
     ]
     assert [line.split()[0] for line in lines] == names

@@ -16,6 +16,7 @@ from cyclopts.validators import Number
 from bosket.api.keys import SCALE_ADJUST_NAMESPACE
 from bosket.cli.admission_flags import AdmissionFlags, admission_options
 from bosket.cli.binder_flags import BinderFlags, binder_options
+from bosket.cli.grove_initc import InitContainerFlags, wait_in_pod
 from bosket.cli.node_scale_adjuster_flags import NodeScaleAdjusterFlags, node_scale_adjuster_options
 from bosket.cli.numa_exporter import NumaExporterFlags, export_placements
 from bosket.cli.output import CommandError, UsageError, flush_line
@@ -55,6 +56,7 @@ def run(
     list_services: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
     admission: AdmissionFlags | None = None,
     binder: BinderFlags | None = None,
+    grove_init_container: InitContainerFlags | None = None,
     node_scale_adjuster: NodeScaleAdjusterFlags | None = None,
     numa_exporter: NumaExporterFlags | None = None,
     podgrouper: PodGrouperFlags | None = None,
@@ -63,7 +65,7 @@ def run(
     """Run services until SIGINT or SIGTERM: admission, podgrouper, scheduler, binder and the others.
 
     In a reservation pod: bosket run reservation; in a scaling pod: bosket run scaling-pod. On each node with NUMA
-    zones: bosket run numa-exporter.
+    zones: bosket run numa-exporter. In pods of Grove's that start after others: bosket run grove-initc.
 
     Parameters
     ----------
@@ -98,6 +100,7 @@ def run(
         List the services that there are, and do nothing else.
     """
     from bosket.embedded.services import (
+        GROVE_INIT_CONTAINER,
         NUMA_EXPORTER,
         PROGRAMS,
         RESERVATION,
@@ -121,6 +124,10 @@ def run(
     if services == (NUMA_EXPORTER.name,):
         configure_logging(log_format, log_level.upper())
         export_placements(numa_exporter or NumaExporterFlags(), kubeconfig, context)
+        return
+    if services == (GROVE_INIT_CONTAINER.name,):
+        configure_logging(log_format, log_level.upper())
+        wait_in_pod(grove_init_container or InitContainerFlags(), kubeconfig, context)
         return
     if services == (SCALING_POD.name,):
         return

@@ -87,7 +87,9 @@ RESERVATION: Final = Program("reservation", "holds a shared GPU; alone, in a res
 NUMA_EXPORTER: Final = Program("numa-exporter", "tells in which NUMA zones a node's pods are; alone, on each node")
 #: Runs in the pods that the node scale adjuster makes: when one has its node, it has done its work.
 SCALING_POD: Final = Program("scaling-pod", "does nothing, at once; alone, in a scaling pod")
-PROGRAMS: Final = (RESERVATION, NUMA_EXPORTER, SCALING_POD)
+#: Runs in pods of PodCliqueSets whose cliques start in an order.
+GROVE_INIT_CONTAINER: Final = Program("grove-initc", "waits for the PodCliques that start first; alone, in their pods")
+PROGRAMS: Final = (RESERVATION, NUMA_EXPORTER, SCALING_POD, GROVE_INIT_CONTAINER)
 
 
 class UnknownService(ValueError):
