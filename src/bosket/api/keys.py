@@ -11,6 +11,8 @@ from typing import Final
 # Names -------------------------------------------------------------------------------------------------------------
 
 SCHEDULER_NAME: Final = "kai-scheduler"
+#: Kubernetes' own, and that of pods which name none.
+DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
 #: Where KAI's components, their leases and configuration live.
 SYSTEM_NAMESPACE: Final = "kai-scheduler"
 RESERVATION_NAMESPACE: Final = "kai-resource-reservation"

@@ -261,11 +261,15 @@ REQUESTS: tuple[AnyResource, ...] = (
 
 _v1alpha1: _Group = partial(Resource, _SCHEDULING_GROUP, "v1alpha1")
 _v1alpha2: _Group = partial(Resource, _SCHEDULING_GROUP, "v1alpha2")
+_v1alpha3: _Group = partial(Resource, _SCHEDULING_GROUP, "v1alpha3")
 #: Versions that only former releases of Kubernetes serve, in shapes of their own; clients of such clusters need them.
 FORMER: tuple[AnyResource, ...] = (
     _v1alpha1("Workload", "workloads", v1alpha1.Workload),
     _v1alpha2("Workload", "workloads", v1alpha2.Workload),
     _v1alpha2("PodGroup", "podgroups", v1alpha2.PodGroup, subresources=_STATUS),
+    # Where v1beta1 is switched off.
+    _v1alpha3("Workload", "workloads", v1alpha3.Workload),
+    _v1alpha3("PodGroup", "podgroups", v1alpha3.PodGroup, subresources=_STATUS),
 )
 
 #: Custom kinds of other projects; who installs them has their definitions.

@@ -113,7 +113,7 @@ def entries(names: Iterable[str]) -> list[ServiceEntry]:
 
 
 def _backend_entry(name: str) -> ServiceEntry:
-    from bosket.grove_backends.registry import load_backends
+    from bosket.grove_backends.catalogue import load_backends
 
     known = [f"{BACKEND_PREFIX}{each.name}" for each in load_backends()]
     if name not in known:

@@ -49,8 +49,7 @@ class Surroundings:
     related: tuple[KubeObject, ...] = ()
 
     def serves(self, kind: type[KubeObject]) -> bool:
-        resource = resource_of(kind)
-        return (resource.api_version, resource.kind) in self.served
+        return identity(kind) in self.served
 
     def owned_of(self, kind: type[T]) -> list[T]:
         return [each for each in self.owned if isinstance(each, kind)]
@@ -81,6 +80,12 @@ class Verdict:
     disruption: str = ""
 
 
+def identity(kind: type[KubeObject]) -> tuple[str, str]:
+    """apiVersion and kind, as `Surroundings.served` has them."""
+    resource = resource_of(kind)
+    return resource.api_version, resource.kind
+
+
 class SchedulerBackend(ABC):
     """One scheduler's part in Grove."""
 
@@ -88,12 +93,16 @@ class SchedulerBackend(ABC):
     name: ClassVar[str]
     #: What pods say in `schedulerName` when their clique doesn't.
     scheduler_name: ClassVar[str]
-    #: Kinds of the objects that it makes; those that the server doesn't serve aren't watched.
+    #: Kinds of the objects that it may make.
     kinds: ClassVar[tuple[type[KubeObject], ...]] = ()
     #: Kinds that it reads without making them.
     reads: ClassVar[tuple[type[KubeObject], ...]] = ()
     #: Keeps pods from being scheduled until the scheduler's objects are there.
     gate: ClassVar[str | None] = None
+
+    def kinds_in(self, served: frozenset[tuple[str, str]]) -> tuple[type[KubeObject], ...]:
+        """Those of its `kinds` that it makes in a cluster that serves this; they are watched."""
+        return tuple(kind for kind in self.kinds if identity(kind) in served)
 
     @abstractmethod
     def matches(self, scheduler_name: str) -> bool:
@@ -182,14 +191,12 @@ def with_content_of(found: T, wanted: KubeObject) -> T:
     return msgspec.structs.replace(found, metadata=merged_metadata(found, wanted), spec=spec.spec)
 
 
-def owned_metadata(
-    gang: PodGang, name: str, *, labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None
-) -> ObjectMeta:
-    """Metadata of an object that goes when the gang goes."""
+def owned_metadata(gang: PodGang, name: str, *, annotations: dict[str, str] | None = None) -> ObjectMeta:
+    """Metadata of an object that goes when the gang goes, and has the gang's labels."""
     return ObjectMeta(
         name=name,
         namespace=gang.metadata.namespace,
-        labels=labels or {},
+        labels=dict(gang.metadata.labels),
         annotations=annotations or {},
         ownerReferences=(controller_reference(gang),),
     )

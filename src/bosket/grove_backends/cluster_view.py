@@ -16,7 +16,7 @@ from bosket.api.grove import PodCliqueSet, PodGang
 from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.ownership import controller_of
 from bosket.api.table import resource_of
-from bosket.grove_backends.backend import SchedulerBackend, Surroundings
+from bosket.grove_backends.backend import SchedulerBackend, Surroundings, identity
 from bosket.kube.informer import Change, Informer
 from bosket.runtime.service import Environment
 
@@ -63,7 +63,7 @@ class ClusterView:
             found = await self._client.discover()
             self._asked = self._clock.monotonic()
             served = frozenset((each.api_version, each.kind) for each in found)
-            new = [kind for kind in self._kinds() if kind not in self._watched and _identity(kind) in served]
+            new = [kind for kind in self._kinds(served) if kind not in self._watched]
             for kind in new:
                 informer = self._watched[kind] = self._informers.of(kind, optional=True)
                 informer.add_index(_BY_OWNER, _owner_uids)
@@ -89,8 +89,7 @@ class ClusterView:
         """Objects of the backend's kinds that the gang owns, in the order of kinds and names."""
         return tuple(
             each
-            for kind in backend.kinds
-            if kind in self._watched
+            for kind in backend.kinds_in(self._served)
             for each in sorted(
                 self._watched[kind].store.by_index(_BY_OWNER, gang.metadata.uid), key=lambda found: found.key
             )
@@ -114,8 +113,11 @@ class ClusterView:
         if informer is not None:
             informer.store.put(written)
 
-    def _kinds(self) -> list[type[KubeObject]]:
-        return [kind for backend in self._backends for kind in (*backend.kinds, *backend.reads)]
+    def _kinds(self, served: frozenset[tuple[str, str]]) -> dict[type[KubeObject], None]:
+        """Each once, in order."""
+        made = (kind for backend in self._backends for kind in backend.kinds_in(served))
+        read = (kind for backend in self._backends for kind in backend.reads if identity(kind) in served)
+        return dict.fromkeys((*made, *read))
 
 
 def gang_of_pod(pod: Pod) -> Iterable[str]:
@@ -126,8 +128,3 @@ def gang_of_pod(pod: Pod) -> Iterable[str]:
 
 def _owner_uids(obj: KubeObject) -> Iterable[str]:
     return (reference.uid for reference in obj.metadata.ownerReferences)
-
-
-def _identity(kind: type[KubeObject]) -> tuple[str, str]:
-    resource = resource_of(kind)
-    return resource.api_version, resource.kind

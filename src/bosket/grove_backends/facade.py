@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bosket.api import keys
 from bosket.api.core import Pod
 from bosket.api.grove import PodGang
 from bosket.grove_backends.backend import SchedulerBackend, prepare_pod
+from bosket.grove_backends.catalogue import load_backends
 from bosket.grove_backends.cluster_view import ClusterView
-from bosket.grove_backends.registry import DEFAULT_SCHEDULER, Registry, load_backends
+from bosket.grove_backends.registry import Registry
 from bosket.runtime.service import Environment
 
 
 class GangBackends:
     """The backends of all installed packages, on what is known of the cluster."""
 
-    def __init__(self, env: Environment, default_scheduler_name: str = DEFAULT_SCHEDULER) -> None:
+    def __init__(self, env: Environment, default_scheduler_name: str = keys.DEFAULT_SCHEDULER_NAME) -> None:
         self.registry = Registry(load_backends(), default_scheduler_name=default_scheduler_name, metrics=env.metrics)
         self._cluster = ClusterView(env, self.registry.backends)
 

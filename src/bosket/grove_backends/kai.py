@@ -53,7 +53,6 @@ class KaiBackend(SchedulerBackend):
         metadata = owned_metadata(
             gang,
             group_name(gang, cluster),
-            labels=dict(gang.metadata.labels),
             annotations={**gang.metadata.annotations, keys.SKIP_PODGROUPER_ANNOTATION: "true"},
         )
         spec = PodGroupSpec(

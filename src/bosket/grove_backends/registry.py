@@ -1,35 +1,19 @@
 """Which backend a gang is told by: its scheduler's name says it, an annotation may overrule that.
 
-A new backend is a class here, or a line in the packaging metadata of another installed package:
-
-    [project.entry-points."bosket.grove.backends"]
-    example = "example.backend:ExampleBackend"
-
-Those of other packages are asked first, in order of their names, then ours: specific ones before KAI's, which takes
-whatever nobody else does.
+Backends are asked in the order in which they are given: specific ones first. The choice is remembered by name and by
+gang, and counted once for each gang.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Final
 
 from prometheus_client import CollectorRegistry
 
 from bosket.api import keys
 from bosket.api.grove import PodGang
 from bosket.grove_backends.backend import SchedulerBackend
-from bosket.grove_backends.kai import KaiBackend
 from bosket.grove_backends.metrics import backend_metrics
-
-_log = logging.getLogger(__name__)
-
-ENTRY_POINTS: Final = "bosket.grove.backends"
-DEFAULT_SCHEDULER: Final = "default-scheduler"
-#: In the order in which they are asked.
-BUILT_IN: Final[tuple[type[SchedulerBackend], ...]] = (KaiBackend,)
 
 
 class UnknownBackend(ValueError):
@@ -43,7 +27,7 @@ class Registry:
         self,
         backends: Iterable[SchedulerBackend],
         *,
-        default_scheduler_name: str = DEFAULT_SCHEDULER,
+        default_scheduler_name: str = keys.DEFAULT_SCHEDULER_NAME,
         metrics: CollectorRegistry | None = None,
     ) -> None:
         """`default_scheduler_name` is whose the pods are that name no scheduler."""
@@ -109,26 +93,3 @@ class Registry:
             if backend.matches(scheduler_name):
                 return backend
         raise UnknownBackend(f'no scheduler backend is for the scheduler "{scheduler_name}"')
-
-
-def load_backends() -> list[SchedulerBackend]:
-    """Those of other packages, then ours; one that can't be loaded is named and left out."""
-    found: list[SchedulerBackend] = []
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
-        backend = _load(point)
-        if backend is not None:
-            found.append(backend)
-    names = {backend.name for backend in found}
-    return [*found, *(kind() for kind in BUILT_IN if kind.name not in names)]
-
-
-def _load(point: EntryPoint) -> SchedulerBackend | None:
-    try:
-        made = point.load()()
-    except Exception as error:  # whatever another package does when it is imported
-        _log.exception("scheduler backend not loaded", extra={"backend": point.name, "error": repr(error)})
-        return None
-    if not isinstance(made, SchedulerBackend):
-        _log.error("scheduler backend not loaded: it is no SchedulerBackend", extra={"backend": point.name})
-        return None
-    return made

@@ -24,10 +24,11 @@ from bosket.api.table import resource_of
 from bosket.api.time import InvalidDuration, parse_duration
 from bosket.grove_backends.applier import Applier
 from bosket.grove_backends.backend import Refused, SchedulerBackend, Verdict
+from bosket.grove_backends.catalogue import load_backends
 from bosket.grove_backends.cluster_view import ClusterView, gang_of_pod
 from bosket.grove_backends.gang_status import Observation, look_again_seconds, status_of
 from bosket.grove_backends.metrics import backend_metrics
-from bosket.grove_backends.registry import DEFAULT_SCHEDULER, Registry, UnknownBackend, load_backends
+from bosket.grove_backends.registry import Registry, UnknownBackend
 from bosket.kube.errors import Conflict, KubeError, NotFound
 from bosket.kube.informer import Change
 from bosket.runtime.controller import Controller
@@ -53,7 +54,7 @@ class Options:
     #: The one backend whose gangs this process serves; all of them if empty.
     only: str = ""
     #: Whose gangs are that name no scheduler.
-    default_scheduler_name: str = DEFAULT_SCHEDULER
+    default_scheduler_name: str = keys.DEFAULT_SCHEDULER_NAME
     max_concurrent_reconciles: int = 10
 
 

@@ -1,14 +1,23 @@
-"""scheduling.k8s.io/v1alpha3 (Kubernetes 1.37): groups of groups, which no later version has yet."""
+"""scheduling.k8s.io/v1alpha3 (Kubernetes 1.37): as v1beta1, and groups of groups, which no later version has yet."""
 
 from __future__ import annotations
 
 from bosket.api.object import Condition, KubeObject, Wire
+from bosket.api.scheduling_k8s import v1beta1
 from bosket.api.scheduling_k8s.v1beta1 import (
     CompositeDisruptionMode,
     CompositePodGroupSchedulingConstraints,
     CompositePodGroupSchedulingPolicy,
     WorkloadReference,
 )
+
+
+class Workload(v1beta1.Workload):
+    """Templates of pod groups."""
+
+
+class PodGroup(v1beta1.PodGroup):
+    """Pods that are scheduled together."""
 
 
 class CompositePodGroupSpec(Wire):
