@@ -109,9 +109,7 @@ def test_what_kai_set_on_a_pod_group_stays() -> None:
     gang = pod_gang("g", part("a", 2), labels={keys.QUEUE_LABEL: "new", "team": "x"})
     labels = {keys.QUEUE_LABEL: "old", keys.NODE_POOL_LABEL: "p"}
     found = PodGroup(
-        metadata=msgspec.structs.replace(
-            owned_metadata(gang, "pg-g-u1"), labels={keys.QUEUE_LABEL: "old", keys.NODE_POOL_LABEL: "p"}
-        ),
+        metadata=msgspec.structs.replace(owned_metadata(gang, "pg-g-u1"), labels=labels),
         spec=PodGroupSpec(minMember=1, queue="old", markUnschedulable=False, schedulingBackoff=1),
         status=PodGroupStatus(phase="Running"),
     )

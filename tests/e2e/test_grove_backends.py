@@ -1,0 +1,184 @@
+"""PodGangs on a real control plane whose own scheduler knows gangs: told by one backend or another, and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import msgspec
+import pytest
+
+from bosket.api import keys
+from bosket.api.core import Pod
+from bosket.api.grove import (
+    GangPackConstraint,
+    GangPodGroup,
+    GangTopologyConstraint,
+    NamespacedName,
+    PodGang,
+    PodGangSpec,
+)
+from bosket.api.object import ObjectMeta
+from bosket.api.scheduling_k8s.v1alpha3 import CompositePodGroup
+from bosket.api.scheduling_k8s.v1beta1 import PodGroup, Workload
+from bosket.embedded.bootstrap import bootstrap
+from bosket.grove_backends import SchedulerBackend, Surroundings, prepare_pod
+from bosket.grove_backends.default import DefaultBackend
+from bosket.grove_backends.gang_status import condition
+from bosket.grove_backends.kai import KaiBackend
+from bosket.kube.kubeconfig import connect
+from tests.controlplane import assets
+from tests.controlplane.plane import ControlPlane, Options
+from tests.e2e.cluster import Cluster, enter_cluster, find_kubectl
+from tests.e2e.manifest import pod as pod_manifest
+
+pytestmark = pytest.mark.real
+
+GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
+RACK = "example.test/rack"
+PARTS = ("a", "b")
+
+
+@pytest.fixture(scope="module")
+def gang_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane with kube-scheduler, on which everything that knows gangs is switched on."""
+    binaries = assets.find(print)
+    if binaries is None:
+        pytest.fail("the control plane is not built yet: `make e2e` does that, or `python -m tests.controlplane build`")
+    options = Options(
+        feature_gates=dict.fromkeys(GATES, True),
+        runtime_config={"scheduling.k8s.io/v1beta1": True, "scheduling.k8s.io/v1alpha3": True},
+        kube_scheduler=True,
+    )
+    with ControlPlane(binaries, tmp_path_factory.mktemp("gangplane"), options) as plane:
+        asyncio.run(_bootstrap(plane))
+        yield plane
+
+
+async def _bootstrap(plane: ControlPlane) -> None:
+    client = connect(plane.kubeconfig())
+    try:
+        await bootstrap(client)
+    finally:
+        await client.aclose()
+
+
+@pytest.fixture
+async def gang_cluster(gang_plane: ControlPlane) -> AsyncIterator[Cluster]:
+    async with enter_cluster(gang_plane.kubeconfig(), find_kubectl(assets.find(print))) as cluster:
+        yield cluster
+
+
+async def start_gang(
+    cluster: Cluster, backend: SchedulerBackend, *, size: int = 2, topology: GangTopologyConstraint | None = None
+) -> None:
+    """A gang `g` of parts a and b, with so many pods each that ask for a GPU, all of them needed."""
+    groups = tuple(
+        GangPodGroup(
+            name=f"g-{part}",
+            minReplicas=size,
+            podReferences=tuple(
+                NamespacedName(namespace=cluster.namespace, name=f"g-{part}-{index}") for index in range(size)
+            ),
+        )
+        for part in PARTS
+    )
+    metadata = ObjectMeta(
+        name="g", namespace=cluster.namespace, labels={keys.GROVE_SCHEDULER_LABEL: backend.scheduler_name}
+    )
+    gang = await cluster.client.create(
+        PodGang(metadata=metadata, spec=PodGangSpec(podgroups=groups, topologyConstraint=topology))
+    )
+    served = frozenset((each.api_version, each.kind) for each in await cluster.client.discover())
+    for group in groups:
+        for reference in group.podReferences:
+            manifest = pod_manifest(reference.name, gpus=1, scheduler=backend.scheduler_name)
+            manifest["metadata"] |= {
+                "namespace": cluster.namespace,
+                "labels": {keys.GROVE_POD_GANG_LABEL: "g", keys.GROVE_POD_CLIQUE_LABEL: group.name},
+            }
+            made = msgspec.convert(manifest, Pod)
+            prepared = prepare_pod(backend, gang, made, Surroundings(served=served))
+            assert [each.name for each in prepared.spec.schedulingGates] == [backend.gate]
+            await cluster.client.create(prepared)
+
+
+async def until_gang_is(cluster: Cluster, type_: str, status: str, timeout_seconds: float = 60) -> PodGang:
+    async def said() -> PodGang:
+        gang = await cluster.client.get(PodGang, "g", cluster.namespace)
+        found = condition(gang.status.conditions, type_)
+        assert found is not None, gang.status
+        assert found.status == status, gang.status
+        return gang
+
+    return await cluster.eventually(said, timeout_seconds)
+
+
+async def bound(cluster: Cluster) -> list[str]:
+    pods = (await cluster.client.list(Pod, cluster.namespace)).items
+    return [pod.spec.nodeName for pod in pods if pod.spec.nodeName]
+
+
+async def until_unschedulable(cluster: Cluster) -> PodGang:
+    """The scheduler has looked at the gang, and said so."""
+
+    async def told() -> PodGang:
+        gang = await until_gang_is(cluster, "Scheduled", "False")
+        found = condition(gang.status.conditions, "Scheduled")
+        assert found is not None
+        assert found.reason not in ("", "PodsNotScheduled"), gang.status
+        return gang
+
+    return await cluster.eventually(told, 60)
+
+
+async def wait_and_start(cluster: Cluster, backend: SchedulerBackend) -> None:
+    """Three GPUs for a gang of four: nothing starts; with one node more, all of it does."""
+    await cluster.add_nodes(1, gpus=3)
+    await start_gang(cluster, backend)
+    await until_unschedulable(cluster)
+    assert await bound(cluster) == []
+    await cluster.add_nodes(1, gpus=3)
+    await until_gang_is(cluster, "Scheduled", "True")
+    gang = await until_gang_is(cluster, "Ready", "True")
+    assert len(await bound(cluster)) == 4
+    assert gang.status.placementScore == 1.0
+
+    async def runs() -> bool:
+        return (await cluster.client.get(PodGang, "g", cluster.namespace)).status.phase == "Running"
+
+    await cluster.eventually(runs)
+
+
+async def test_the_default_scheduler_starts_a_gang_as_a_whole(gang_cluster: Cluster) -> None:
+    await gang_cluster.start_services("grove-backends")
+    await wait_and_start(gang_cluster, DefaultBackend())
+    names = [each.metadata.name for each in (await gang_cluster.client.list(PodGroup, gang_cluster.namespace)).items]
+    assert sorted(names) == ["g-a", "g-b"]
+
+
+async def test_bosket_starts_the_same_gang_as_a_whole(gang_cluster: Cluster) -> None:
+    await gang_cluster.start_services("grove-backends", "podgroup-controller", "scheduler", "binder")
+    await wait_and_start(gang_cluster, KaiBackend())
+
+
+async def test_what_the_default_scheduler_was_told_goes_with_the_gang(gang_cluster: Cluster) -> None:
+    cluster = gang_cluster
+    await cluster.start_services("grove-backends")
+    await cluster.add_nodes(2, gpus=2, labels={RACK: "r1"})
+    rack = GangTopologyConstraint(packConstraint=GangPackConstraint(required=RACK))
+    await start_gang(cluster, DefaultBackend(), topology=rack)
+    await until_gang_is(cluster, "Ready", "True")
+    await cluster.client.delete_collection(Pod, cluster.namespace, grace_seconds=0)
+    await cluster.client.delete(PodGang, "g", cluster.namespace)
+
+    async def nothing_is_left() -> bool:
+        left = [
+            each.metadata.name
+            for kind in (PodGroup, CompositePodGroup, Workload)
+            for each in (await cluster.client.list(kind, cluster.namespace)).items
+        ]
+        assert left == []
+        return True
+
+    await cluster.eventually(nothing_is_left, 60)
