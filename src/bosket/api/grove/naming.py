@@ -1,0 +1,97 @@
+"""How Grove names what it makes, and the labels by which it finds it again.
+
+The operator, its webhooks, the backends and the init container agree on these. Names are built from their parts and
+never taken apart at a dash: both sets and cliques may have dashes in their names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+PART_OF_LABEL: Final = "app.kubernetes.io/part-of"
+NAME_LABEL: Final = "app.kubernetes.io/name"
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+MANAGED_BY: Final = "grove-operator"
+
+#: Keys with this prefix are the operator's own.
+PREFIX: Final = "grove.io/"
+CLIQUE_LABEL: Final = "grove.io/podclique"
+GANG_LABEL: Final = "grove.io/podgang"
+BASE_GANG_LABEL: Final = "grove.io/base-podgang"
+SET_REPLICA_LABEL: Final = "grove.io/podcliqueset-replica-index"
+GROUP_LABEL: Final = "grove.io/podcliquescalinggroup"
+GROUP_REPLICA_LABEL: Final = "grove.io/podcliquescalinggroup-replica-index"
+POD_INDEX_LABEL: Final = "grove.io/podclique-pod-index"
+TEMPLATE_HASH_LABEL: Final = "grove.io/pod-template-hash"
+SCHEDULER_NAME_LABEL: Final = "grove.io/scheduler-name"
+SCHEDULER_BACKEND_LABEL: Final = "grove.io/scheduler-backend"
+
+TOPOLOGY_NAME_ANNOTATION: Final = "grove.io/topology-name"
+RECONCILE_TRIGGER_ANNOTATION: Final = "grove.io/reconcile-trigger"
+MNNVL_GROUP_ANNOTATION: Final = "grove.io/mnnvl-group"
+UNPROTECTED_ANNOTATION: Final = "grove.io/disable-managed-resource-protection"
+
+SET_FINALIZER: Final = "grove.io/podcliqueset.grove.io"
+CLIQUE_FINALIZER: Final = "grove.io/podclique.grove.io"
+GROUP_FINALIZER: Final = "grove.io/podcliquescalinggroup.grove.io"
+
+#: Keeps a pod from being scheduled until its gang knows of it.
+GANG_GATE: Final = "grove.io/podgang-pending-creation"
+
+
+def managed_labels(set_name: str) -> dict[str, str]:
+    """What every object that the operator makes for a set carries."""
+    return {MANAGED_BY_LABEL: MANAGED_BY, PART_OF_LABEL: set_name}
+
+
+def replica_name(owner: str, replica: int) -> str:
+    """Of a set's replica: its headless service and its base gang. Of a scaling group's: its topology group."""
+    return f"{owner}-{replica}"
+
+
+def clique_name(owner: str, replica: int, clique: str) -> str:
+    """The PodClique of one role; `owner` is the set, or the scaling group that the role is part of."""
+    return f"{owner}-{replica}-{clique}"
+
+
+def group_name(set_name: str, replica: int, group: str) -> str:
+    """The PodCliqueScalingGroup of one replica of a set."""
+    return f"{set_name}-{replica}-{group}"
+
+
+def gang_name(set_name: str, set_replica: int, group: str, group_replica: int, min_available: int) -> str:
+    """The gang of a replica of a scaling group: the base gang, or one of its own above the minimum.
+
+    `group` is the full name of the scaling group.
+    """
+    if group_replica < min_available:
+        return replica_name(set_name, set_replica)
+    return f"{group}-{group_replica - min_available}"
+
+
+def pod_hostname(clique: str, index: int) -> str:
+    return f"{clique}-{index}"
+
+
+def service_address(set_name: str, replica: int, namespace: str) -> str:
+    """Where the pods of a replica find each other."""
+    return f"{replica_name(set_name, replica)}.{namespace}.svc.cluster.local"
+
+
+def role_name(set_name: str) -> str:
+    """The Role by which init containers watch pods, and its binding."""
+    return f"grove.io:pcs:{set_name}"
+
+
+def token_secret_name(set_name: str) -> str:
+    return f"{set_name}-ic-sat"
+
+
+def shared_claim_name(owner: str, template: str) -> str:
+    """The claim that all replicas of `owner` share."""
+    return f"{owner}-all-{template}"
+
+
+def replica_claim_name(owner: str, replica: int, template: str) -> str:
+    return f"{owner}-{replica}-{template}"

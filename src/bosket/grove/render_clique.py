@@ -1,0 +1,136 @@
+"""PodCliques and scaling groups as a set's template says, laid over those that exist.
+
+What somebody scaled stays as it was scaled: replicas are the template's only when an object is made.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from bosket.api.grove import (
+    PodClique,
+    PodCliqueScalingGroup,
+    PodCliqueScalingGroupConfig,
+    PodCliqueScalingGroupSpec,
+    PodCliqueSet,
+    PodCliqueTemplateSpec,
+)
+from bosket.api.grove.naming import (
+    BASE_GANG_LABEL,
+    CLIQUE_FINALIZER,
+    COMPONENT_LABEL,
+    GANG_LABEL,
+    GROUP_FINALIZER,
+    GROUP_LABEL,
+    GROUP_REPLICA_LABEL,
+    MNNVL_GROUP_ANNOTATION,
+    NAME_LABEL,
+    SET_REPLICA_LABEL,
+    TEMPLATE_HASH_LABEL,
+    TOPOLOGY_NAME_ANNOTATION,
+    clique_name,
+    gang_name,
+    managed_labels,
+    replica_name,
+)
+from bosket.api.object import KubeObject
+from bosket.grove.child import child_meta, component_labels
+from bosket.grove.compute_domain import with_domain_claim
+from bosket.grove.environment import group_variables, with_variables
+from bosket.grove.start_order import member_starts_after, starts_after
+from bosket.grove.template import GroupOf, set_replica_of
+from bosket.grove.template_hash import template_hash
+
+
+def standalone_clique(
+    owner: PodCliqueSet, replica: int, template: PodCliqueTemplateSpec, existing: PodClique | None
+) -> PodClique:
+    """A PodClique that is in no scaling group."""
+    name = clique_name(owner.metadata.name, replica, template.name)
+    labels = {
+        COMPONENT_LABEL: "pcs-podclique",
+        SET_REPLICA_LABEL: str(replica),
+        GANG_LABEL: replica_name(owner.metadata.name, replica),
+    }
+    after = starts_after(owner, replica, template)
+    annotations = (template.annotations, owner.metadata.annotations)
+    pod_spec = with_domain_claim(template.spec.podSpec, owner.metadata.name, replica, annotations)
+    changed = replace(template, spec=replace(template.spec, startsAfter=after, podSpec=pod_spec))
+    return _clique(owner, owner, name, labels, template_hash(owner, template), changed, existing)
+
+
+def member_clique(
+    owner: PodCliqueSet,
+    group: PodCliqueScalingGroup,
+    config: PodCliqueScalingGroupConfig,
+    group_replica: int,
+    template: PodCliqueTemplateSpec,
+    existing: PodClique | None,
+) -> PodClique:
+    """A PodClique of a scaling group."""
+    replica = set_replica_of(group)
+    name = clique_name(group.metadata.name, group_replica, template.name)
+    gang = gang_name(owner.metadata.name, replica, group.metadata.name, group_replica, group.spec.minAvailable)
+    base = replica_name(owner.metadata.name, replica)
+    labels = {
+        COMPONENT_LABEL: "pcsg-podclique",
+        SET_REPLICA_LABEL: str(replica),
+        GROUP_LABEL: group.metadata.name,
+        GROUP_REPLICA_LABEL: str(group_replica),
+        GANG_LABEL: gang,
+    }
+    if gang != base:
+        labels[BASE_GANG_LABEL] = base
+    after = member_starts_after(owner, replica, template, GroupOf(group.metadata.name, config), group_replica)
+    pod_spec = with_variables(template.spec.podSpec, group_variables(owner, config))
+    annotations = (template.annotations, group.metadata.annotations)
+    pod_spec = with_domain_claim(pod_spec, owner.metadata.name, replica, annotations)
+    changed = replace(template, spec=replace(template.spec, startsAfter=after, podSpec=pod_spec))
+    return _clique(owner, group, name, labels, template_hash(owner, template), changed, existing)
+
+
+def scaling_group(owner: PodCliqueSet, replica: int, group: GroupOf, existing: PodCliqueScalingGroup | None) -> (
+    PodCliqueScalingGroup
+):
+    config = group.config
+    labels = {
+        **component_labels(owner.metadata.name, "pcs-podcliquescalinggroup", group.name),
+        SET_REPLICA_LABEL: str(replica),
+    }
+    annotations = dict(config.annotations)
+    inherited = owner.metadata.annotations.get(MNNVL_GROUP_ANNOTATION)
+    if inherited is not None:
+        annotations.setdefault(MNNVL_GROUP_ANNOTATION, inherited)
+    meta = child_meta(existing, owner, group.name, labels, annotations, finalizer=GROUP_FINALIZER)
+    spec = PodCliqueScalingGroupSpec(
+        replicas=config.replicas if existing is None else existing.spec.replicas,
+        minAvailable=config.minAvailable,
+        cliqueNames=config.cliqueNames,
+    )
+    if existing is None:
+        return PodCliqueScalingGroup(metadata=meta, spec=spec)
+    return replace(existing, metadata=meta, spec=spec)
+
+
+def _clique(
+    owner: PodCliqueSet,
+    controller: KubeObject,
+    name: str,
+    labels: dict[str, str],
+    hash_: str,
+    template: PodCliqueTemplateSpec,
+    existing: PodClique | None,
+) -> PodClique:
+    all_labels = {
+        **template.labels,
+        **managed_labels(owner.metadata.name),
+        NAME_LABEL: name,
+        TEMPLATE_HASH_LABEL: hash_,
+        **labels,
+    }
+    annotations = {key: value for key, value in template.annotations.items() if key != TOPOLOGY_NAME_ANNOTATION}
+    meta = child_meta(existing, controller, name, all_labels, annotations, finalizer=CLIQUE_FINALIZER)
+    if existing is None:
+        return PodClique(metadata=meta, spec=template.spec)
+    spec = replace(template.spec, replicas=existing.spec.replicas)
+    return replace(existing, metadata=meta, spec=spec)

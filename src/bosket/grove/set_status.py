@@ -1,0 +1,86 @@
+"""The status of a PodCliqueSet, from its PodCliques, scaling groups and gangs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from bosket.api.grove import (
+    ClusterTopologyBinding,
+    PodClique,
+    PodCliqueScalingGroup,
+    PodCliqueSet,
+    PodCliqueSetStatus,
+    PodGang,
+    PodGangStatusSummary,
+)
+from bosket.api.grove.naming import managed_labels
+from bosket.grove.template import is_terminating
+from bosket.grove.template import groups_of, standalone_names
+from bosket.grove.topology import with_topology_condition
+from bosket.grove.update import is_available, is_group_updated, is_updated
+
+
+def set_status(
+    owner: PodCliqueSet,
+    cliques: Mapping[str, PodClique],
+    groups: Mapping[str, PodCliqueScalingGroup],
+    gangs: Sequence[PodGang],
+    binding: ClusterTopologyBinding | None,
+    *,
+    topology_aware: bool,
+    now: float,
+) -> PodCliqueSetStatus:
+    """What the status should say; `cliques` and `groups` are those of the set that exist, by name."""
+    available = updated = all_cliques = updated_cliques = all_groups = updated_groups = 0
+    for replica in range(owner.spec.replicas):
+        names = standalone_names(owner, replica)
+        group_names = [each.name for each in groups_of(owner, replica)]
+        found = [each for name in names if (each := cliques.get(name)) and not is_terminating(each)]
+        found_groups = [each for name in group_names if (each := groups.get(name)) and not is_terminating(each)]
+        done = sum(is_updated(owner, each) for each in found)
+        done_groups = sum(is_group_updated(owner, each) for each in found_groups)
+        all_cliques += len(names)
+        all_groups += len(group_names)
+        updated_cliques += done
+        updated_groups += done_groups
+        if (
+            len(found) == len(names)
+            and len(found_groups) == len(group_names)
+            and all(map(is_available, found))
+            and all(each.status.availableReplicas >= each.spec.minAvailable for each in found_groups)
+        ):
+            available += 1
+            updated += done == len(names) and done_groups == len(group_names)
+    progress = owner.status.updateProgress
+    if progress is not None:
+        progress = replace(
+            progress,
+            updatedPodCliquesCount=updated_cliques,
+            totalPodCliquesCount=all_cliques,
+            updatedPodCliqueScalingGroupsCount=updated_groups,
+            totalPodCliqueScalingGroupsCount=all_groups,
+        )
+    labels = managed_labels(owner.metadata.name)
+    return replace(
+        owner.status,
+        replicas=owner.spec.replicas,
+        availableReplicas=available,
+        updatedReplicas=updated,
+        updateProgress=progress,
+        hpaPodSelector=",".join(f"{key}={labels[key]}" for key in sorted(labels)),
+        conditions=with_topology_condition(
+            owner.status.conditions, owner, binding, enabled=topology_aware, now=now
+        ),
+        podGangStatuses=tuple(map(_summary, sorted(gangs, key=lambda each: each.metadata.name))),
+    )
+
+
+def _summary(gang: PodGang) -> PodGangStatusSummary:
+    phase = gang.status.phase
+    return PodGangStatusSummary(
+        name=gang.metadata.name,
+        phase=phase if phase in ("Starting", "Running", "Failed", "Succeeded") else "Pending",
+        conditions=gang.status.conditions,
+    )
