@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _default_paths() -> list[Path]:
-    return [folder for name in ("kai", "differential", "podgrouper") if (folder := conformance_folder(name))]
+    return [folder for name in ("kai", "differential", "podgrouper", "grove") if (folder := conformance_folder(name))]
 
 
 def _print_differences(results: Iterable[Verdict]) -> None:

@@ -1,7 +1,7 @@
 """Finds recorded cases below given paths and gives a verdict on each.
 
 Files are known by what is in them: KAI's own scheduling tests (`cases` in a JSON file), recorded cycles, fair-share
-divisions and pod groupings (one a line in a JSONL file). Everything else is passed over.
+divisions and pod groupings (one a line in a JSONL file), PodCliqueSets of Grove's operator (one a JSON file). Everything else is passed over.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tests.conformance import differential, fairshare, kai, podgrouper
+from tests.conformance import differential, fairshare, grove, kai, podgrouper
 from tests.conformance.verdict import Outcome, Verdict
 
 Json = dict[str, Any]
@@ -44,14 +44,18 @@ def verdicts(paths: Iterable[Path], selection: Selection | None = None) -> Itera
     """Runs all cases in files at or below the paths, in order of the files' names."""
     wanted = selection or Selection()
     groupings: dict[Path, set[str]] = {}
+    sets: list[Path] = []
     for file in _files(paths):
         read = _reader(file)
         if read is not None:
             yield from read(file, wanted)
         elif _is_grouping(file):
             groupings.setdefault(file.parent.parent, set()).add(file.stem)
+        elif _is_set(file) and wanted.has(file.stem):
+            sets.append(file)
     for folder, kinds in groupings.items():
         yield from _groupings(folder, kinds, wanted)
+    yield from grove.verdicts(sets)
 
 
 class _Named(msgspec.Struct):
@@ -60,6 +64,7 @@ class _Named(msgspec.Struct):
 
 class _File(msgspec.Struct):
     cases: list[_Named] = []
+    id: str = ""
 
 
 def ids(paths: Iterable[Path]) -> frozenset[str]:
@@ -67,7 +72,8 @@ def ids(paths: Iterable[Path]) -> frozenset[str]:
     found = set[str]()
     for file in _files(paths):
         if file.suffix == ".json":
-            found |= {case.id for case in msgspec.json.decode(file.read_bytes(), type=_File).cases}
+            document = msgspec.json.decode(file.read_bytes(), type=_File)
+            found |= {document.id} if document.id else {case.id for case in document.cases}
         else:
             found |= {msgspec.json.decode(line, type=_Named).id for line in file.read_bytes().splitlines()}
     return frozenset(found)
@@ -94,6 +100,11 @@ def _reader(file: Path) -> Reader | None:
     if "snapshot" in first:
         return _cycles
     return _divisions if "queues" in first.get("input", {}) else None
+
+
+def _is_set(file: Path) -> bool:
+    """Whether the file is a case of Grove's operator: one a file, which is named like it."""
+    return file.suffix == ".json" and grove.is_case(msgspec.json.decode(file.read_bytes()))
 
 
 def _is_grouping(file: Path) -> bool:

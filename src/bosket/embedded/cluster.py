@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -75,6 +75,7 @@ class EmbeddedCluster:
     and started (`stop_service`, `start_service`); otherwise they share them, which is cheaper. With a
     `plugin_server_port` (0 for any that is free) the scheduler's plugins answer over HTTP on this machine. With `data`
     the cluster goes on where the last one with this directory ended, and whoever knew that one knows it.
+    `more_services` run beside those of the control plane: what the caller's cluster has and this one lacks.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class EmbeddedCluster:
         listen: Listen | None = None,
         plugin_server_port: int | None = None,
         data: DataDirectory | None = None,
+        more_services: Sequence[Callable[[Environment], Service]] = (),
     ) -> None:
         self.layout = Layout(nodes, racks=max(1, min(racks, nodes)), zones=max(1, min(zones, racks, nodes)))
         self.shape = shape or NodeShape()
@@ -112,6 +114,7 @@ class EmbeddedCluster:
             data=data,
         )
         self._data = data
+        self._more_services = tuple(more_services)
         #: The address of the network listener; empty without one.
         self.url = ""
         #: Where the scheduler's plugins answer on this machine; empty where they don't.
@@ -178,6 +181,7 @@ class EmbeddedCluster:
             NodeLifecycle(control_plane, shape=self.shape),
             Kubelet(control_plane),
             GpuDevices(control_plane),
+            *(make(control_plane) for make in self._more_services),
         ]
         if self._isolated:
             self._run("control-plane", control_plane, parts)

@@ -65,6 +65,7 @@ SERVICES: Final = {
         ServiceEntry(
             GROVE_ADMISSION, "bosket.grove_admission", "checks and completes PodCliqueSets as they are written"
         ),
+        ServiceEntry("grove-operator", "bosket.grove", "makes PodCliques, gangs and pods of PodCliqueSets"),
         ServiceEntry(
             "grove-backends", _BACKENDS, "tells each PodGang's scheduler about it, and the PodGang what came of it"
         ),

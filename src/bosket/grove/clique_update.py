@@ -77,9 +77,7 @@ class Step:
         return not is_updating(self.progress)
 
 
-def next_step(
-    clique: PodClique, pods: Sequence[Pod], is_going: Callable[[Pod], bool], target: str, now: float
-) -> Step:
+def next_step(clique: PodClique, pods: Sequence[Pod], is_going: Callable[[Pod], bool], target: str, now: float) -> Step:
     """The next step of an update that is under way; `pods` are all that the PodClique controls."""
     progress = clique.status.updateProgress
     assert progress is not None

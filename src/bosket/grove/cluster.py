@@ -182,7 +182,6 @@ def by_name(objects: Iterable[T]) -> dict[str, T]:
     return {each.metadata.name: each for each in objects}
 
 
-
 def _controller_uid(obj: KubeObject) -> str:
     reference = controller_of(obj)
     return reference.uid if reference is not None else ""

@@ -47,9 +47,7 @@ def uses_gpus(container: Container) -> bool:
     return any(quantity.parse(each) for each in amounts if each is not None)
 
 
-def with_domain_claim(
-    spec: PodSpec, set_name: str, replica: int, annotations: Sequence[Mapping[str, str]]
-) -> PodSpec:
+def with_domain_claim(spec: PodSpec, set_name: str, replica: int, annotations: Sequence[Mapping[str, str]]) -> PodSpec:
     """The pod with a claim on its group's domain, in the containers that use GPUs; as it is where there are none."""
     group = domain_group(annotations)
     if not group or not any(uses_gpus(each) for each in (*spec.containers, *spec.initContainers)):

@@ -68,5 +68,3 @@ def with_condition(
 def seconds_since(condition: Condition, now: float) -> float:
     """How long the condition has had its status."""
     return now - parse_time(condition.lastTransitionTime)
-
-

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from bosket.api.grove.operator_configuration import OperatorConfiguration
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the operator may be told; defaults are those of Grove's own configuration."""
+    """What the operator may be told."""
 
-    #: Whose the pods are that name no scheduler.
-    default_scheduler: str = "default-scheduler"
-    #: Whether topology constraints are handed on to schedulers.
-    topology_aware_scheduling: bool = True
-    #: Whether ComputeDomains are made for sets that ask for them.
-    auto_mnnvl: bool = False
+    configuration: OperatorConfiguration = field(default_factory=OperatorConfiguration)
     #: The image of the init container that waits for those that start before.
     init_container_image: str = "grove-initc:latest"
-    concurrent_set_syncs: int = 10
-    concurrent_clique_syncs: int = 10
-    concurrent_group_syncs: int = 5

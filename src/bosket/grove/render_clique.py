@@ -89,9 +89,9 @@ def member_clique(
     return _clique(owner, group, name, labels, template_hash(owner, template), changed, existing)
 
 
-def scaling_group(owner: PodCliqueSet, replica: int, group: GroupOf, existing: PodCliqueScalingGroup | None) -> (
-    PodCliqueScalingGroup
-):
+def scaling_group(
+    owner: PodCliqueSet, replica: int, group: GroupOf, existing: PodCliqueScalingGroup | None
+) -> PodCliqueScalingGroup:
     config = group.config
     labels = {
         **component_labels(owner.metadata.name, "pcs-podcliquescalinggroup", group.name),

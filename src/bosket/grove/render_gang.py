@@ -66,9 +66,7 @@ class GangPlan:
         )
 
 
-def plan_gangs(
-    owner: PodCliqueSet, groups: Mapping[str, PodCliqueScalingGroup], levels: Levels
-) -> list[GangPlan]:
+def plan_gangs(owner: PodCliqueSet, groups: Mapping[str, PodCliqueScalingGroup], levels: Levels) -> list[GangPlan]:
     """The gangs that a set should have: base gangs, then scaled ones. `groups` are the scaling groups that exist."""
     replicas = range(owner.spec.replicas)
     plans = [_base_gang(owner, replica, levels) for replica in replicas]
@@ -122,9 +120,7 @@ def _scaled_gangs(
             )
 
 
-def _members(
-    owner: PodCliqueSet, group: str, replica: int, cliques: Iterable[str], levels: Levels
-) -> list[GangPart]:
+def _members(owner: PodCliqueSet, group: str, replica: int, cliques: Iterable[str], levels: Levels) -> list[GangPart]:
     found = ((each, template_named(owner, each)) for each in cliques)
     return [_part(clique_name(group, replica, name), each, levels) for name, each in found if each is not None]
 

@@ -107,6 +107,4 @@ def _with_init_container(spec: PodSpec, set_name: str, image: str, args: Iterabl
             VolumeMount(name=_TOKEN_VOLUME, readOnly=True, mountPath=_TOKEN_PATH),
         ),
     )
-    return replace(
-        spec, volumes=(*spec.volumes, token, info), initContainers=(*spec.initContainers, container)
-    )
+    return replace(spec, volumes=(*spec.volumes, token, info), initContainers=(*spec.initContainers, container))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -38,7 +39,7 @@ def set_status(
         names = standalone_names(owner, replica)
         group_names = [each.name for each in groups_of(owner, replica)]
         found = [each for name in names if (each := cliques.get(name)) and not is_terminating(each)]
-        found_groups = [each for name in group_names if (each := groups.get(name)) and not is_terminating(each)]
+        found_groups = [group for name in group_names if (group := groups.get(name)) and not is_terminating(group)]
         done = sum(is_updated(owner, each) for each in found)
         done_groups = sum(is_group_updated(owner, each) for each in found_groups)
         all_cliques += len(names)
@@ -70,17 +71,16 @@ def set_status(
         updatedReplicas=updated,
         updateProgress=progress,
         hpaPodSelector=",".join(f"{key}={labels[key]}" for key in sorted(labels)),
-        conditions=with_topology_condition(
-            owner.status.conditions, owner, binding, enabled=topology_aware, now=now
-        ),
+        conditions=with_topology_condition(owner.status.conditions, owner, binding, enabled=topology_aware, now=now),
         podGangStatuses=tuple(map(_summary, sorted(gangs, key=lambda each: each.metadata.name))),
     )
 
 
 def _summary(gang: PodGang) -> PodGangStatusSummary:
-    phase = gang.status.phase
-    return PodGangStatusSummary(
-        name=gang.metadata.name,
-        phase=phase if phase in ("Starting", "Running", "Failed", "Succeeded") else "Pending",
-        conditions=gang.status.conditions,
-    )
+    phase: Literal["Pending", "Starting", "Running"]
+    match gang.status.phase:
+        case "Starting" | "Running" as said:
+            phase = said
+        case _:
+            phase = "Pending"
+    return PodGangStatusSummary(name=gang.metadata.name, phase=phase, conditions=gang.status.conditions)

@@ -25,9 +25,7 @@ from bosket.grove.update import is_group_updated, is_updated
 def begun_update(owner: PodCliqueSet, now: float) -> PodCliqueSetUpdateProgress:
     """The progress of an update that begins now."""
     started = format_time(now)
-    return PodCliqueSetUpdateProgress(
-        updateStartedAt=started, updateEndedAt=started if is_on_delete(owner) else None
-    )
+    return PodCliqueSetUpdateProgress(updateStartedAt=started, updateEndedAt=started if is_on_delete(owner) else None)
 
 
 def is_rolling(owner: PodCliqueSet) -> bool:

@@ -21,10 +21,11 @@ Levels = Sequence[TopologyLevel] | None
 def constraints(owner: PodCliqueSet) -> Iterator[TopologyConstraint]:
     """All constraints of a set: its own, those of scaling groups, those of cliques."""
     template = owner.spec.template
-    parts = (template, *template.podCliqueScalingGroups, *template.cliques)
-    for each in parts:
-        if each.topologyConstraint is not None:
-            yield each.topologyConstraint
+    of_groups = (each.topologyConstraint for each in template.podCliqueScalingGroups)
+    of_cliques = (each.topologyConstraint for each in template.cliques)
+    for each in (template.topologyConstraint, *of_groups, *of_cliques):
+        if each is not None:
+            yield each
 
 
 def topology_name(owner: PodCliqueSet) -> str:

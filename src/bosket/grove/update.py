@@ -32,9 +32,7 @@ def is_available(clique: PodClique) -> bool:
 def is_updated(owner: PodCliqueSet, clique: PodClique) -> bool:
     """Whether a PodClique is done with an update: settled, with enough pods that are ready."""
     return (
-        has_settled(owner, clique)
-        and is_available(clique)
-        and clique.status.updatedReplicas >= clique_minimum(clique)
+        has_settled(owner, clique) and is_available(clique) and clique.status.updatedReplicas >= clique_minimum(clique)
     )
 
 

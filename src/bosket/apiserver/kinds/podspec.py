@@ -96,11 +96,19 @@ def _default_volume(volume: dict[str, Any]) -> None:
             volume[source].setdefault("defaultMode", _FILE_MODE)
     if "hostPath" in volume:
         volume["hostPath"].setdefault("type", "")
+    _default_files(volume.get("downwardAPI", {}))
     for source in volume.get("projected", {}).get("sources", ()):
+        _default_files(source.get("downwardAPI", {}))
         if "serviceAccountToken" in source:
             source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
     if claim := volume.get("ephemeral", {}).get("volumeClaimTemplate"):
         claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+
+def _default_files(downward: dict[str, Any]) -> None:
+    for item in downward.get("items", ()):
+        if "fieldRef" in item:
+            item["fieldRef"].setdefault("apiVersion", "v1")
 
 
 def requests_from_limits(spec: dict[str, Any]) -> None:

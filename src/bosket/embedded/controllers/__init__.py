@@ -19,6 +19,7 @@ from bosket.embedded.controllers.pod_collector import PodCollector
 from bosket.embedded.controllers.replica_set import ReplicaSetController
 from bosket.embedded.controllers.resource_claim import ResourceClaimController
 from bosket.embedded.controllers.service_account import ServiceAccountController
+from bosket.embedded.controllers.service_account_token import ServiceAccountTokenController
 from bosket.embedded.controllers.simulated_storage import SimulatedStorage
 from bosket.embedded.controllers.stateful_set import StatefulSetController
 from bosket.embedded.controllers.volume import VolumeController
@@ -36,6 +37,7 @@ _MAKERS: Final[Mapping[str, tuple[_Make, ...]]] = {
     "deployment": (DeploymentController,),
     "statefulset": (StatefulSetController,),
     "serviceaccount": (ServiceAccountController,),
+    "serviceaccount-token": (ServiceAccountTokenController,),
     "persistentvolume-binder": (VolumeController,),
     "volume-protection": (VolumeProtection,),
     "ephemeral-volume": (EphemeralVolumeController,),

@@ -1,0 +1,272 @@
+"""The PodClique controller: keeps as many pods as the PodClique says, of its template, and lets them be scheduled.
+
+Pods are made once their gang exists, gated. The gate goes when the gang knows of the pod and, in a scaled gang, when
+the base gang has its minimum.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from bosket.api.core import Pod
+from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang
+from bosket.api.grove.naming import (
+    BASE_GANG_LABEL,
+    CLIQUE_FINALIZER,
+    GANG_LABEL,
+    TEMPLATE_HASH_LABEL,
+)
+from bosket.api.object import ObjectKey
+from bosket.api.ownership import controller_of
+from bosket.grove.backends import Backends
+from bosket.grove.claim import clique_sharing
+from bosket.grove.claims import keep_claims
+from bosket.grove.clique_status import clique_status, is_updating
+from bosket.grove.clique_update import begun_update, next_step
+from bosket.grove.cluster import Cluster
+from bosket.grove.pod_state import free_indices, to_release, victims, without_gang_gate
+from bosket.grove.problem import OperatorError
+from bosket.grove.render_pod import render_pod
+from bosket.grove.template import is_on_delete, is_terminating
+from bosket.grove.update import has_template
+from bosket.kube.errors import ApiError, Conflict, NotFound
+from bosket.kube.informer import Change
+from bosket.runtime.controller import Controller
+from bosket.runtime.service import Environment
+
+NAME: Final = "podclique-controller"
+#: When to look again at what nothing may announce.
+_RETRY_SECONDS: Final = 5.0
+_BY_BASE_GANG: Final = "grove/base-gang"
+
+
+class CliqueController:
+    """Reconciles PodCliques."""
+
+    def __init__(
+        self, env: Environment, cluster: Cluster, backends: Backends, *, init_image: str, workers: int
+    ) -> None:
+        self._cluster = cluster
+        self._clock = env.clock
+        self._events = env.events.for_component(NAME)
+        self._backends = backends
+        self._init_image = init_image
+        self._controller: Controller[ObjectKey] = Controller(
+            NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
+        )
+        cluster.cliques.add_index(_BY_BASE_GANG, _base_gang)
+        cluster.cliques.subscribe(self._clique_changed)
+        cluster.pods.subscribe(self._pod_changed)
+        cluster.gangs.subscribe(self._gang_changed)
+        cluster.sets.subscribe(self._set_changed)
+        cluster.groups.subscribe(self._group_changed)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._controller.run()
+
+    # --- what brings a PodClique here
+
+    def _clique_changed(self, change: Change[PodClique]) -> None:
+        old, new = change
+        if new is not None and (old is None or old.metadata.generation != new.metadata.generation or _ends(old, new)):
+            self._controller.queue.add(new.key)
+        if old is None or new is None or old.status.scheduledReplicas != new.status.scheduledReplicas:
+            known = new or old
+            assert known is not None
+            gang = ObjectKey(known.metadata.namespace, known.metadata.labels.get(GANG_LABEL, ""))
+            for waiting in self._cluster.cliques.store.by_index(_BY_BASE_GANG, str(gang)):
+                self._controller.queue.add(waiting.key)
+
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        known = change.new or change.old
+        reference = controller_of(known) if known is not None else None
+        if known is not None and reference is not None:
+            self._controller.queue.add(ObjectKey(known.metadata.namespace, reference.name))
+
+    def _gang_changed(self, change: Change[PodGang]) -> None:
+        old, new = change
+        if new is None or (old is not None and old.spec == new.spec):
+            return
+        for group in new.spec.podgroups:
+            self._controller.queue.add(ObjectKey(new.metadata.namespace, group.name))
+
+    def _set_changed(self, change: Change[PodCliqueSet]) -> None:
+        old, new = change
+        if new is None or (old is not None and _update_state(old) == _update_state(new)):
+            return
+        for clique in self._cluster.part_of(self._cluster.cliques, new):
+            self._controller.queue.add(clique.key)
+
+    def _group_changed(self, change: Change[PodCliqueScalingGroup]) -> None:
+        old, new = change
+        if new is None or (
+            old is not None
+            and old.status.currentPodCliqueSetGenerationHash == new.status.currentPodCliqueSetGenerationHash
+        ):
+            return
+        for clique in self._cluster.owned(self._cluster.cliques, new):
+            self._controller.queue.add(clique.key)
+
+    # --- what is done about it
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        clique = self._cluster.cliques.store.get(key)
+        if clique is None:
+            return None
+        if is_terminating(clique):
+            await self._cluster.drop_finalizer(clique, CLIQUE_FINALIZER)
+            return None
+        owner = self._cluster.set_of(clique)
+        if owner is None:
+            return None
+        problem: OperatorError | None = None
+        look_again: float | None = None
+        try:
+            clique = await self._cluster.add_finalizer(clique, CLIQUE_FINALIZER)
+            clique = await self._begin_update(owner, clique)
+            await keep_claims(self._cluster, owner, clique, clique_sharing(owner, clique))
+            clique, is_done = await self._sync_pods(owner, clique)
+            look_again = None if is_done else _RETRY_SECONDS
+        except OperatorError as error:
+            problem = error
+        except NotFound:
+            return None  # the PodClique is gone, or its namespace
+        await self._write_status(owner, clique, problem, done=problem is None and look_again is None)
+        if problem is not None:
+            raise problem
+        return look_again
+
+    async def _begin_update(self, owner: PodCliqueSet, clique: PodClique) -> PodClique:
+        progress = begun_update(owner, clique, self._clock.now())
+        if progress is None:
+            return clique
+        status = replace(clique.status, updateProgress=progress, updatedReplicas=0)
+        return await self._cluster.write_status(clique, replace(clique, status=status))
+
+    async def _sync_pods(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool]:
+        """Make, delete, replace and release pods; whether nothing of it is left to be done."""
+        gang = self._cluster.gangs.store.get(
+            ObjectKey(clique.metadata.namespace, clique.metadata.labels.get(GANG_LABEL, ""))
+        )
+        if gang is None:
+            return clique, False
+        pods = self._cluster.owned(self._cluster.pods, clique)
+        staying = [each for each in pods if not self._cluster.is_going(each)]
+        missing = clique.spec.replicas - len(staying)
+        if missing > 0:
+            await self._create(owner, clique, gang, free_indices(staying, missing))
+        elif missing < 0:
+            hash_ = clique.metadata.labels.get(TEMPLATE_HASH_LABEL, "")
+            await self._delete(clique, victims(staying, -missing, hash_))
+        is_done = True
+        if not is_on_delete(owner) and is_updating(clique.status.updateProgress):
+            clique, is_done = await self._update(owner, clique)
+        all_released = await self._release(clique, gang, pods)
+        return clique, is_done and all_released
+
+    async def _create(self, owner: PodCliqueSet, clique: PodClique, gang: PodGang, indices: Iterable[int]) -> None:
+        def prepare(pod: Pod) -> Pod:
+            return self._backends.pod_additions(gang, pod)
+
+        pods = [render_pod(owner, clique, index, init_image=self._init_image, prepare=prepare) for index in indices]
+        results = await asyncio.gather(*(self._cluster.create(pod) for pod in pods), return_exceptions=True)
+        for result in results:
+            if isinstance(result, ApiError):
+                self._events.event(
+                    clique, "Warning", "PodCreateFailed", f"Error creating Pod of {clique.key}: {result.message}"
+                )
+                raise OperatorError("ERR_CREATE_POD", f"failed to create Pod of {clique.key}: {result.message}")
+            if isinstance(result, BaseException):
+                raise result
+            self._events.event(clique, "Normal", "PodCreateSuccessful", f"Created Pod: {result.metadata.name}")
+
+    async def _delete(self, clique: PodClique, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            if await self._cluster.delete(pod):
+                self._events.event(clique, "Normal", "PodDeleteSuccessful", f"Deleted Pod: {pod.metadata.name}")
+
+    async def _update(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool]:
+        """The next step of an update that is under way, once the PodClique itself has the new template."""
+        progress = clique.status.updateProgress
+        if progress is None or not has_template(owner, clique):
+            return clique, False
+        pods = self._cluster.owned(self._cluster.pods, clique)
+        step = next_step(clique, pods, self._cluster.is_going, progress.podTemplateHash, self._clock.now())
+        status = replace(clique.status, updateProgress=step.progress)
+        clique = await self._cluster.write_status(clique, replace(clique, status=status))
+        await self._delete(clique, step.delete)
+        return clique, step.has_ended
+
+    async def _release(self, clique: PodClique, gang: PodGang, pods: Sequence[Pod]) -> bool:
+        """Take away gates that have done their work; whether none is left, as far as the pods were known before."""
+        part = next((each for each in gang.spec.podgroups if each.name == clique.metadata.name), None)
+        referenced = {each.name for each in part.podReferences} if part is not None else set()
+        released, some_wait = to_release(pods, referenced, base_scheduled=self._is_base_scheduled(clique))
+        for pod in released:
+            try:
+                await self._cluster.write(pod, without_gang_gate(pod))
+            except (NotFound, Conflict):
+                some_wait = True  # changed or gone meanwhile: looked at again
+        return not some_wait
+
+    def _is_base_scheduled(self, clique: PodClique) -> bool:
+        """Whether the base gang has its minimum, for a PodClique of a scaled gang."""
+        base = clique.metadata.labels.get(BASE_GANG_LABEL)
+        if base is None:
+            return True
+        namespace = clique.metadata.namespace
+        gang = self._cluster.gangs.store.get(ObjectKey(namespace, base))
+        if gang is None:
+            return False
+        for part in gang.spec.podgroups:
+            found = self._cluster.cliques.store.get(ObjectKey(namespace, part.name))
+            if found is None or found.status.scheduledReplicas < part.minReplicas:
+                return False
+        return True
+
+    async def _write_status(
+        self, owner: PodCliqueSet, clique: PodClique, problem: OperatorError | None, *, done: bool
+    ) -> None:
+        now = self._clock.now()
+        errors = () if problem is None else (problem.as_last_error(now),)
+        observed = clique.metadata.generation if done else clique.status.observedGeneration
+        before = clique
+        status = replace(clique.status, lastErrors=errors, observedGeneration=observed)
+        clique = replace(clique, status=status)
+        pods = self._cluster.owned(self._cluster.pods, clique)
+        status = clique_status(owner, clique, pods, now)
+        lost = before.status.scheduledReplicas
+        if lost and not status.scheduledReplicas:
+            self._events.event(
+                clique,
+                "Warning",
+                "AllScheduledReplicasLost",
+                f"All scheduled pods lost (was {lost}). The gang is terminated after its terminationDelay if the"
+                " PodClique stays below its minimum",
+            )
+        try:
+            await self._cluster.write_status(before, replace(clique, status=status))
+        except NotFound:
+            return
+
+
+def _ends(old: PodClique, new: PodClique) -> bool:
+    return is_terminating(new) and not is_terminating(old)
+
+
+def _base_gang(clique: PodClique) -> Iterable[str]:
+    base = clique.metadata.labels.get(BASE_GANG_LABEL)
+    return (str(ObjectKey(clique.metadata.namespace, base)),) if base else ()
+
+
+def _update_state(owner: PodCliqueSet) -> tuple[object, ...]:
+    """What of a set's status its PodCliques go by."""
+    progress = owner.status.updateProgress
+    current = progress.currentlyUpdating[0].replicaIndex if progress and progress.currentlyUpdating else None
+    ended = progress is None or progress.updateEndedAt is not None
+    return owner.status.currentGenerationHash, current, ended, is_on_delete(owner)

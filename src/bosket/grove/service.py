@@ -1,0 +1,69 @@
+"""The Grove operator as a service: three controllers on one view of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from bosket.grove.clique_controller import CliqueController
+from bosket.grove.cluster import Cluster
+from bosket.grove.compute_domains import ComputeDomains
+from bosket.grove.group_controller import GroupController
+from bosket.grove.options import Options
+from bosket.grove.set_controller import NAME as SET_CONTROLLER
+from bosket.grove.set_controller import SetController
+from bosket.grove.set_gangs import SetGangs
+from bosket.grove_backends import GangBackends
+from bosket.runtime.service import Environment, Service
+
+NAME: Final = "grove-operator"
+
+
+def service(env: Environment, options: Options | None = None) -> Service:
+    """The Grove operator."""
+    return GroveOperator(env, options or Options())
+
+
+class GroveOperator:
+    """Runs PodCliqueSets until cancelled."""
+
+    name = NAME
+
+    def __init__(self, env: Environment, options: Options) -> None:
+        configuration = options.configuration
+        default_scheduler = configuration.scheduler.defaultProfileName
+        topology_aware = configuration.topologyAwareScheduling.enabled
+        self._backends = GangBackends(env, default_scheduler)
+        self._cluster = Cluster(env)
+        gangs = SetGangs(
+            self._cluster,
+            self._backends,
+            env.events.for_component(SET_CONTROLLER),
+            default_scheduler=default_scheduler,
+            topology_aware=topology_aware,
+        )
+        controllers = configuration.controllers
+        self._sets = SetController(
+            env,
+            self._cluster,
+            gangs,
+            ComputeDomains(env.client, enabled=configuration.network.autoMNNVLEnabled),
+            topology_aware=topology_aware,
+            workers=controllers.podCliqueSet.concurrentSyncs,
+        )
+        self._groups = GroupController(env, self._cluster, workers=controllers.podCliqueScalingGroup.concurrentSyncs)
+        self._cliques = CliqueController(
+            env,
+            self._cluster,
+            self._backends,
+            init_image=options.init_container_image,
+            workers=controllers.podClique.concurrentSyncs,
+        )
+
+    async def run(self) -> None:
+        """Until cancelled; may be called again after that."""
+        await self._cluster.wait_synced()
+        await self._backends.wait_ready()
+        async with asyncio.TaskGroup() as group:
+            for controller in (self._sets, self._groups, self._cliques):
+                group.create_task(controller.run())

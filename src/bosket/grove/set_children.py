@@ -1,0 +1,132 @@
+"""A set's children, made and kept as the rendering functions say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet
+from bosket.api.grove.naming import clique_name, replica_name, role_name, token_secret_name
+from bosket.api.object import KubeObject, ObjectKey
+from bosket.grove import render_access, render_autoscaler, render_clique, render_service
+from bosket.grove.claim import set_sharing
+from bosket.grove.claims import keep_claims
+from bosket.grove.cluster import Cluster, by_name
+from bosket.grove.template import groups_of, standalone_templates
+from bosket.kube.informer import Informer
+from bosket.runtime.events import EventRecorder
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class SetChildren:
+    """Keeps the children of sets; gangs are kept by `SetGangs`."""
+
+    def __init__(self, cluster: Cluster, events: EventRecorder) -> None:
+        self._cluster = cluster
+        self._events = events
+
+    async def prepare(self, owner: PodCliqueSet) -> bool:
+        """What pods need to start; whether it is all there (a token is made by another controller)."""
+        has_token, *_ = await asyncio.gather(
+            self._keep_access(owner),
+            self._keep_services(owner),
+            self._keep_autoscalers(owner),
+            keep_claims(self._cluster, owner, owner, set_sharing(owner)),
+        )
+        return has_token
+
+    async def _keep_access(self, owner: PodCliqueSet) -> bool:
+        cluster, name = self._cluster, owner.metadata.name
+        await self._ensure(cluster.accounts, owner, name, lambda found: render_access.service_account(owner, found))
+        await self._ensure(cluster.roles, owner, role_name(name), lambda found: render_access.role(owner, found))
+        await self._ensure(
+            cluster.role_bindings, owner, role_name(name), lambda found: render_access.role_binding(owner, found)
+        )
+        secret = await self._ensure(
+            cluster.secrets, owner, token_secret_name(name), lambda found: found or render_access.token_secret(owner)
+        )
+        return render_access.has_token(secret)
+
+    async def _keep_services(self, owner: PodCliqueSet) -> None:
+        """One for each replica. Those of replicas that were scaled away stay, as Grove leaves them."""
+        await asyncio.gather(*(self._keep_service(owner, replica) for replica in range(owner.spec.replicas)))
+
+    async def _keep_service(self, owner: PodCliqueSet, replica: int) -> None:
+        name = replica_name(owner.metadata.name, replica)
+        await self._ensure(
+            self._cluster.services,
+            owner,
+            name,
+            lambda found: render_service.headless_service(owner, replica, found),
+        )
+
+    async def _keep_autoscalers(self, owner: PodCliqueSet) -> None:
+        there = by_name(self._cluster.owned(self._cluster.autoscalers, owner))
+        wanted = render_autoscaler.autoscalers(owner, there)
+        for name, autoscaler in there.items():
+            if name not in wanted:
+                await self._cluster.delete(autoscaler)
+        for name, autoscaler in wanted.items():
+            before = there.get(name)
+            if before is None:
+                await self._cluster.create(autoscaler)
+            elif not self._cluster.is_going(before):
+                await self._cluster.write(before, autoscaler)
+
+    async def keep_cliques(self, owner: PodCliqueSet) -> None:
+        """PodCliques that are in no scaling group."""
+        there = by_name(self._cluster.owned(self._cluster.cliques, owner))
+        wanted: dict[str, PodClique] = {}
+        for replica in range(owner.spec.replicas):
+            for template in standalone_templates(owner):
+                name = clique_name(owner.metadata.name, replica, template.name)
+                wanted[name] = render_clique.standalone_clique(owner, replica, template, there.get(name))
+        for name, clique in there.items():
+            if name not in wanted and await self._cluster.delete(clique):
+                self._events.event(owner, "Normal", "PodCliqueDeleteSuccessful", f"Deleted PodClique: {name}")
+        await asyncio.gather(*(self._keep_clique(owner, there.get(name), each) for name, each in wanted.items()))
+
+    async def _keep_clique(self, owner: PodCliqueSet, before: PodClique | None, after: PodClique) -> None:
+        if before is not None and (before == after or self._cluster.is_going(before)):
+            return
+        await self._keep(before, after)
+        message = f"PodClique {after.key} created or updated successfully"
+        self._events.event(owner, "Normal", "PodCliqueCreateOrUpdateSuccessful", message)
+
+    async def keep_groups(self, owner: PodCliqueSet) -> None:
+        there = by_name(self._cluster.owned(self._cluster.groups, owner))
+        wanted: dict[str, PodCliqueScalingGroup] = {}
+        for replica in range(owner.spec.replicas):
+            for group in groups_of(owner, replica):
+                wanted[group.name] = render_clique.scaling_group(owner, replica, group, there.get(group.name))
+        for name, found in there.items():
+            if name not in wanted and await self._cluster.delete(found):
+                message = f"Deleted PodCliqueScalingGroup: {name}"
+                self._events.event(owner, "Normal", "PodCliqueScalingGroupDeleteSuccessful", message)
+        await asyncio.gather(*(self._keep_group(owner, there.get(name), each) for name, each in wanted.items()))
+
+    async def _keep_group(
+        self, owner: PodCliqueSet, before: PodCliqueScalingGroup | None, after: PodCliqueScalingGroup
+    ) -> None:
+        if before is not None and (before == after or self._cluster.is_going(before)):
+            return
+        await self._keep(before, after)
+        if before is None:
+            message = f"Created PodCliqueScalingGroup {after.key}"
+            self._events.event(owner, "Normal", "PodCliqueScalingGroupCreateSuccessful", message)
+
+    async def _keep(self, before: T | None, after: T) -> None:
+        if before is None:
+            await self._cluster.create(after)
+        else:
+            await self._cluster.write(before, after)
+
+    async def _ensure(
+        self, informer: Informer[T], owner: PodCliqueSet, name: str, render: Callable[[T | None], T]
+    ) -> T:
+        existing = informer.store.get(ObjectKey(owner.metadata.namespace, name))
+        if existing is not None and self._cluster.is_going(existing):
+            return existing
+        return await self._cluster.ensure(existing, render)

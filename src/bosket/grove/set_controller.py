@@ -1,0 +1,241 @@
+"""The PodCliqueSet controller: makes all that a set consists of but pods, rolls updates out, terminates gangs.
+
+A look at a set goes in steps, each of which needs those before: what pods need to start (accounts, services, claims),
+PodCliques that are in no group, then scaling groups and gangs. A step that isn't through ends the look; it is
+repeated after a while, or when something changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from bosket.api.grove import ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet
+from bosket.api.grove.naming import RECONCILE_TRIGGER_ANNOTATION, SET_FINALIZER
+from bosket.api.object import ObjectKey
+from bosket.api.ownership import controller_of
+from bosket.grove.cluster import BY_TOPOLOGY, Cluster, by_name, set_key
+from bosket.grove.compute_domains import ComputeDomains
+from bosket.grove.condition import BREACHED, status_of
+from bosket.grove.problem import OperatorError
+from bosket.grove.set_children import SetChildren
+from bosket.grove.set_gangs import SetGangs
+from bosket.grove.set_replicas import SetReplicas
+from bosket.grove.set_status import set_status
+from bosket.grove.set_update import begun_update
+from bosket.grove.template import is_in_group, is_terminating
+from bosket.grove.template_hash import generation_hash
+from bosket.grove.topology import topology_name
+from bosket.kube.errors import NotFound
+from bosket.kube.informer import Change, Informer
+from bosket.runtime.controller import Controller
+from bosket.runtime.service import Environment
+
+NAME: Final = "podcliqueset-controller"
+_RETRY_SECONDS: Final = 5.0
+#: How long changes of pods are gathered: a gang's pods come within moments of each other.
+_GATHER_SECONDS: Final = 0.1
+
+
+class SetController:
+    """Reconciles PodCliqueSets."""
+
+    def __init__(
+        self,
+        env: Environment,
+        cluster: Cluster,
+        gangs: SetGangs,
+        domains: ComputeDomains,
+        *,
+        topology_aware: bool,
+        workers: int,
+    ) -> None:
+        events = env.events.for_component(NAME)
+        self._cluster = cluster
+        self._clock = env.clock
+        self._children = SetChildren(cluster, events)
+        self._replicas = SetReplicas(cluster, events)
+        self._gangs = gangs
+        self._domains = domains
+        self._topology_aware = topology_aware
+        self._controller: Controller[ObjectKey] = Controller(
+            NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
+        )
+        cluster.sets.subscribe(self._set_changed)
+        cluster.bindings.subscribe(self._binding_changed)
+        cluster.cliques.subscribe(self._clique_changed)
+        cluster.groups.subscribe(self._group_changed)
+        cluster.pods.subscribe(self._pod_changed)
+        cluster.secrets.subscribe(self._child_changed)
+        cluster.gangs.subscribe(self._gang_changed)
+        repaired: tuple[Informer[Any], ...] = (
+            cluster.services,
+            cluster.accounts,
+            cluster.roles,
+            cluster.role_bindings,
+            cluster.autoscalers,
+        )
+        for informer in repaired:
+            informer.subscribe(self._child_gone)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._controller.run()
+
+    # --- what brings a set here
+
+    def _set_changed(self, change: Change[PodCliqueSet]) -> None:
+        old, new = change
+        if new is not None and (old is None or _asked(old) != _asked(new)):
+            self._controller.queue.add(new.key)
+
+    def _binding_changed(self, change: Change[ClusterTopologyBinding]) -> None:
+        known = change.new or change.old
+        if known is not None:
+            for owner in self._cluster.sets.store.by_index(BY_TOPOLOGY, known.metadata.name):
+                self._controller.queue.add(owner.key)
+
+    def _clique_changed(self, change: Change[PodClique]) -> None:
+        old, new = change
+        if old is None:
+            return
+        if new is None:
+            if not is_in_group(old):
+                self._controller.queue.add(set_key(old))
+        elif _clique_state(old) != _clique_state(new):
+            self._controller.queue.add(set_key(new))
+
+    def _group_changed(self, change: Change[PodCliqueScalingGroup]) -> None:
+        old, new = change
+        if old is None:
+            return
+        if new is None or _group_state(old) != _group_state(new):
+            self._controller.queue.add(set_key(old))
+
+    def _pod_changed(self, change: Change[Any]) -> None:
+        old, new = change
+        known = new if new is not None else old
+        if known is not None and (old is None or new is None or is_terminating(old) != is_terminating(new)):
+            self._controller.queue.add_after(set_key(known), _GATHER_SECONDS)
+
+    def _child_changed(self, change: Change[Any]) -> None:
+        for known in (change.new, change.old):
+            if known is not None and controller_of(known) is not None:
+                self._controller.queue.add(set_key(known))
+                return
+
+    def _gang_changed(self, change: Change[Any]) -> None:
+        old, new = change
+        if old is not None and (new is None or old.status != new.status):
+            self._controller.queue.add_after(set_key(old), _GATHER_SECONDS)
+
+    def _child_gone(self, change: Change[Any]) -> None:
+        if change.new is None and change.old is not None:
+            self._controller.queue.add(set_key(change.old))
+
+    # --- what is done about it
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        owner = self._cluster.sets.store.get(key)
+        if owner is None:
+            return None
+        if is_terminating(owner):
+            await self._domains.release(owner)
+            await self._cluster.drop_finalizer(owner, SET_FINALIZER)
+            return None
+        problem: OperatorError | None = None
+        look_again: float | None = None
+        try:
+            owner = await self._cluster.add_finalizer(owner, SET_FINALIZER)
+            owner = await self._note_generation(owner)
+            owner, look_again = await self._sync(owner)
+        except OperatorError as error:
+            problem = error
+        except NotFound:
+            return None  # the set is gone, or its namespace
+        await self._write_status(owner, problem, done=problem is None and look_again is None)
+        if problem is not None:
+            raise problem
+        return look_again
+
+    async def _note_generation(self, owner: PodCliqueSet) -> PodCliqueSet:
+        """Remember the template's hash. Where it isn't the one that was remembered, an update begins."""
+        current, known = generation_hash(owner), owner.status.currentGenerationHash
+        if current == known:
+            return owner
+        status = replace(owner.status, currentGenerationHash=current)
+        if known is not None:
+            progress = begun_update(owner, self._clock.now())
+            status = replace(status, updateProgress=progress, updatedReplicas=0)
+        return await self._cluster.write_status(owner, replace(owner, status=status))
+
+    async def _sync(self, owner: PodCliqueSet) -> tuple[PodCliqueSet, float | None]:
+        """All steps as far as they go; with the seconds after which to look again, if there is a reason."""
+        has_token, _ = await asyncio.gather(self._children.prepare(owner), self._domains.keep(owner))
+        owner, waiting = await self._replicas.keep(owner)
+        if not has_token:
+            return owner, _RETRY_SECONDS
+        await self._children.keep_cliques(owner)
+        await self._children.keep_groups(owner)
+        if not await self._gangs.keep(owner, self._binding_of(owner)):
+            waiting = min(_RETRY_SECONDS, waiting or _RETRY_SECONDS)
+        return owner, waiting
+
+    def _binding_of(self, owner: PodCliqueSet) -> ClusterTopologyBinding | None:
+        return self._cluster.bindings.store.get(ObjectKey("", topology_name(owner)))
+
+    async def _write_status(self, owner: PodCliqueSet, problem: OperatorError | None, *, done: bool) -> None:
+        now = self._clock.now()
+        errors = () if problem is None else (problem.as_last_error(now),)
+        observed = owner.metadata.generation if done else owner.status.observedGeneration
+        status = replace(owner.status, lastErrors=errors, observedGeneration=observed)
+        status = set_status(
+            replace(owner, status=status),
+            by_name(self._cluster.part_of(self._cluster.cliques, owner)),
+            by_name(self._cluster.owned(self._cluster.groups, owner)),
+            self._cluster.owned(self._cluster.gangs, owner),
+            self._binding_of(owner),
+            topology_aware=self._topology_aware,
+            now=now,
+        )
+        try:
+            await self._cluster.write_status(owner, replace(owner, status=status))
+        except NotFound:
+            return
+
+
+def _asked(owner: PodCliqueSet) -> tuple[object, ...]:
+    """What of a set asks for another look. Labels and annotations reach gangs with the next one."""
+    meta = owner.metadata
+    return meta.generation, meta.annotations.get(RECONCILE_TRIGGER_ANNOTATION), is_terminating(owner)
+
+
+def _clique_state(clique: PodClique) -> tuple[object, ...]:
+    status = clique.status
+    return (
+        clique.metadata.generation,
+        is_terminating(clique),
+        status.replicas,
+        status.readyReplicas,
+        status.scheduleGatedReplicas,
+        status.updatedReplicas,
+        status.currentPodTemplateHash,
+        status.currentPodCliqueSetGenerationHash,
+        status.updateProgress,
+        status_of(status.conditions, BREACHED),
+    )
+
+
+def _group_state(group: PodCliqueScalingGroup) -> tuple[object, ...]:
+    status = group.status
+    return (
+        group.spec.replicas,
+        is_terminating(group),
+        status.availableReplicas,
+        status.updatedReplicas,
+        status.currentPodCliqueSetGenerationHash,
+        status.updateProgress,
+        status_of(status.conditions, BREACHED),
+    )

@@ -1,0 +1,96 @@
+"""The gangs of a set: made before their pods, kept up to date with them, and said to be initialized once all are there.
+
+Other conditions and the phase are written by the schedulers' backends; each writer changes its own alone.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from bosket.api.core import Pod
+from bosket.api.grove import ClusterTopologyBinding, PodClique, PodCliqueSet, PodGang
+from bosket.grove.backends import Backends, scheduler_of
+from bosket.grove.cluster import Cluster, by_name
+from bosket.grove.condition import is_true, status_of, with_condition
+from bosket.grove.render_gang import GangPlan, is_complete, plan_gangs, pod_gang
+from bosket.runtime.events import EventRecorder
+
+INITIALIZED = "Initialized"
+
+
+class SetGangs:
+    """Keeps the PodGangs of sets."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        backends: Backends,
+        events: EventRecorder,
+        *,
+        default_scheduler: str,
+        topology_aware: bool,
+    ) -> None:
+        self._cluster = cluster
+        self._backends = backends
+        self._events = events
+        self._default_scheduler = default_scheduler
+        self._topology_aware = topology_aware
+
+    async def keep(self, owner: PodCliqueSet, binding: ClusterTopologyBinding | None) -> bool:
+        """Make and change gangs, and delete what is too many; whether all pods of all gangs are there."""
+        cliques = by_name(
+            each for each in self._cluster.part_of(self._cluster.cliques, owner) if not self._cluster.is_going(each)
+        )
+        groups = by_name(self._cluster.owned(self._cluster.groups, owner))
+        levels = None if not self._topology_aware else binding.spec.levels if binding is not None else ()
+        plans = plan_gangs(owner, groups, levels)
+        there = by_name(self._cluster.owned(self._cluster.gangs, owner))
+        for name in there.keys() - {each.name for each in plans}:
+            if await self._cluster.delete(there[name]):
+                self._events.event(owner, "Normal", "PodGangDeleteSuccessful", f"Deleted PodGang {there[name].key}")
+        pods = {name: self._staying_pods(clique) for name, clique in cliques.items()}
+        complete = True
+        for plan in plans:
+            existing = there.get(plan.name)
+            if existing is not None and self._cluster.is_going(existing):
+                complete = False
+                continue
+            gang = await self._keep_gang(owner, plan, pods, existing)
+            is_whole = is_complete(plan, cliques, pods)
+            await self._note_initialized(gang, is_whole=is_whole)
+            complete = complete and is_whole
+        return complete
+
+    def _staying_pods(self, clique: PodClique) -> list[Pod]:
+        pods = self._cluster.owned(self._cluster.pods, clique)
+        return [each for each in pods if not self._cluster.is_going(each)]
+
+    async def _keep_gang(
+        self, owner: PodCliqueSet, plan: GangPlan, pods: dict[str, list[Pod]], existing: PodGang | None
+    ) -> PodGang:
+        scheduler = scheduler_of(owner, self._default_scheduler)
+        backend = self._backends.choose(scheduler, owner.metadata.annotations).name
+        wanted = pod_gang(owner, plan, pods, existing, scheduler_name=scheduler, backend=backend)
+        if wanted == existing:
+            return existing
+        if existing is None:
+            written = await self._cluster.create(wanted)
+        else:
+            written = await self._cluster.write(existing, wanted)
+        message = f"Created/Updated PodGang {written.key}"
+        self._events.event(owner, "Normal", "PodGangCreateOrUpdateSuccessful", message)
+        return written
+
+    async def _note_initialized(self, gang: PodGang, *, is_whole: bool) -> None:
+        """Once initialized, a gang stays so, whatever becomes of its pods."""
+        if is_true(gang.status.conditions, INITIALIZED):
+            return
+        if is_whole:
+            said = ("True", "PodGangPodsCreated", "PodGang is fully initialized")
+        elif not status_of(gang.status.conditions, INITIALIZED):
+            said = ("False", "PodGangPodsCreationPending", "Not all constituent pods have been created yet")
+        else:
+            return
+        conditions = with_condition(gang.status.conditions, INITIALIZED, *said, now=self._cluster.clock.now())
+        status = replace(gang.status, conditions=conditions, phase=gang.status.phase or "Pending")
+        await self._cluster.write_status(gang, replace(gang, status=status))
