@@ -1,7 +1,8 @@
 """Finds recorded cases below given paths and gives a verdict on each.
 
 Files are known by what is in them: KAI's own scheduling tests (`cases` in a JSON file), recorded cycles, fair-share
-divisions and pod groupings (one a line in a JSONL file), PodCliqueSets of Grove's operator (one a JSON file). Everything else is passed over.
+divisions and pod groupings (one a line in a JSONL file), PodCliqueSets of Grove's operator (one a JSON file).
+Everything else is passed over.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from bosket.api.grove.operator_configuration import (
 )
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.grove import Options
+from bosket.grove_backends import Options as BackendOptions
 from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import LoopClock
 from tests.conformance.grove_compare import Comparison, refusal_differences
@@ -72,10 +73,11 @@ def verdicts(files: Iterable[Path]) -> Iterator[Verdict]:
 
 async def _run_all(configuration: str, cases: Sequence[Json]) -> list[Verdict]:
     options = Options(_CONFIGURATIONS[configuration], init_container_image="grove-initc:v0.1.0-dev")
+    default = options.configuration.scheduler.defaultProfileName
     cluster = EmbeddedCluster(
         nodes=0,
-        services=("grove-operator",),
-        service_options={"grove-operator": options},
+        services=("grove-operator", "grove-backends"),
+        service_options={"grove-operator": options, "grove-backends": BackendOptions(default_scheduler_name=default)},
         clock=LoopClock(),
         more_services=(NodesAndScheduler,),
     )
@@ -106,9 +108,7 @@ class _Run:
         return Verdict(self._case["id"], "grove", outcome, tuple(differences))
 
     async def _run(self) -> tuple[Outcome, list[str]]:
-        await self._client.create(
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}}
-        )
+        await self._client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}})
         for each in self._case["prerequisites"]:
             await self._create_prerequisite(each)
         comparison = Comparison()
@@ -248,5 +248,3 @@ def _warnings(answer: Response) -> list[str]:
 def _gives_up(step: Json) -> bool:
     """Whether Grove accepted something in this step that it reports to be unable to do."""
     return any(each.get("status", {}).get("lastErrors") for each in step["objects"])
-
-

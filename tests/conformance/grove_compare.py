@@ -24,9 +24,7 @@ _SERVER_FIELDS: Final = {
             "nodeName",
         }
     ),
-    "Service": frozenset(
-        {"clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity"}
-    ),
+    "Service": frozenset({"clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity"}),
 }
 #: Kinds whose generation counts how often they happened to be patched.
 _UNCOUNTED: Final = frozenset({"PodGang", "PodGroup", "Pod", "Topology", "Service"})
@@ -59,7 +57,7 @@ class Comparison:
                 if key[1:] not in left_out:
                     differences.append(f"{name}: {'missing' if key in expected_by_key else 'not expected'}")
                 continue
-            want, got = (_cleaned(side[key], all_) for side, all_ in ((expected_by_key, expected), (found_by_key, found)))
+            want, got = _cleaned(expected_by_key[key], expected), _cleaned(found_by_key[key], found)
             differences += [f"{name}{each}" for each in self._differences(want, got, "")]
         return differences
 

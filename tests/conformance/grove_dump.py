@@ -80,9 +80,7 @@ class _Placeholders:
             self._uids[meta["uid"]] = f"<uid:{each['kind']}/{self._names.get(meta['name'], meta['name'])}>"
         self._gone = re.compile(
             "|".join(
-                re.escape(each["metadata"]["name"]) + "-[a-z0-9]{5}"
-                for each in objects
-                if each["kind"] == "PodClique"
+                re.escape(each["metadata"]["name"]) + "-[a-z0-9]{5}" for each in objects if each["kind"] == "PodClique"
             )
             or r"(?!)"
         )

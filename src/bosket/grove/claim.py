@@ -75,28 +75,34 @@ class Sharing:
 
 
 def set_sharing(owner: PodCliqueSet) -> Sharing:
+    """Claims that a set's members share."""
     specs = owner.spec.template.resourceSharing
-    return _sharing(owner, owner, specs, {}, SET_REPLICA_LABEL, owner.spec.replicas)
+    return _sharing(owner, owner, specs, own_labels={}, index_label=SET_REPLICA_LABEL, replicas=owner.spec.replicas)
 
 
 def group_sharing(owner: PodCliqueSet, group: PodCliqueScalingGroup) -> Sharing:
+    """Claims that a scaling group's members share."""
     config = group_config_of(owner, group)
     specs = config.resourceSharing if config is not None else ()
     labels = {GROUP_LABEL: group.metadata.name}
-    return _sharing(owner, group, specs, labels, GROUP_REPLICA_LABEL, group.spec.replicas)
+    return _sharing(
+        owner, group, specs, own_labels=labels, index_label=GROUP_REPLICA_LABEL, replicas=group.spec.replicas
+    )
 
 
 def clique_sharing(owner: PodCliqueSet, clique: PodClique) -> Sharing:
+    """Claims that a PodClique's pods share."""
     template = template_of(owner, clique)
     specs = template.resourceSharing if template is not None else ()
     labels = {CLIQUE_LABEL: clique.metadata.name}
-    return _sharing(owner, clique, specs, labels, POD_INDEX_LABEL, clique.spec.replicas)
+    return _sharing(owner, clique, specs, own_labels=labels, index_label=POD_INDEX_LABEL, replicas=clique.spec.replicas)
 
 
 def _sharing(
     owner: PodCliqueSet,
     sharer: KubeObject,
     specs: Sequence[_Sharing],
+    *,
     own_labels: Mapping[str, str],
     index_label: str,
     replicas: int,

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from bosket.api.core import Pod
-from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang
+from bosket.api.grove import POD_CLIQUE, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang
 from bosket.api.grove.naming import (
     BASE_GANG_LABEL,
     CLIQUE_FINALIZER,
@@ -22,7 +22,6 @@ from bosket.api.grove.naming import (
 )
 from bosket.api.object import ObjectKey
 from bosket.api.ownership import controller_of
-from bosket.grove.backends import Backends
 from bosket.grove.claim import clique_sharing
 from bosket.grove.claims import keep_claims
 from bosket.grove.clique_status import clique_status, is_updating
@@ -33,6 +32,7 @@ from bosket.grove.problem import OperatorError
 from bosket.grove.render_pod import render_pod
 from bosket.grove.template import is_on_delete, is_terminating
 from bosket.grove.update import has_template
+from bosket.grove_backends import GangBackends, Refused, UnknownBackend
 from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change
 from bosket.runtime.controller import Controller
@@ -48,7 +48,7 @@ class CliqueController:
     """Reconciles PodCliques."""
 
     def __init__(
-        self, env: Environment, cluster: Cluster, backends: Backends, *, init_image: str, workers: int
+        self, env: Environment, cluster: Cluster, backends: GangBackends, *, init_image: str, workers: int
     ) -> None:
         self._cluster = cluster
         self._clock = env.clock
@@ -85,7 +85,7 @@ class CliqueController:
     def _pod_changed(self, change: Change[Pod]) -> None:
         known = change.new or change.old
         reference = controller_of(known) if known is not None else None
-        if known is not None and reference is not None:
+        if known is not None and reference is not None and reference.kind == POD_CLIQUE.kind:
             self._controller.queue.add(ObjectKey(known.metadata.namespace, reference.name))
 
     def _gang_changed(self, change: Change[PodGang]) -> None:
@@ -171,7 +171,10 @@ class CliqueController:
 
     async def _create(self, owner: PodCliqueSet, clique: PodClique, gang: PodGang, indices: Iterable[int]) -> None:
         def prepare(pod: Pod) -> Pod:
-            return self._backends.pod_additions(gang, pod)
+            try:
+                return self._backends.pod_additions(gang, pod)
+            except (Refused, UnknownBackend) as error:
+                raise OperatorError("ERR_BUILD_POD_RESOURCE", f"pods of {clique.key}: {error}") from error
 
         pods = [render_pod(owner, clique, index, init_image=self._init_image, prepare=prepare) for index in indices]
         results = await asyncio.gather(*(self._cluster.create(pod) for pod in pods), return_exceptions=True)

@@ -10,7 +10,6 @@ from bosket.api.core import Pod
 from bosket.api.grove import PodClique, PodCliqueSet, PodCliqueStatus, PodCliqueUpdateProgress
 from bosket.api.grove.naming import CLIQUE_LABEL, TEMPLATE_HASH_LABEL, managed_labels
 from bosket.grove.condition import BREACHED, CLIQUE_SCHEDULED, UPDATING, with_condition
-from bosket.grove.template import is_terminating
 from bosket.grove.pod_state import (
     has_failed_container,
     has_unready_container,
@@ -19,11 +18,12 @@ from bosket.grove.pod_state import (
     is_scheduled,
     template_hash_of,
 )
-from bosket.grove.template import clique_minimum, is_in_group
+from bosket.grove.template import clique_minimum, is_in_group, is_terminating
 from bosket.grove.template_hash import expected_hash
 
 
 def is_updating(progress: PodCliqueUpdateProgress | None) -> bool:
+    """Whether an update of pods is under way."""
     return progress is not None and progress.updateEndedAt is None
 
 

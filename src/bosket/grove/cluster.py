@@ -56,23 +56,27 @@ class Cluster:
         self.sets = self._watch(PodCliqueSet, informers.of(PodCliqueSet))
         self.sets.add_index(BY_TOPOLOGY, lambda owner: (topology_name(owner),))
         self.bindings = self._watch(ClusterTopologyBinding, informers.of(ClusterTopologyBinding))
-        self.cliques = self._children(env, PodClique)
-        self.groups = self._children(env, PodCliqueScalingGroup)
-        self.gangs = self._children(env, PodGang)
-        self.pods = self._children(env, Pod)
-        self.services = self._children(env, Service)
-        self.accounts = self._children(env, ServiceAccount)
-        self.roles = self._children(env, Role)
-        self.role_bindings = self._children(env, RoleBinding)
-        self.secrets = self._children(env, Secret)
-        self.autoscalers = self._children(env, HorizontalPodAutoscaler)
-        self.claims = self._children(env, ResourceClaim)
 
-    def _children(self, env: Environment, kind: type[T]) -> Informer[T]:
-        """An informer of what the operator made; of others' objects it need know nothing."""
-        informer = self._watch(kind, env.informers.of(kind, labels=_MANAGED))
+        def made_here(kind: type[T]) -> Informer[T]:
+            """Of others' objects of a kind the operator need know nothing."""
+            return informers.of(kind, labels=_MANAGED)
+
+        self.cliques = self._children(PodClique, informers.of(PodClique))
+        self.groups = self._children(PodCliqueScalingGroup, informers.of(PodCliqueScalingGroup))
+        self.gangs = self._children(PodGang, informers.of(PodGang))
+        self.pods = self._children(Pod, informers.of(Pod))  # all of them: backends watch those anyway
+        self.services = self._children(Service, made_here(Service))
+        self.accounts = self._children(ServiceAccount, made_here(ServiceAccount))
+        self.roles = self._children(Role, made_here(Role))
+        self.role_bindings = self._children(RoleBinding, made_here(RoleBinding))
+        self.secrets = self._children(Secret, made_here(Secret))
+        self.autoscalers = self._children(HorizontalPodAutoscaler, made_here(HorizontalPodAutoscaler))
+        self.claims = self._children(ResourceClaim, made_here(ResourceClaim))
+
+    def _children(self, kind: type[T], informer: Informer[T]) -> Informer[T]:
+        self._watch(kind, informer)
         informer.add_index(BY_CONTROLLER, controller_index)
-        informer.add_index(BY_SET, lambda child: (str(set_key(child)),))
+        informer.add_index(BY_SET, _set_index)
         informer.subscribe(self._observe)
         return informer
 
@@ -178,7 +182,12 @@ class Cluster:
             self._going.discard(gone.metadata.uid)
 
 
+def _set_index(child: KubeObject) -> Iterable[str]:
+    return (str(set_key(child)),) if set_name_of(child) else ()
+
+
 def by_name(objects: Iterable[T]) -> dict[str, T]:
+    """Objects of one kind and namespace by their names."""
     return {each.metadata.name: each for each in objects}
 
 

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from bosket.api import quantity
 from bosket.api.core import Container, ContainerResourceClaim, PodResourceClaim, PodSpec
 from bosket.api.grove import PodCliqueSet
 from bosket.api.grove.naming import MNNVL_GROUP_ANNOTATION, SET_REPLICA_LABEL
 from bosket.api.keys import NVIDIA_GPU
-from bosket.api import quantity
+from bosket.api.ownership import controller_reference
 from bosket.api.resource import Resource
 from bosket.grove.child import component_labels
-from bosket.api.ownership import controller_reference
 from bosket.grove.template import group_with
 
 COMPUTE_DOMAIN: Final[Resource[dict[str, Any]]] = Resource(
@@ -30,6 +30,7 @@ _CLAIM: Final = "mnnvl-claim"
 
 
 def domain_name(set_name: str, replica: int, group: str) -> str:
+    """Name of a group's ComputeDomain, and of the template of claims on it."""
     return f"{set_name}-{replica}-{group}"
 
 
@@ -43,6 +44,7 @@ def domain_group(annotations: Sequence[Mapping[str, str]]) -> str:
 
 
 def uses_gpus(container: Container) -> bool:
+    """Whether a container asks for GPUs."""
     amounts = (container.resources.limits.get(NVIDIA_GPU), container.resources.requests.get(NVIDIA_GPU))
     return any(quantity.parse(each) for each in amounts if each is not None)
 

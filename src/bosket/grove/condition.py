@@ -19,10 +19,12 @@ Conditions = tuple[Condition, ...]
 
 
 def find(conditions: Sequence[Condition], type_: str) -> Condition | None:
+    """The condition of a type, if it is there."""
     return next((each for each in conditions if each.type == type_), None)
 
 
 def is_true(conditions: Sequence[Condition], type_: str) -> bool:
+    """Whether a condition is there and True."""
     found = find(conditions, type_)
     return found is not None and found.status == "True"
 
@@ -34,6 +36,7 @@ def status_of(conditions: Sequence[Condition], type_: str) -> str:
 
 
 def without(conditions: Conditions, type_: str) -> Conditions:
+    """The conditions but those of a type."""
     return tuple(each for each in conditions if each.type != type_)
 
 

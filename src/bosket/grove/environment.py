@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from bosket.api.core import Container, EnvVar, EnvVarSource, ObjectFieldSelector, PodSpec
-from bosket.api.grove import PodCliqueScalingGroupConfig, PodCliqueSet
+from bosket.api.grove import PodCliqueScalingGroup, PodCliqueSet
 from bosket.api.grove.naming import GROUP_LABEL, GROUP_REPLICA_LABEL, POD_INDEX_LABEL, service_address
 from bosket.grove.template import template_named
 
 
-def group_variables(owner: PodCliqueSet, config: PodCliqueScalingGroupConfig) -> tuple[EnvVar, ...]:
+def group_variables(owner: PodCliqueSet, group: PodCliqueScalingGroup) -> tuple[EnvVar, ...]:
     """For containers of a scaling group."""
-    members = (template_named(owner, each) for each in config.cliqueNames)
+    members = (template_named(owner, each) for each in group.spec.cliqueNames)
     pods = sum(each.spec.replicas for each in members if each is not None)
     return (
         _from_label("GROVE_PCSG_NAME", GROUP_LABEL),

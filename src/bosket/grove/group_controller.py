@@ -136,9 +136,8 @@ class GroupController:
         self, owner: PodCliqueSet, group: PodCliqueScalingGroup, there: Mapping[str, PodClique]
     ) -> None:
         """Make what is missing. What is there is changed only where updates wait for deletions."""
-        config = group_config_of(owner, group)
-        if config is None:
-            return
+        if group_config_of(owner, group) is None:
+            return  # the set will delete it
         wanted = []
         for index in range(group.spec.replicas):
             for name in group.spec.cliqueNames:
@@ -146,7 +145,7 @@ class GroupController:
                 existing = there.get(clique_name(group.metadata.name, index, name))
                 if template is None or (existing is not None and self._cluster.is_going(existing)):
                     continue
-                rendered = member_clique(owner, group, config, index, template, existing)
+                rendered = member_clique(owner, group, index, template, existing)
                 if existing is None:
                     wanted.append(self._create(group, rendered))
                 elif is_on_delete(owner):

@@ -17,8 +17,7 @@ from bosket.grove.condition import (
     with_condition,
     without,
 )
-from bosket.grove.template import is_terminating
-from bosket.grove.template import group_config_of, member_names
+from bosket.grove.template import group_config_of, is_terminating, member_names
 from bosket.grove.update import has_settled, has_template, is_available, is_group_updating, is_updated
 
 

@@ -20,8 +20,7 @@ from bosket.api.grove import (
     ReplicasSelectedToUpdate,
 )
 from bosket.api.time import format_time
-from bosket.grove.template import is_terminating
-from bosket.grove.template import clique_minimum, group_replica_of, is_on_delete, set_replica_of
+from bosket.grove.template import clique_minimum, group_replica_of, is_on_delete, is_terminating, set_replica_of
 from bosket.grove.update import has_template, is_available, is_group_updating, is_updated
 
 
@@ -108,7 +107,8 @@ def _is_ready(cliques: Sequence[PodClique]) -> bool:
 def _is_done(owner: PodCliqueSet, group: PodCliqueScalingGroup, cliques: Sequence[PodClique]) -> bool:
     """Whether the chosen replica is up again, from the present template; one that was scaled away is done, too."""
     selected = group.status.updateProgress
-    assert selected is not None and selected.readyReplicaIndicesSelectedToUpdate is not None
+    assert selected is not None
+    assert selected.readyReplicaIndicesSelectedToUpdate is not None
     if selected.readyReplicaIndicesSelectedToUpdate.current >= group.spec.replicas:
         return True
     if len(cliques) != len(group.spec.cliqueNames):

@@ -9,18 +9,19 @@ from msgspec.structs import replace
 from bosket.api.core import ContainerStatus, Pod
 from bosket.api.grove.naming import GANG_GATE, POD_INDEX_LABEL, TEMPLATE_HASH_LABEL
 from bosket.api.time import parse_time
-from bosket.grove.template import is_terminating
-from bosket.grove.template import index_label
+from bosket.grove.template import index_label, is_terminating
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def is_ready(pod: Pod) -> bool:
+    """Whether a pod serves."""
     return _has_condition(pod, "Ready", "True")
 
 
 def is_scheduled(pod: Pod) -> bool:
+    """Whether a pod has a node."""
     return _has_condition(pod, "PodScheduled", "True")
 
 
@@ -39,15 +40,13 @@ def has_unready_container(pod: Pod) -> bool:
     return any(each.started and not each.ready for each in pod.status.containerStatuses)
 
 
-def has_unstarted_container(pod: Pod) -> bool:
-    return any(not each.started for each in pod.status.containerStatuses)
-
-
 def template_hash_of(pod: Pod) -> str:
+    """Which template a pod was made from."""
     return pod.metadata.labels.get(TEMPLATE_HASH_LABEL, "")
 
 
 def has_gang_gate(pod: Pod) -> bool:
+    """Whether a pod waits for its gang to know of it."""
     return any(each.name == GANG_GATE for each in pod.spec.schedulingGates)
 
 

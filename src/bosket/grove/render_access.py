@@ -12,13 +12,14 @@ from bosket.api.grove.naming import role_name, token_secret_name
 from bosket.api.rbac import PolicyRule, Role, RoleBinding, RoleRef, Subject
 from bosket.grove.child import child_meta, component_labels
 
-TOKEN_TYPE: Final = "kubernetes.io/service-account-token"
+TOKEN_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 - no password
 _ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
 _RULES: Final = (PolicyRule(apiGroups=("",), resources=("pods", "pods/status"), verbs=("get", "list", "watch")),)
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def service_account(owner: PodCliqueSet, existing: ServiceAccount | None) -> ServiceAccount:
+    """The account whose token init containers use."""
     name = owner.metadata.name
     labels = component_labels(name, "pod-service-account", name)
     meta = child_meta(existing, owner, name, labels)
@@ -26,12 +27,14 @@ def service_account(owner: PodCliqueSet, existing: ServiceAccount | None) -> Ser
 
 
 def role(owner: PodCliqueSet, existing: Role | None) -> Role:
+    """What init containers may do."""
     name = role_name(owner.metadata.name)
     labels = component_labels(owner.metadata.name, "pod-role", _as_label(name))
     return replace(existing or Role(), metadata=child_meta(existing, owner, name, labels), rules=_RULES)
 
 
 def role_binding(owner: PodCliqueSet, existing: RoleBinding | None) -> RoleBinding:
+    """Gives the role to the account."""
     name = role_name(owner.metadata.name)
     labels = component_labels(owner.metadata.name, "pod-role-binding", _as_label(name))
     return replace(
@@ -51,6 +54,7 @@ def token_secret(owner: PodCliqueSet) -> Secret:
 
 
 def has_token(secret: Secret) -> bool:
+    """Whether the token controller has filled the Secret."""
     return bool(secret.data.get("token"))
 
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from bosket.api.grove import (
     PodClique,
     PodCliqueScalingGroup,
-    PodCliqueScalingGroupConfig,
     PodCliqueScalingGroupSpec,
     PodCliqueSet,
+    PodCliqueSpec,
     PodCliqueTemplateSpec,
 )
 from bosket.api.grove.naming import (
@@ -33,7 +33,7 @@ from bosket.api.grove.naming import (
     managed_labels,
     replica_name,
 )
-from bosket.api.object import KubeObject
+from bosket.api.object import KubeObject, ObjectMeta
 from bosket.grove.child import child_meta, component_labels
 from bosket.grove.compute_domain import with_domain_claim
 from bosket.grove.environment import group_variables, with_variables
@@ -46,33 +46,31 @@ def standalone_clique(
     owner: PodCliqueSet, replica: int, template: PodCliqueTemplateSpec, existing: PodClique | None
 ) -> PodClique:
     """A PodClique that is in no scaling group."""
-    name = clique_name(owner.metadata.name, replica, template.name)
     labels = {
+        NAME_LABEL: clique_name(owner.metadata.name, replica, template.name),
         COMPONENT_LABEL: "pcs-podclique",
         SET_REPLICA_LABEL: str(replica),
         GANG_LABEL: replica_name(owner.metadata.name, replica),
     }
-    after = starts_after(owner, replica, template)
     annotations = (template.annotations, owner.metadata.annotations)
     pod_spec = with_domain_claim(template.spec.podSpec, owner.metadata.name, replica, annotations)
-    changed = replace(template, spec=replace(template.spec, startsAfter=after, podSpec=pod_spec))
-    return _clique(owner, owner, name, labels, template_hash(owner, template), changed, existing)
+    spec = replace(template.spec, startsAfter=starts_after(owner, replica, template), podSpec=pod_spec)
+    return _clique(_clique_meta(owner, owner, template, labels, existing), spec, existing)
 
 
 def member_clique(
     owner: PodCliqueSet,
     group: PodCliqueScalingGroup,
-    config: PodCliqueScalingGroupConfig,
     group_replica: int,
     template: PodCliqueTemplateSpec,
     existing: PodClique | None,
 ) -> PodClique:
     """A PodClique of a scaling group."""
     replica = set_replica_of(group)
-    name = clique_name(group.metadata.name, group_replica, template.name)
     gang = gang_name(owner.metadata.name, replica, group.metadata.name, group_replica, group.spec.minAvailable)
     base = replica_name(owner.metadata.name, replica)
     labels = {
+        NAME_LABEL: clique_name(group.metadata.name, group_replica, template.name),
         COMPONENT_LABEL: "pcsg-podclique",
         SET_REPLICA_LABEL: str(replica),
         GROUP_LABEL: group.metadata.name,
@@ -81,17 +79,18 @@ def member_clique(
     }
     if gang != base:
         labels[BASE_GANG_LABEL] = base
-    after = member_starts_after(owner, replica, template, GroupOf(group.metadata.name, config), group_replica)
-    pod_spec = with_variables(template.spec.podSpec, group_variables(owner, config))
+    pod_spec = with_variables(template.spec.podSpec, group_variables(owner, group))
     annotations = (template.annotations, group.metadata.annotations)
     pod_spec = with_domain_claim(pod_spec, owner.metadata.name, replica, annotations)
-    changed = replace(template, spec=replace(template.spec, startsAfter=after, podSpec=pod_spec))
-    return _clique(owner, group, name, labels, template_hash(owner, template), changed, existing)
+    after = member_starts_after(owner, group, group_replica, template)
+    spec = replace(template.spec, startsAfter=after, podSpec=pod_spec)
+    return _clique(_clique_meta(owner, group, template, labels, existing), spec, existing)
 
 
 def scaling_group(
     owner: PodCliqueSet, replica: int, group: GroupOf, existing: PodCliqueScalingGroup | None
 ) -> PodCliqueScalingGroup:
+    """A PodCliqueScalingGroup of one replica of a set."""
     config = group.config
     labels = {
         **component_labels(owner.metadata.name, "pcs-podcliquescalinggroup", group.name),
@@ -112,25 +111,21 @@ def scaling_group(
     return replace(existing, metadata=meta, spec=spec)
 
 
-def _clique(
+def _clique(meta: ObjectMeta, spec: PodCliqueSpec, existing: PodClique | None) -> PodClique:
+    if existing is None:
+        return PodClique(metadata=meta, spec=spec)
+    return replace(existing, metadata=meta, spec=replace(spec, replicas=existing.spec.replicas))
+
+
+def _clique_meta(
     owner: PodCliqueSet,
     controller: KubeObject,
-    name: str,
-    labels: dict[str, str],
-    hash_: str,
     template: PodCliqueTemplateSpec,
+    labels: dict[str, str],
     existing: PodClique | None,
-) -> PodClique:
-    all_labels = {
-        **template.labels,
-        **managed_labels(owner.metadata.name),
-        NAME_LABEL: name,
-        TEMPLATE_HASH_LABEL: hash_,
-        **labels,
-    }
+) -> ObjectMeta:
+    """Metadata with the template's own labels and annotations, which never overrule the operator's."""
+    hash_ = {TEMPLATE_HASH_LABEL: template_hash(owner, template)}
+    labels = {**template.labels, **managed_labels(owner.metadata.name), **hash_, **labels}
     annotations = {key: value for key, value in template.annotations.items() if key != TOPOLOGY_NAME_ANNOTATION}
-    meta = child_meta(existing, controller, name, all_labels, annotations, finalizer=CLIQUE_FINALIZER)
-    if existing is None:
-        return PodClique(metadata=meta, spec=template.spec)
-    spec = replace(template.spec, replicas=existing.spec.replicas)
-    return replace(existing, metadata=meta, spec=spec)
+    return child_meta(existing, controller, labels[NAME_LABEL], labels, annotations, finalizer=CLIQUE_FINALIZER)

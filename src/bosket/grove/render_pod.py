@@ -35,19 +35,19 @@ from bosket.api.grove.naming import (
     token_secret_name,
 )
 from bosket.api.object import ObjectMeta
+from bosket.api.ownership import controller_reference
 from bosket.grove.claim import pod_claims, with_claims
 from bosket.grove.environment import pod_variables, with_variables
-from bosket.api.ownership import controller_reference
 from bosket.grove.template import min_available, set_replica_of, template_called
 
 #: Adds to a pod what its scheduler wants, and says which scheduler that is.
 PreparePod = Callable[[Pod], Pod]
 
 INIT_CONTAINER: Final = "grove-initc"
-_TOKEN_VOLUME: Final = "sa-token-secret-vol"
+_TOKEN_VOLUME: Final = "sa-token-secret-vol"  # noqa: S105 - no password
 _POD_INFO_VOLUME: Final = "pod-info-vol"
 _POD_INFO_PATH: Final = "/var/grove/pod-info"
-_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - no password
 
 
 def render_pod(owner: PodCliqueSet, clique: PodClique, index: int, *, init_image: str, prepare: PreparePod) -> Pod:

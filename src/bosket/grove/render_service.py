@@ -11,6 +11,7 @@ from bosket.grove.child import child_meta, component_labels
 
 
 def headless_service(owner: PodCliqueSet, replica: int, existing: Service | None) -> Service:
+    """The service of one replica."""
     name = replica_name(owner.metadata.name, replica)
     of_replica = {SET_REPLICA_LABEL: str(replica)}
     labels = {**component_labels(owner.metadata.name, "pcs-headless-service", name), **of_replica}

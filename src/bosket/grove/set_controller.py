@@ -25,7 +25,7 @@ from bosket.grove.set_gangs import SetGangs
 from bosket.grove.set_replicas import SetReplicas
 from bosket.grove.set_status import set_status
 from bosket.grove.set_update import begun_update
-from bosket.grove.template import is_in_group, is_terminating
+from bosket.grove.template import is_in_group, is_terminating, set_name_of
 from bosket.grove.template_hash import generation_hash
 from bosket.grove.topology import topology_name
 from bosket.kube.errors import NotFound
@@ -117,7 +117,9 @@ class SetController:
     def _pod_changed(self, change: Change[Any]) -> None:
         old, new = change
         known = new if new is not None else old
-        if known is not None and (old is None or new is None or is_terminating(old) != is_terminating(new)):
+        if known is None or not set_name_of(known):
+            return
+        if old is None or new is None or is_terminating(old) != is_terminating(new):
             self._controller.queue.add_after(set_key(known), _GATHER_SECONDS)
 
     def _child_changed(self, change: Change[Any]) -> None:

@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from bosket.api.core import Pod
 from bosket.api.grove import ClusterTopologyBinding, PodClique, PodCliqueSet, PodGang
-from bosket.grove.backends import Backends, scheduler_of
 from bosket.grove.cluster import Cluster, by_name
 from bosket.grove.condition import is_true, status_of, with_condition
+from bosket.grove.problem import OperatorError
 from bosket.grove.render_gang import GangPlan, is_complete, plan_gangs, pod_gang
+from bosket.grove.template import scheduler_of
+from bosket.grove_backends import GangBackends, UnknownBackend
 from bosket.runtime.events import EventRecorder
 
 INITIALIZED = "Initialized"
@@ -24,7 +26,7 @@ class SetGangs:
     def __init__(
         self,
         cluster: Cluster,
-        backends: Backends,
+        backends: GangBackends,
         events: EventRecorder,
         *,
         default_scheduler: str,
@@ -69,7 +71,11 @@ class SetGangs:
         self, owner: PodCliqueSet, plan: GangPlan, pods: dict[str, list[Pod]], existing: PodGang | None
     ) -> PodGang:
         scheduler = scheduler_of(owner, self._default_scheduler)
-        backend = self._backends.choose(scheduler, owner.metadata.annotations).name
+        try:
+            backend = self._backends.choose(scheduler, owner.metadata.annotations).name
+        except UnknownBackend as error:
+            about = f"PodGang {plan.name} of {owner.key}"
+            raise OperatorError("ERR_CREATE_OR_PATCH_PODGANG", f"{about}: {error}") from error
         wanted = pod_gang(owner, plan, pods, existing, scheduler_name=scheduler, backend=backend)
         if wanted == existing:
             return existing

@@ -17,8 +17,7 @@ from bosket.api.grove import (
     PodGangStatusSummary,
 )
 from bosket.api.grove.naming import managed_labels
-from bosket.grove.template import is_terminating
-from bosket.grove.template import groups_of, standalone_names
+from bosket.grove.template import groups_of, is_terminating, standalone_names
 from bosket.grove.topology import with_topology_condition
 from bosket.grove.update import is_available, is_group_updated, is_updated
 

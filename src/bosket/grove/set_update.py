@@ -29,6 +29,7 @@ def begun_update(owner: PodCliqueSet, now: float) -> PodCliqueSetUpdateProgress:
 
 
 def is_rolling(owner: PodCliqueSet) -> bool:
+    """Whether an update is being rolled out."""
     progress = owner.status.updateProgress
     return not is_on_delete(owner) and progress is not None and progress.updateEndedAt is None
 

@@ -6,9 +6,9 @@ from the clique before it; one of a scaled gang only for those of its own replic
 
 from __future__ import annotations
 
-from bosket.api.grove import PodCliqueSet, PodCliqueTemplateSpec
+from bosket.api.grove import PodCliqueScalingGroup, PodCliqueSet, PodCliqueTemplateSpec
 from bosket.api.grove.naming import clique_name, group_name
-from bosket.grove.template import GroupOf, group_with
+from bosket.grove.template import group_with, set_replica_of
 
 
 def starts_after(owner: PodCliqueSet, replica: int, template: PodCliqueTemplateSpec) -> tuple[str, ...]:
@@ -17,15 +17,15 @@ def starts_after(owner: PodCliqueSet, replica: int, template: PodCliqueTemplateS
 
 
 def member_starts_after(
-    owner: PodCliqueSet, replica: int, template: PodCliqueTemplateSpec, group: GroupOf, group_replica: int
+    owner: PodCliqueSet, group: PodCliqueScalingGroup, group_replica: int, template: PodCliqueTemplateSpec
 ) -> tuple[str, ...]:
     """The same for a PodClique of a scaling group."""
-    if group_replica < group.config.minAvailable:
-        return starts_after(owner, replica, template)
+    if group_replica < group.spec.minAvailable:
+        return starts_after(owner, set_replica_of(group), template)
     return tuple(
-        clique_name(group.name, group_replica, each)
+        clique_name(group.metadata.name, group_replica, each)
         for each in _before(owner, template)
-        if each in group.config.cliqueNames
+        if each in group.spec.cliqueNames
     )
 
 

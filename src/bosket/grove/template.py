@@ -35,6 +35,7 @@ class GroupOf(NamedTuple):
 
 
 def is_terminating(obj: KubeObject) -> bool:
+    """Whether an object was asked to end."""
     return obj.metadata.deletionTimestamp is not None
 
 
@@ -55,6 +56,7 @@ def index_label(child: KubeObject, label: str) -> int:
 
 
 def template_named(owner: PodCliqueSet, name: str) -> PodCliqueTemplateSpec | None:
+    """The clique of this name, if the template has it."""
     return next((each for each in owner.spec.template.cliques if each.name == name), None)
 
 
@@ -75,11 +77,13 @@ def standalone_names(owner: PodCliqueSet, replica: int) -> list[str]:
 
 
 def groups_of(owner: PodCliqueSet, replica: int) -> Iterator[GroupOf]:
+    """The scaling groups of one replica."""
     for config in owner.spec.template.podCliqueScalingGroups:
         yield GroupOf(group_name(owner.metadata.name, replica, config.name), config)
 
 
 def group_config_of(owner: PodCliqueSet, group: PodCliqueScalingGroup) -> PodCliqueScalingGroupConfig | None:
+    """What the template says of a scaling group."""
     return group_config_named(owner, set_replica_of(group), group.metadata.name)
 
 
@@ -109,10 +113,12 @@ def template_called(owner: PodCliqueSet, sibling: PodClique, name: str) -> PodCl
 
 
 def is_in_group(clique: PodClique) -> bool:
+    """Whether a PodClique is part of a scaling group."""
     return GROUP_LABEL in clique.metadata.labels
 
 
 def group_replica_of(clique: PodClique) -> int:
+    """Which replica of its scaling group a PodClique belongs to; -1 if it is in none."""
     return index_label(clique, GROUP_REPLICA_LABEL)
 
 
@@ -134,5 +140,12 @@ def min_available(template: PodCliqueTemplateSpec) -> int:
 
 
 def clique_minimum(clique: PodClique) -> int:
+    """How many pods of a PodClique its gang needs."""
     found = clique.spec.minAvailable
     return clique.spec.replicas if found is None else found
+
+
+def scheduler_of(owner: PodCliqueSet, default: str) -> str:
+    """The scheduler of a set's pods: admission sees to it that all cliques name the same."""
+    named = (each.spec.podSpec.schedulerName for each in owner.spec.template.cliques)
+    return next((each for each in named if each), default)

@@ -32,6 +32,7 @@ class Breach:
 
 
 def delay_seconds(owner: PodCliqueSet) -> float:
+    """How long a replica may be below its minimum."""
     delay = owner.spec.template.terminationDelay
     return parse_duration(delay) if delay else _DEFAULT_DELAY_SECONDS
 

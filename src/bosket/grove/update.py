@@ -26,6 +26,7 @@ def has_settled(owner: PodCliqueSet, clique: PodClique) -> bool:
 
 
 def is_available(clique: PodClique) -> bool:
+    """Whether a PodClique has enough pods that are ready."""
     return clique.status.readyReplicas >= clique_minimum(clique)
 
 
@@ -37,9 +38,11 @@ def is_updated(owner: PodCliqueSet, clique: PodClique) -> bool:
 
 
 def is_group_updated(owner: PodCliqueSet, group: PodCliqueScalingGroup) -> bool:
+    """Whether a scaling group is done with the set's present template."""
     generation = owner.status.currentGenerationHash
     return generation is not None and group.status.currentPodCliqueSetGenerationHash == generation
 
 
 def is_group_updating(progress: PodCliqueScalingGroupUpdateProgress | None) -> bool:
+    """Whether an update of replicas is under way."""
     return progress is not None and progress.updateEndedAt is None

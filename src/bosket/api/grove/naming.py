@@ -71,6 +71,7 @@ def gang_name(set_name: str, set_replica: int, group: str, group_replica: int, m
 
 
 def pod_hostname(clique: str, index: int) -> str:
+    """What a pod calls itself; the same for whoever takes its place."""
     return f"{clique}-{index}"
 
 
@@ -85,6 +86,7 @@ def role_name(set_name: str) -> str:
 
 
 def token_secret_name(set_name: str) -> str:
+    """The Secret with the token of init containers."""
     return f"{set_name}-ic-sat"
 
 
@@ -94,4 +96,5 @@ def shared_claim_name(owner: str, template: str) -> str:
 
 
 def replica_claim_name(owner: str, replica: int, template: str) -> str:
+    """The claim that one replica of `owner` has for itself."""
     return f"{owner}-{replica}-{template}"

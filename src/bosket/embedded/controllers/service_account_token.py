@@ -19,7 +19,7 @@ from bosket.kube.errors import NotFound
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
 
-TOKEN_TYPE: Final = "kubernetes.io/service-account-token"
+TOKEN_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 - no password
 _ACCOUNT: Final = "kubernetes.io/service-account.name"
 _ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
 _BY_ACCOUNT: Final = "service-account-token/account"
