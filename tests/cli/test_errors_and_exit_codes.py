@@ -148,6 +148,7 @@ def test_services_are_listed_with_their_purposes(capsys: pytest.CaptureFixture[s
         "binder",
         "node-scale-adjuster",
         "grove-admission",
+        "grove-operator",
         "grove-backends",
         "reservation",
         "numa-exporter",

@@ -23,6 +23,7 @@ from bosket.api.grove.operator_configuration import (
 )
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.grove import Options
+from bosket.grove_admission import Options as AdmissionOptions
 from bosket.grove_backends import Options as BackendOptions
 from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import LoopClock
@@ -76,8 +77,12 @@ async def _run_all(configuration: str, cases: Sequence[Json]) -> list[Verdict]:
     default = options.configuration.scheduler.defaultProfileName
     cluster = EmbeddedCluster(
         nodes=0,
-        services=("grove-operator", "grove-backends"),
-        service_options={"grove-operator": options, "grove-backends": BackendOptions(default_scheduler_name=default)},
+        services=("grove-admission", "grove-operator", "grove-backends"),
+        service_options={
+            "grove-admission": AdmissionOptions(options.configuration),
+            "grove-operator": options,
+            "grove-backends": BackendOptions(default_scheduler_name=default),
+        },
         clock=LoopClock(),
         more_services=(NodesAndScheduler,),
     )
@@ -116,6 +121,8 @@ class _Run:
         for number, step in enumerate(self._case["steps"]):
             answer = await self._act(step)
             refusal = _refusal(answer)
+            if step.get("refusal") is not None and refusal is None and _wants_queue(step["refusal"]):
+                return Outcome.BETTER, [f"step {number}: taken, into the default queue"]
             differences = refusal_differences(step.get("refusal"), refusal)
             if refusal is not None and step.get("refusal") is None and _gives_up(step):
                 return Outcome.BETTER, [f"step {number}: refused, where Grove accepts what it then can't carry out"]
@@ -243,6 +250,11 @@ def _warnings(answer: Response) -> list[str]:
     header = answer.headers.get("warning", "")
     texts = [each.removeprefix('299 - "').removesuffix('"') for each in header.split(", 299 - ")] if header else []
     return [each.removeprefix('"').replace('\\"', '"') for each in texts]
+
+
+def _wants_queue(refusal: Json) -> bool:
+    """Whether Grove refused a set because it names no queue of KAI's."""
+    return "no KAI queue is configured" in refusal["message"]
 
 
 def _gives_up(step: Json) -> bool:

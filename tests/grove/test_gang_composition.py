@@ -23,9 +23,7 @@ LEVELS = (
 
 
 def _packed(required: str | None = None, preferred: str | None = None) -> TopologyConstraint:
-    return TopologyConstraint(
-        topologyName="t", pack=TopologyPackConstraint(required=required, preferred=preferred)
-    )
+    return TopologyConstraint(topologyName="t", pack=TopologyPackConstraint(required=required, preferred=preferred))
 
 
 def _gangs(owner: PodCliqueSet, **scaled: int) -> dict[str, list[str]]:

@@ -35,7 +35,7 @@ from bosket.embedded.bootstrap import bootstrap, create_if_absent
 from bosket.embedded.controllers import check_names, controllers
 from bosket.embedded.controllers.simulated_storage import DEFAULT_CLASS
 from bosket.embedded.gpu_devices import GpuDevices
-from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION, GroveChecks, GroveDefaults
+from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION, GroveChecks, GroveDefaults, grove_options
 from bosket.embedded.kubeconfig import admin_kubeconfig, write_kubeconfig
 from bosket.embedded.kubelet import Kubelet
 from bosket.embedded.node import Layout, NodeShape, simulated_node
@@ -210,7 +210,8 @@ class EmbeddedCluster:
         return GroveChecks(configuration, store)
 
     def _make(self, entry: ServiceEntry, environment: Environment) -> Service:
-        return entry.make(environment, self._service_options.get(entry.name))
+        options = self._service_options.get(entry.name)
+        return entry.make(environment, grove_options(entry.name) if options is None else options)
 
     def _environment(self, name: str) -> Environment:
         client = self.client(f"bosket-{name}" if name in SERVICES else name)

@@ -43,6 +43,19 @@ DEFAULT_CONFIGURATION: Final = OperatorConfiguration(
 )
 
 
+def grove_options(service: str) -> object | None:
+    """Options of Grove's operator and of its backends that agree with `DEFAULT_CONFIGURATION`; None for others."""
+    if service == "grove-operator":
+        from bosket.grove import Options as OperatorOptions  # only a cluster that runs it pays for it
+
+        return OperatorOptions(DEFAULT_CONFIGURATION)
+    if service == "grove-backends":
+        from bosket.grove_backends import Options as BackendOptions
+
+        return BackendOptions(default_scheduler_name=DEFAULT_CONFIGURATION.scheduler.defaultProfileName)
+    return None
+
+
 class GroveDefaults:
     """Completes PodCliqueSets."""
 
