@@ -29,7 +29,7 @@ from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import LoopClock
 from tests.conformance.grove_compare import Comparison, refusal_differences
 from tests.conformance.grove_dump import CLUSTER_KINDS, KINDS, Json, dumped, path_of
-from tests.conformance.grove_world import NodesAndScheduler, make_nodes
+from tests.conformance.grove_world import NodesAndScheduler, install_volcano, make_nodes
 from tests.conformance.verdict import Outcome, Verdict
 
 #: How long nothing may change before a state counts as settled, and how long that is waited for.
@@ -87,6 +87,7 @@ async def _run_all(configuration: str, cases: Sequence[Json]) -> list[Verdict]:
         more_services=(NodesAndScheduler,),
     )
     async with cluster:
+        await install_volcano(cluster.client())
         await make_nodes(cluster.client())
         await cluster.wait_ready()
         return [await _Run(cluster, case).verdict() for case in cases]

@@ -7,11 +7,14 @@ with a claim fits. A pod that is bound runs and is ready at once, whatever its i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from bosket.api import quantity
 from bosket.api.core import Pod
+from bosket.api.crd import crd_manifest
 from bosket.api.object import ObjectKey
+from bosket.api.volcano import RESOURCES as VOLCANO
 from bosket.kube.client import Client
 from bosket.kube.errors import Conflict, NotFound
 from bosket.runtime.controller import Controller
@@ -28,6 +31,12 @@ def node_labels(index: int) -> dict[str, str]:
         "example.test/rack": f"r{index // 2}",
         "kubernetes.io/hostname": NODES[index],
     }
+
+
+async def install_volcano(client: Client) -> None:
+    """Volcano's kinds, of which the recorded cluster had the definitions."""
+    for resource in VOLCANO:
+        await client.create(crd_manifest(replace(resource, subresources=("status",))))
 
 
 async def make_nodes(client: Client) -> None:

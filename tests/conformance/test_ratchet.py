@@ -17,7 +17,9 @@ from tests.conformance.ratchet import ALLOWED_FAILURES, compare, read_allowed
 
 def _chunks() -> list[Path]:
     """Folders and files that are run apart from each other, for several processes to share."""
-    kai, differential, grouping = (conformance_folder(name) for name in ("kai", "differential", "podgrouper"))
+    kai, differential, grouping, grove = (
+        conformance_folder(name) for name in ("kai", "differential", "podgrouper", "grove")
+    )
     chunks: list[Path] = []
     if kai:
         chunks += sorted(folder for folder in (kai / "cases").iterdir() if folder.is_dir())
@@ -25,6 +27,8 @@ def _chunks() -> list[Path]:
         chunks += [*sorted((differential / "cases").glob("*.jsonl")), differential / "fairshare.jsonl"]
     if grouping:
         chunks.append(grouping)
+    if grove:
+        chunks.append(grove / "cases")
     return chunks
 
 

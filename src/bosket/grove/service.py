@@ -1,4 +1,4 @@
-"""The Grove operator as a service: three controllers on one view of the cluster."""
+"""The Grove operator as a service: three controllers on one view of the cluster, and one for topologies beside them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from bosket.grove.set_controller import NAME as SET_CONTROLLER
 from bosket.grove.set_controller import SetController
 from bosket.grove.set_gangs import SetGangs
 from bosket.grove_backends import GangBackends
+from bosket.grove_topology.controller import TopologyController
 from bosket.runtime.service import Environment, Service
 
 NAME: Final = "grove-operator"
@@ -42,6 +43,7 @@ class GroveOperator:
             default_scheduler=default_scheduler,
             topology_aware=topology_aware,
         )
+        self._topologies = TopologyController(env, configuration.scheduler.names)
         controllers = configuration.controllers
         self._sets = SetController(
             env,
@@ -65,5 +67,5 @@ class GroveOperator:
         await self._cluster.wait_synced()
         await self._backends.wait_ready()
         async with asyncio.TaskGroup() as group:
-            for controller in (self._sets, self._groups, self._cliques):
+            for controller in (self._sets, self._groups, self._cliques, self._topologies):
                 group.create_task(controller.run())
