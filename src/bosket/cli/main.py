@@ -100,6 +100,13 @@ _add_command(
     "bosket doctor snapshot.zip     # from bosket snapshot",
     "kubectl get queues,nodes,pods,podgroups -A -o yaml > dump.yaml && bosket doctor dump.yaml",
 )
+_add_command(
+    "bosket.cli.migrate:migrate",
+    "Check a cluster that runs KAI: what would change if Bosket took it over, and the steps in order.",
+    "bosket migrate",
+    "bosket migrate --json | jq '.items[] | select(.outlook == \"needs action\")'",
+    "bosket migrate dump.yaml snapshot.zip",
+)
 _simulate = App(name="simulate", help="Show what queues would get, once or over time.", sort_key=len(list(app)))
 app.command(_simulate)
 _add_command(

@@ -7,7 +7,7 @@ from typing import Final
 
 from bosket.api.apps import Deployment
 from bosket.api.coordination import Lease
-from bosket.api.core import Pod
+from bosket.api.core import Pod, PodTemplateSpec
 from bosket.api.kai import CONFIG_NAME, Config, SchedulingShard
 from bosket.api.object import Condition
 from bosket.diagnosis.finding import Finding, Severity, counted, named, some
@@ -145,6 +145,8 @@ def check_scheduler(installation: Installation) -> Iterator[Finding]:
         if each.metadata.name == "scheduler" and each.metadata.namespace == installation.namespace
     ]
     ours = [each for each in leases if each.spec.holderIdentity]
+    names = {installation.scheduler_name, *(f"{installation.scheduler_name}-{pool}" for pool in installation.pools)}
+    held = [each for each in bundle.of(Lease) if each.metadata.name in names and each.spec.holderIdentity]
     if kai and ours:
         yield Finding(
             "scheduler-twice",
@@ -157,7 +159,7 @@ def check_scheduler(installation: Installation) -> Iterator[Finding]:
             f"kubectl scale -n {installation.namespace} deployment/{kai[0].metadata.name} --replicas=0",
         )
     others = [each for each in own if each.metadata.name.startswith(installation.scheduler_name)]
-    if not kai and not ours and not others and not bundle.of(SchedulingShard):
+    if not (kai or ours or held or others or bundle.of(SchedulingShard)):
         waiting = [pod for pod in installation.own_pods if not pod.spec.nodeName]
         waits = f", which keeps {counted(len(waiting), 'pod')} waiting" if waiting else ""
         yield Finding(
@@ -173,8 +175,16 @@ def check_scheduler(installation: Installation) -> Iterator[Finding]:
 
 def is_kai_scheduler(deployment: Deployment) -> bool:
     """Whether a Deployment runs the scheduler that is written in Go: it has its garbage collector's knob."""
+    template = deployment.spec.template
+    return not runs_bosket(template) and any(
+        variable.name == "GOGC" for container in template.spec.containers for variable in container.env
+    )
+
+
+def runs_bosket(template: PodTemplateSpec) -> bool:
+    """Whether pods of this template run one of Bosket's services: its program is named, or its image."""
     return any(
-        "bosket" not in " ".join((*container.command, *container.args))
-        and any(variable.name == "GOGC" for variable in container.env)
-        for container in deployment.spec.template.spec.containers
+        "bosket" in (*container.command, *container.args)
+        or container.image.rpartition("/")[2].partition(":")[0].partition("@")[0] == "bosket"
+        for container in template.spec.containers
     )

@@ -1,0 +1,58 @@
+"""Flags of KAI's scheduler: what each is worth to Bosket's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Have the same meaning.
+UNDERSTOOD: Final = frozenset(
+    {
+        "allow-consolidating-reclaim",
+        "cpu-worker-node-label-key",
+        "default-staleness-grace-period",
+        "full-hierarchy-fairness",
+        "gpu-worker-node-label-key",
+        "max-consolidation-preemptees",
+        "plugin-server-port",
+        "restrict-node-scheduling",
+        "schedule-csi-storage",
+        "schedule-period",
+        "stuck-in-releasing-threshold",
+        "use-scheduling-signatures",
+    }
+)
+#: Set by the operator from Config and shard; whoever gives them by hand is overruled.
+GENERATED: Final = frozenset(
+    {
+        "leader-elect",
+        "listen-address",
+        "log-json",
+        "metrics-namespace",
+        "namespace",
+        "nodepool-label-key",
+        "partition-label-value",
+        "queue-label-key",
+        "resource-reservation-app-label",
+        "scheduler-conf",
+        "scheduler-name",
+    }
+)
+#: Have no effect, and why.
+WITHOUT_EFFECT: Final = {
+    "burst": "Bosket's services don't limit their own requests",
+    "qps": "Bosket's services don't limit their own requests",
+    "enable-profiler": "a profile is taken on request",
+    "profiler-port": "a profile is taken on request",
+    "pyroscope-address": "a profile is taken on request",
+    "pyroscope-block-profiler-rate": "a profile is taken on request",
+    "pyroscope-mutex-profiler-rate": "a profile is taken on request",
+    "num-of-status-recording-workers": "status is written by as many requests as there are changes",
+    "update-pod-eviction-condition": "pods that are evicted always have the condition DisruptionTarget",
+    "v": "logs are set by --log-level",
+    "version": "the version is always logged",
+}
+#: Have a meaning in KAI that Bosket's scheduler doesn't offer.
+MISSING: Final = {
+    "detailed-fit-errors": "reasons count nodes, and don't name each of them",
+    "mig-worker-node-label-key": "nodes with MIG are found by their resources",
+}

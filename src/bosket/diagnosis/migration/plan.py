@@ -1,0 +1,171 @@
+"""The plan: what becomes of everything, and the steps in the order in which they are taken.
+
+Pods run on through all of it; from the moment in which KAI's scheduler is stopped until Bosket's runs, nothing new is
+scheduled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from bosket.api.core import ConfigMap
+from bosket.api.kai import PodGroup, Queue
+from bosket.api.keys import CONFIG_NAME
+from bosket.diagnosis.bundle import Bundle
+from bosket.diagnosis.diagnose import diagnose
+from bosket.diagnosis.finding import Severity, counted
+from bosket.diagnosis.installation import Installation
+from bosket.diagnosis.migration.item import Item, Outlook
+from bosket.diagnosis.migration.running import (
+    KAI_LEASES,
+    OPERATOR,
+    kai_deployments,
+    kai_version,
+    of_running,
+)
+from bosket.diagnosis.migration.setting import of_settings
+from bosket.diagnosis.migration.work import of_work
+
+_ORDER: Final = {outlook: rank for rank, outlook in enumerate(Outlook)}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something to do, and why it comes here."""
+
+    title: str
+    why: str
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would change, and how to get there."""
+
+    #: Of KAI, as its images say; empty if it doesn't run here.
+    kai_version: str
+    namespace: str
+    items: tuple[Item, ...]
+    steps: tuple[Step, ...]
+
+    def count(self, outlook: Outlook) -> int:
+        return sum(item.outlook is outlook for item in self.items)
+
+    def document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "kaiVersion": self.kai_version,
+            "namespace": self.namespace,
+            "counts": {str(outlook): self.count(outlook) for outlook in Outlook},
+            "items": [item.document() for item in self.items],
+            "steps": [asdict(step) for step in self.steps],
+        }
+
+
+def plan_migration(bundle: Bundle) -> Plan:
+    """What would change if Bosket took the cluster over from KAI."""
+    installation = Installation(bundle)
+    items = [*of_running(installation), *of_settings(installation), *of_work(installation)]
+    items.sort(key=lambda item: _ORDER[item.outlook])  # stable: inside an outlook, in the order of the parts
+    return Plan(
+        kai_version=kai_version(installation),
+        namespace=installation.namespace,
+        items=tuple(items),
+        steps=tuple(_steps(installation, items)),
+    )
+
+
+def _steps(installation: Installation, items: list[Item]) -> Iterator[Step]:
+    namespace, bundle = installation.namespace, installation.bundle
+    errors = diagnose(bundle).count(Severity.ERROR)
+    found = counted(errors, "error") if errors else "nothing"
+    yield Step(
+        "look for what is wrong already",
+        f"what doesn't work with KAI won't work after it; found now: {found}",
+        ("bosket doctor",),
+    )
+    running = [each.metadata.name for each in kai_deployments(installation) if each.spec.replicas != 0]
+    schedulers = [name for name in running if name.startswith(installation.scheduler_name)]
+    before = [
+        item for item in items if item.outlook is Outlook.ACTION and not _is_stopping(item, [OPERATOR, *schedulers])
+    ]
+    if before:
+        commands = tuple(dict.fromkeys(item.command for item in before if item.command))
+        yield Step(
+            "do what the items above that need action say", "Bosket would refuse or leave out what they name", commands
+        )
+    yield Step(
+        "write down how things stand",
+        "to compare, and to go back; a snapshot also shows beforehand what Bosket would decide",
+        (
+            "kubectl get configs.kai.scheduler,schedulingshards,queues,podgroups.scheduling.run.ai,bindrequests,"
+            "topologies.kai.scheduler -A -o yaml > before.yaml",
+            f"kubectl port-forward -n {namespace} deployment/{(schedulers or [installation.scheduler_name])[0]} 8081 & "
+            "bosket snapshot -o before.zip && bosket replay before.zip",
+        ),
+    )
+    if OPERATOR in running:
+        yield Step(
+            "stop KAI's operator",
+            "it would start again whatever is stopped next. Don't uninstall its chart yet: a hook deletes the "
+            f"Deployments and the Config {CONFIG_NAME}",
+            (f"kubectl scale -n {namespace} deployment/{OPERATOR} --replicas=0",),
+        )
+    if schedulers:
+        yield Step(
+            "stop KAI's schedulers, and let the binder finish",
+            "from here on nothing new is scheduled; pods run on",
+            (
+                *(f"kubectl scale -n {namespace} deployment/{name} --replicas=0" for name in schedulers),
+                "kubectl get bindrequests -A -o custom-columns=POD:.spec.podName,PHASE:.status.phase",
+            ),
+        )
+    others = [name for name in running if name not in (OPERATOR, *schedulers)]
+    if others:
+        yield Step(
+            "stop KAI's other services",
+            "while admission is down, pods of the scheduler can't be created; all others can",
+            (f"kubectl scale -n {namespace} --replicas=0 {' '.join(f'deployment/{name}' for name in others)}",),
+        )
+    yield Step(
+        "bring the definitions up to date",
+        f"objects stay as they are ({_kept(installation)})",
+        ("bosket crds --install",),
+    )
+    yield Step(
+        "install Bosket",
+        "the operator finds Config and shards, and deploys its services under the same names",
+        (f"bosket manifests --skip-crds --namespace {namespace} | kubectl apply -f -",),
+    )
+    yield Step(
+        "see that everything is in order", "every service holds its lease, every webhook answers", ("bosket doctor",)
+    )
+    leases = [item.object.rpartition("/")[2] for item in items if item.object.rpartition("/")[2] in KAI_LEASES]
+    yield Step(
+        "clean up when you are sure",
+        "to go back before that: scale KAI's operator to 1 after Bosket's to 0. Helm's record of KAI's release goes "
+        "without running its hooks",
+        (
+            *((f"kubectl delete lease -n {namespace} {' '.join(leases)}",) if leases else ()),
+            f"kubectl delete secret -n {namespace} --ignore-not-found queue-webhook-tls-secret "
+            "podgroup-webhook-tls-secret",
+            f"kubectl delete secret -n {namespace} -l owner=helm,name=kai-scheduler",
+        ),
+    )
+
+
+def _is_stopping(item: Item, names: list[str]) -> bool:
+    """Whether an item has a step of its own."""
+    return item.object.startswith("Deployment ") and item.object.rpartition("/")[2] in names
+
+
+def _kept(installation: Installation) -> str:
+    bundle = installation.bundle
+    counts = [
+        counted(len(bundle.of(Queue)), "queue"),
+        counted(len(bundle.of(PodGroup)), "pod group"),
+    ]
+    files = sum(each.metadata.namespace == installation.namespace for each in bundle.of(ConfigMap))
+    return ", ".join([*counts, counted(files, "configuration file")] if files else counts)

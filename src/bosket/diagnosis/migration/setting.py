@@ -1,0 +1,185 @@
+"""What becomes of Config, shards and the schedulers' configuration files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from bosket.api.core import ConfigMap
+from bosket.api.kai import CONFIG_NAME, Config, SchedulingShard
+from bosket.api.kai.operand import Image
+from bosket.diagnosis.checks.shard_setting import known_plugins
+from bosket.diagnosis.finding import named, some
+from bosket.diagnosis.installation import Installation
+from bosket.diagnosis.migration.flag import GENERATED, MISSING, UNDERSTOOD, WITHOUT_EFFECT
+from bosket.diagnosis.migration.item import Item, Outlook
+from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.framework.configuration import ConfigurationError
+from bosket.scheduler.framework.configuration_file import configuration_from
+
+#: What KAI calls its images; a Config made by its chart names them.
+KAI_IMAGES: Final = frozenset(
+    {
+        "admission",
+        "binder",
+        "nodescaleadjuster",
+        "numa-placement-exporter",
+        "operator",
+        "podgroupcontroller",
+        "podgrouper",
+        "queuecontroller",
+        "resource-reservation",
+        "resourcereservation",
+        "scalingpod",
+        "scheduler",
+    }
+)
+_FILE: Final = "config.yaml"
+
+
+def of_settings(installation: Installation) -> Iterator[Item]:
+    """Config, shards, and files of the schedulers."""
+    for config in installation.bundle.of(Config):
+        if config.metadata.name == CONFIG_NAME:
+            yield from _of_config(config)
+        else:
+            yield Item(Outlook.KEEP, named(config), "", f"has no effect, now or then: only {CONFIG_NAME} counts")
+    for shard in installation.bundle.of(SchedulingShard):
+        yield from _of_shard(shard)
+    for file in installation.bundle.of(ConfigMap):
+        if file.metadata.namespace == installation.namespace and _FILE in file.data:
+            yield from _of_file(file)
+
+
+def _of_config(config: Config) -> Iterator[Item]:
+    name, found = named(config), False
+    kai: list[tuple[str, Image]] = []
+    foreign: list[tuple[str, Image]] = []
+    for field, image in images(config.spec):
+        (kai if image.name is None or image.name in KAI_IMAGES else foreign).append((field, image))
+    if kai:
+        found = True
+        yield Item(
+            Outlook.CHANGES,
+            name,
+            kai[0][0],
+            f"{len(kai)} images of KAI's services are named; Bosket has one image for all of them, and takes that",
+        )
+    for field, image in foreign:
+        found = True
+        yield Item(
+            Outlook.ACTION,
+            name,
+            field,
+            f'the image "{image.name}" is none of KAI\'s, so Bosket would run it as its own',
+            "remove the image from the Config, or see to it that it has the program bosket",
+            f"kubectl edit config.kai.scheduler {CONFIG_NAME}",
+        )
+    if config.spec.scheduler is not None and config.spec.scheduler.GOGC is not None:
+        found = True
+        yield Item(Outlook.CHANGES, name, "spec.scheduler.GOGC", "has no effect: there is no Go program to tune")
+    if not found:
+        yield Item(Outlook.KEEP, name, "", "is followed as it is")
+
+
+def images(section: msgspec.Struct, path: str = "spec") -> Iterator[tuple[str, Image]]:
+    """Every image that is named anywhere in a section, with its field."""
+    for field in msgspec.structs.fields(section):
+        value, where = getattr(section, field.name), f"{path}.{field.encode_name}"
+        if isinstance(value, Image):
+            yield where, value
+        elif isinstance(value, msgspec.Struct):
+            yield from images(value, where)
+
+
+def _of_shard(shard: SchedulingShard) -> Iterator[Item]:
+    name, spec = named(shard), shard.spec
+    items = [*_of_arguments(shard)]
+    edit = f"kubectl edit schedulingshard {shard.metadata.name}"
+    for plugin, config in spec.plugins.items():
+        if plugin in known_plugins() or config.enabled is False:
+            continue
+        items.append(
+            Item(
+                Outlook.ACTION,
+                name,
+                f"spec.plugins.{plugin}",
+                f"Bosket has no plugin \"{plugin}\": one that was compiled into KAI's scheduler can't be used",
+                "write it anew in Python (examples/plugin), install it into the image, or remove it here",
+                edit,
+            )
+        )
+    for field, actions in (("actions", spec.actions), ("queueDepthPerAction", spec.queueDepthPerAction)):
+        items += [
+            Item(
+                Outlook.ACTION,
+                name,
+                f"spec.{field}.{action}",
+                f'Bosket has no action "{action}"',
+                "remove it",
+                edit,
+            )
+            for action in actions
+            if action not in ACTIONS
+        ]
+    for field in ("goMemLimit", "goMemLimitRatio"):
+        if getattr(spec, field) is not None:
+            items.append(Item(Outlook.CHANGES, name, f"spec.{field}", "has no effect: there is no Go program to tune"))
+    if spec.scenarioSearchBudgets is not None:
+        sentence = "budgets of searches are counted in steps, not in seconds: a second is 250 tasks that are moved"
+        items.append(Item(Outlook.CHANGES, name, "spec.scenarioSearchBudgets", sentence))
+    usage = spec.usageDBConfig.usageParams if spec.usageDBConfig is not None else None
+    if usage is not None and usage.windowType in ("tumbling", "cron"):
+        sentence = f"windows of type {usage.windowType} work, which they don't in KAI: past use begins to count"
+        items.append(Item(Outlook.CHANGES, name, "spec.usageDBConfig.usageParams.windowType", sentence))
+    yield from items or [Item(Outlook.KEEP, name, "", "gets a scheduler of Bosket's with the same settings")]
+
+
+def _of_arguments(shard: SchedulingShard) -> Iterator[Item]:
+    name = named(shard)
+    for flag in shard.spec.args:
+        field = f"spec.args.{flag}"
+        if flag in UNDERSTOOD:
+            continue
+        if flag in GENERATED:
+            yield Item(Outlook.CHANGES, name, field, "has no effect: Config and shard say it in fields of their own")
+        elif flag in WITHOUT_EFFECT:
+            yield Item(Outlook.CHANGES, name, field, f"has no effect: {WITHOUT_EFFECT[flag]}")
+        elif flag in MISSING:
+            yield Item(Outlook.CHANGES, name, field, f"isn't there in Bosket: {MISSING[flag]}")
+        else:
+            yield Item(
+                Outlook.ACTION,
+                name,
+                field,
+                "no scheduler has such a flag: KAI's operator leaves it out silently, Bosket's with a word",
+                "correct the name, or remove it",
+                f"kubectl edit schedulingshard {shard.metadata.name}",
+            )
+
+
+def _of_file(file: ConfigMap) -> Iterator[Item]:
+    """What a scheduler runs with now: the operator writes it from the shard, people may have written another."""
+    import yaml
+
+    name, field = named(file), f"data[{_FILE}]"
+    problems: list[str] = []
+    try:
+        configuration = configuration_from(yaml.safe_load(file.data[_FILE]) or {}, problems.append)
+    except (yaml.YAMLError, ConfigurationError) as error:
+        told = " ".join(str(error).split())
+        yield Item(
+            Outlook.ACTION, name, field, f"Bosket's scheduler couldn't read it: {told}", "correct it, or delete the map"
+        )
+        return
+    unknown = [choice.name for choice in configuration.plugins if choice.name not in known_plugins()]
+    unknown += [action for action in configuration.actions if action not in ACTIONS]
+    if unknown:
+        sentence = f"names plugins or actions that Bosket doesn't have: {some(unknown)}"
+        yield Item(Outlook.CHANGES, name, field, f"{sentence}; the operator writes it anew from the shard")
+    elif problems:
+        yield Item(Outlook.CHANGES, name, field, f"{some(problems)}; the operator writes it anew from the shard")
+    else:
+        yield Item(Outlook.KEEP, name, field, "is understood as it is; the operator writes it anew from the shard")
