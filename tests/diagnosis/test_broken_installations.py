@@ -160,6 +160,7 @@ def test_two_schedulers_of_which_one_is_kais() -> None:
     path = "spec.template.spec.containers.0"
     broken = edited(installed(), Deployment, "kai-scheduler-default", f"{path}.env", environment)
     broken = edited(broken, Deployment, "kai-scheduler-default", f"{path}.args", ["--scheduler-conf=/c.yaml"])
+    broken = edited(broken, Deployment, "kai-scheduler-default", f"{path}.image", "example.com/kai/scheduler:1.0")
     assert [code for code, _, _ in told(broken)] == ["scheduler-twice"]
 
 

@@ -118,7 +118,7 @@ def _of_deployment(deployment: Deployment, pods: tuple[Pod, ...]) -> Iterator[Fi
         Severity.WARNING if there else Severity.ERROR,
         named(deployment),
         "status.availableReplicas",
-        f"{there} of {counted(wanted, 'replica')} {'is' if there == 1 else 'are'} available{why}",
+        f"{there} of {wanted} replicas {'is' if there == 1 else 'are'} available{why}",
         "see why its pods don't start",
         f"kubectl describe pods -n {deployment.metadata.namespace} "
         f"-l {','.join(f'{key}={value}' for key, value in selector.items())}",

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from bosket.api.core import ConfigMap
 from bosket.api.kai import PodGroup, Queue
 from bosket.api.keys import CONFIG_NAME
 from bosket.diagnosis.bundle import Bundle
@@ -28,6 +27,13 @@ from bosket.diagnosis.migration.running import (
 from bosket.diagnosis.migration.setting import of_settings
 from bosket.diagnosis.migration.work import of_work
 
+#: What the chart makes for a fresh cluster; where KAI was, all of it is there.
+_KEPT_VALUES: Final = (
+    "kaiConfig.render",
+    "defaultShard.enabled",
+    "defaultQueue.createDefaultQueue",
+    "defaultPriorityClasses.enabled",
+)
 _ORDER: Final = {outlook: rank for rank, outlook in enumerate(Outlook)}
 
 
@@ -78,39 +84,48 @@ def plan_migration(bundle: Bundle) -> Plan:
 
 
 def _steps(installation: Installation, items: list[Item]) -> Iterator[Step]:
-    namespace, bundle = installation.namespace, installation.bundle
-    errors = diagnose(bundle).count(Severity.ERROR)
+    running = [each.metadata.name for each in kai_deployments(installation) if each.spec.replicas != 0]
+    schedulers = [name for name in running if name.startswith(installation.scheduler_name)]
+    yield from _prepare(installation, items, schedulers)
+    yield from _stop(installation.namespace, running, schedulers)
+    yield from _start(installation)
+    yield _clean_up(installation.namespace, items)
+
+
+def _prepare(installation: Installation, items: list[Item], schedulers: list[str]) -> Iterator[Step]:
+    errors = diagnose(installation.bundle).count(Severity.ERROR)
     found = counted(errors, "error") if errors else "nothing"
     yield Step(
         "look for what is wrong already",
         f"what doesn't work with KAI won't work after it; found now: {found}",
         ("bosket doctor",),
     )
-    running = [each.metadata.name for each in kai_deployments(installation) if each.spec.replicas != 0]
-    schedulers = [name for name in running if name.startswith(installation.scheduler_name)]
-    before = [
-        item for item in items if item.outlook is Outlook.ACTION and not _is_stopping(item, [OPERATOR, *schedulers])
-    ]
-    if before:
-        commands = tuple(dict.fromkeys(item.command for item in before if item.command))
+    later = [OPERATOR, *schedulers]
+    now = [item for item in items if item.outlook is Outlook.ACTION and not _is_stopping(item, later)]
+    if now:
+        commands = tuple(dict.fromkeys(item.command for item in now if item.command))
         yield Step(
-            "do what the items above that need action say", "Bosket would refuse or leave out what they name", commands
+            "do what the items that need action say", "Bosket would refuse or leave out what they name", commands
         )
+    scheduler = schedulers[0] if schedulers else installation.scheduler_name
     yield Step(
         "write down how things stand",
         "to compare, and to go back; a snapshot also shows beforehand what Bosket would decide",
         (
             "kubectl get configs.kai.scheduler,schedulingshards,queues,podgroups.scheduling.run.ai,bindrequests,"
             "topologies.kai.scheduler -A -o yaml > before.yaml",
-            f"kubectl port-forward -n {namespace} deployment/{(schedulers or [installation.scheduler_name])[0]} 8081 & "
+            f"kubectl port-forward -n {installation.namespace} deployment/{scheduler} 8081 & "
             "bosket snapshot -o before.zip && bosket replay before.zip",
         ),
     )
+
+
+def _stop(namespace: str, running: list[str], schedulers: list[str]) -> Iterator[Step]:
     if OPERATOR in running:
         yield Step(
             "stop KAI's operator",
-            "it would start again whatever is stopped next. Don't uninstall its chart yet: a hook deletes the "
-            f"Deployments and the Config {CONFIG_NAME}",
+            "it would start again whatever is stopped next. Don't uninstall its chart: a hook deletes the Deployments "
+            f"and the Config {CONFIG_NAME}",
             (f"kubectl scale -n {namespace} deployment/{OPERATOR} --replicas=0",),
         )
     if schedulers:
@@ -129,26 +144,33 @@ def _steps(installation: Installation, items: list[Item]) -> Iterator[Step]:
             "while admission is down, pods of the scheduler can't be created; all others can",
             (f"kubectl scale -n {namespace} --replicas=0 {' '.join(f'deployment/{name}' for name in others)}",),
         )
-    yield Step(
-        "bring the definitions up to date",
-        f"objects stay as they are ({_kept(installation)})",
-        ("bosket crds --install",),
-    )
+
+
+def _start(installation: Installation) -> Iterator[Step]:
+    bundle = installation.bundle
+    kept = f"{counted(len(bundle.of(Queue)), 'queue')}, {counted(len(bundle.of(PodGroup)), 'pod group')}"
+    yield Step("bring the definitions up to date", f"objects stay as they are ({kept})", ("bosket crds --install",))
+    without = "".join(f" --set {value}=false" for value in _KEPT_VALUES) if installation.config is not None else ""
     yield Step(
         "install Bosket",
-        "the operator finds Config and shards, and deploys its services under the same names",
-        (f"bosket manifests --skip-crds --namespace {namespace} | kubectl apply -f -",),
+        f"its operator takes the place of KAI's, follows {CONFIG_NAME} and the shards as they are, and deploys the "
+        "services under the same names",
+        (f"bosket manifests --skip-crds --namespace {installation.namespace}{without} | kubectl apply -f -",),
     )
     yield Step(
         "see that everything is in order", "every service holds its lease, every webhook answers", ("bosket doctor",)
     )
-    leases = [item.object.rpartition("/")[2] for item in items if item.object.rpartition("/")[2] in KAI_LEASES]
-    yield Step(
+
+
+def _clean_up(namespace: str, items: list[Item]) -> Step:
+    names = [item.object.rpartition("/")[2] for item in items]
+    leases = " ".join(name for name in names if name in KAI_LEASES)
+    return Step(
         "clean up when you are sure",
-        "to go back before that: scale KAI's operator to 1 after Bosket's to 0. Helm's record of KAI's release goes "
-        "without running its hooks",
+        "until then, upgrading KAI's chart brings it back. Helm's record of the release is removed without running its "
+        "hooks",
         (
-            *((f"kubectl delete lease -n {namespace} {' '.join(leases)}",) if leases else ()),
+            *((f"kubectl delete lease -n {namespace} {leases}",) if leases else ()),
             f"kubectl delete secret -n {namespace} --ignore-not-found queue-webhook-tls-secret "
             "podgroup-webhook-tls-secret",
             f"kubectl delete secret -n {namespace} -l owner=helm,name=kai-scheduler",
@@ -159,13 +181,3 @@ def _steps(installation: Installation, items: list[Item]) -> Iterator[Step]:
 def _is_stopping(item: Item, names: list[str]) -> bool:
     """Whether an item has a step of its own."""
     return item.object.startswith("Deployment ") and item.object.rpartition("/")[2] in names
-
-
-def _kept(installation: Installation) -> str:
-    bundle = installation.bundle
-    counts = [
-        counted(len(bundle.of(Queue)), "queue"),
-        counted(len(bundle.of(PodGroup)), "pod group"),
-    ]
-    files = sum(each.metadata.namespace == installation.namespace for each in bundle.of(ConfigMap))
-    return ", ".join([*counts, counted(files, "configuration file")] if files else counts)
