@@ -114,7 +114,7 @@ def test_without_any_hint_the_scheduler_of_this_machine_is_asked(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with answering() as url:
-        monkeypatch.setattr("bosket.cli.snapshot.DEFAULT_URL", url)
+        monkeypatch.setattr("bosket.cli.local_page.DEFAULT_URL", url)
         assert main(["snapshot"]) == 0
 
 

@@ -80,6 +80,13 @@ _add_command(
     "kubectl port-forward -n kai-scheduler deployment/kai-scheduler-default 8081 & bosket snapshot",
 )
 _add_command(
+    "bosket.cli.profile:profile",
+    "Take a CPU profile of a running scheduler, or of any other service.",
+    "bosket profile --kubeconfig kubeconfig     # of an embedded cluster: bosket up",
+    "bosket profile --seconds 10 --url 127.0.0.1:8182     # of: bosket run binder --enable-profiler",
+    "kubectl port-forward -n kai-scheduler deployment/kai-scheduler-default 8081 & bosket profile",
+)
+_add_command(
     "bosket.cli.replay:replay",
     "Run one scheduling cycle on a recorded snapshot: what is decided, why, and what it costs.",
     "bosket replay snapshot.zip",

@@ -51,6 +51,8 @@ def run(
     leader_elect: bool = True,
     listen: str = "127.0.0.1:0",
     plugin_server_port: Port = 8081,
+    enable_profiler: bool = False,
+    profiler_port: Port = 8182,
     log_format: LogFormat = "human",
     log_level: LogLevel = "info",
     list_services: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
@@ -92,6 +94,11 @@ def run(
         Where to serve /metrics, /healthz and /readyz; port 0 takes a free one, "off" serves nothing.
     plugin_server_port
         Port on 127.0.0.1 where the scheduler's plugins answer (bosket snapshot); 0 takes a free one.
+    enable_profiler
+        Let CPU profiles be taken of this process, whatever it runs (bosket profile). A scheduler lets that be done at
+        its plugins' port anyway.
+    profiler_port
+        Port on 127.0.0.1 for that; 0 takes a free one.
     log_format
         Lines for people, or JSON objects for machines.
     log_level
@@ -153,7 +160,14 @@ def run(
     options |= podgrouper_options(podgrouper or PodGrouperFlags(), names)
     options |= queue_controller_options(queue_controller or QueueControllerFlags(), names)
     settings = _Settings(
-        kubeconfig, context, namespace, leader_elect, parse_address(listen), plugin_server_port, options
+        kubeconfig=kubeconfig,
+        context=context,
+        namespace=namespace,
+        leader_elect=leader_elect,
+        listen=parse_address(listen),
+        plugin_server_port=plugin_server_port,
+        profiler_port=profiler_port if enable_profiler else None,
+        service_options=options,
     )
     asyncio.run(_run(chosen, settings))
 
@@ -166,6 +180,8 @@ class _Settings:
     leader_elect: bool
     listen: Address | None
     plugin_server_port: int
+    #: None: no profiles are taken there.
+    profiler_port: int | None
     service_options: Mapping[str, object]
 
 
@@ -187,6 +203,7 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
     from bosket.kube.client import Client
     from bosket.kube.http import HttpTransport
     from bosket.kube.kubeconfig import find
+    from bosket.runtime.profile_page import add_profile_page, serve_profiles
     from bosket.runtime.rest_metrics import MeasuredTransport
     from bosket.runtime.service import run_services, stop_on_signals
 
@@ -196,14 +213,18 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
         await _check_cluster(client, settings.namespace if settings.leader_elect else None)
         environment = make_environment(client, metrics, settings.namespace)
         services = [entry.make(environment, settings.service_options.get(entry.name)) for entry in chosen]
+        process = ", ".join(entry.name for entry in chosen)
+        if environment.local_pages.paths:
+            add_profile_page(environment.local_pages, process)
         with stop_on_signals():
-            await run_services(
-                environment,
-                services,
-                leader_election=settings.leader_elect,
-                health=settings.listen,
-                local_port=settings.plugin_server_port,
-            )
+            async with serve_profiles(process, settings.profiler_port):
+                await run_services(
+                    environment,
+                    services,
+                    leader_election=settings.leader_elect,
+                    health=settings.listen,
+                    local_port=settings.plugin_server_port,
+                )
     finally:
         await client.aclose()
 

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bosket.cli.output import CommandError, Flag, UsageError, flush_line
+from bosket.cli.local_page import ask, find_local_pages
+from bosket.cli.output import CommandError, Flag, flush_line
 from bosket.cli.path import FilePath, OptionalFilePath
 
-if TYPE_CHECKING:
-    from aiohttp import ClientResponse
-
 PATH: Final = "/get-snapshot"
-#: Where KAI's scheduler answers, and `bosket run scheduler`.
-DEFAULT_URL: Final = "http://127.0.0.1:8081"
-#: Of what a server says that isn't a snapshot.
-_LONGEST_MESSAGE: Final = 200
 
 
 def snapshot(
@@ -57,7 +49,7 @@ def snapshot(
     from bosket.runtime.private_file import write_private
     from bosket.scheduler.snapshot.recorded import RecordedError, count
 
-    address = _url(url) if url is not None else _find(kubeconfig, context)
+    address = find_local_pages(url, kubeconfig, context, PATH)
     data = asyncio.run(_fetch(address, timeout))
     try:
         counts = count(data, f"{address}{PATH}")
@@ -78,70 +70,14 @@ def snapshot(
     flush_line(f"try: bosket replay {output}")
 
 
-def _url(text: str) -> str:
-    address = (text if "://" in text else f"http://{text}").rstrip("/").removesuffix(PATH)
-    try:
-        parts = urlsplit(address)
-        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
-    except ValueError:  # a port that is none
-        usable = False
-    if not usable:
-        raise UsageError(f"--url {text}: not an address such as {DEFAULT_URL}")
-    return address
-
-
-def _find(kubeconfig: Path | None, context: str | None) -> str:
-    """Where the kubeconfig says; one that was named must say it, any other is only asked."""
-    from bosket.embedded.kubeconfig import SCHEDULER_EXTENSION
-    from bosket.kube.errors import ConfigError
-    from bosket.kube.kubeconfig import load
-
-    named = kubeconfig is not None or context is not None
-    try:
-        noted = load(kubeconfig, context).extensions.get(SCHEDULER_EXTENSION)
-    except ConfigError:
-        if named:
-            raise
-        noted = None
-    found = noted.get("url") if isinstance(noted, dict) else None
-    if isinstance(found, str) and found:
-        return _url(found)
-    if named:
-        raise CommandError(
-            "the kubeconfig doesn't say where the scheduler answers, only that of an embedded cluster does; otherwise: "
-            "kubectl port-forward -n kai-scheduler deployment/kai-scheduler-default 8081 & bosket snapshot"
-        )
-    return DEFAULT_URL
-
-
 async def _fetch(address: str, seconds: float) -> bytes:
-    import aiohttp
-
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=seconds)) as session,
-            session.get(f"{address}{PATH}") as response,
-        ):
-            if response.status != 200:
-                raise CommandError(await _refusal(address, response))
-            return await response.read()
-    except TimeoutError as error:
-        raise CommandError(f"no answer from {address} within {seconds:g} s") from error
-    except aiohttp.ClientError as error:
-        told = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    answer = await ask(address, PATH, seconds)
+    if answer.status == 404:
         raise CommandError(
-            f"no scheduler answers at {address}: {told} (--url names another place; bosket up prints its own)"
-        ) from error
-
-
-async def _refusal(address: str, response: ClientResponse) -> str:
-    if response.status == 404:
-        return (
             f"whoever answers at {address} gives no snapshots: it is no scheduler, "
             f"or its configuration is without the plugin snapshot"
         )
-    told = " ".join((await response.text(errors="replace")).split())[:_LONGEST_MESSAGE]
-    return f"{address} answers {response.status}: {told or response.reason}"
+    return answer.content()
 
 
 def _size(count: int) -> str:

@@ -48,6 +48,7 @@ from bosket.kube.informer import Informers
 from bosket.runtime.clock import Clock, SystemClock
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.local_server import LocalPages, serve_local
+from bosket.runtime.profile_page import add_profile_page
 from bosket.runtime.service import Environment, Service, run_services
 
 _log = logging.getLogger(__name__)
@@ -191,6 +192,7 @@ class EmbeddedCluster:
             # The services come first: on the way down they end before those who carry out what they asked for.
             self._run("control-plane", control_plane, [*(self._make(e, control_plane) for e in self._services), *parts])
         if self._plugin_server_port is not None and self._local_pages.paths:
+            add_profile_page(self._local_pages, "embedded cluster")
             server = serve_local(self._local_pages, self._plugin_server_port)
             self.scheduler_url = await self._stack.enter_async_context(server)
         await self._open_listener()

@@ -20,6 +20,7 @@ from bosket.runtime.health import url_of
 _log = logging.getLogger(__name__)
 
 HOST: Final = "127.0.0.1"
+NOTE_HEADER: Final = "X-Note"
 #: What a request that is meant for this machine calls it in its Host header.
 _OWN_NAME: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.IGNORECASE)
 
@@ -32,6 +33,7 @@ class Answer:
     content_type: str = "application/json"
     status: int = 200
     file_name: str = ""  #: what a browser saves it as
+    note: str = ""  #: a line about it, in the header X-Note
 
 
 Page = Callable[[], Awaitable[Answer]]
@@ -82,6 +84,8 @@ async def serve_local(pages: LocalPages, port: int) -> AsyncIterator[str]:
         headers = {"Content-Type": answer.content_type}
         if answer.file_name:
             headers["Content-Disposition"] = f"attachment; filename={answer.file_name}"
+        if answer.note:
+            headers[NOTE_HEADER] = answer.note
         return web.Response(body=answer.body, status=answer.status, headers=headers)
 
     application = web.Application()
