@@ -8,10 +8,11 @@ from bosket.admission import Options, PodRules
 from bosket.cli.admission_flags import AdmissionFlags, admission_options
 from bosket.cli.main import main
 from bosket.cli.output import UsageError
+from bosket.cli.workload_flags import WorkloadFlags
 
 
 def test_flags_that_are_left_out_change_nothing() -> None:
-    assert admission_options(AdmissionFlags(), ["scheduler"]) == {}
+    assert admission_options(AdmissionFlags(), WorkloadFlags(), ["scheduler"]) == {}
 
 
 def test_flags_become_options() -> None:
@@ -32,7 +33,7 @@ def test_flags_become_options() -> None:
         gpu_fraction_runtime_class_name="",
     )
     expected = Options(pods=rules, enable_quota_validation=True, host="::", port=0, url="https://10.0.0.7:9443")
-    assert admission_options(flags, ["admission"]) == {"admission": expected}
+    assert admission_options(flags, WorkloadFlags(), ["admission"]) == {"admission": expected}
 
 
 @pytest.mark.parametrize(
@@ -44,14 +45,14 @@ def test_the_older_name_of_the_runtime_class_counts_where_the_newer_is_left_out(
     flags = AdmissionFlags(
         gpu_sharing_enabled=True, gpu_fraction_runtime_class_name=new, gpu_pod_runtime_class_name=old
     )
-    options = admission_options(flags, ["admission"])["admission"]
+    options = admission_options(flags, WorkloadFlags(), ["admission"])["admission"]
     assert isinstance(options, Options)
     assert options.pods.gpu_fraction_runtime_class_name == effective
 
 
 def test_flags_for_a_service_that_does_not_run_make_no_sense() -> None:
     with pytest.raises(UsageError, match="--gpu-sharing-enabled: admission is not among the services that run"):
-        admission_options(AdmissionFlags(gpu_sharing_enabled=True), ["scheduler"])
+        admission_options(AdmissionFlags(gpu_sharing_enabled=True), WorkloadFlags(), ["scheduler"])
 
 
 @pytest.mark.parametrize("url", ["http://10.0.0.7:9443", "10.0.0.7", "https://", "https://[", "https://x/path"])

@@ -12,12 +12,13 @@ from bosket.binder import Options, ReservationOptions
 from bosket.cli.binder_flags import BinderFlags, binder_options
 from bosket.cli.main import main
 from bosket.cli.output import UsageError
+from bosket.cli.workload_flags import WorkloadFlags
 
 
 def test_the_defaults_of_the_command_line_are_those_of_the_binder() -> None:
-    assert binder_options(BinderFlags(), ["binder"]) == {}
+    assert binder_options(BinderFlags(), WorkloadFlags(), ["binder"]) == {}
     # Any flag leads through the whole of them.
-    options = binder_options(BinderFlags(max_concurrent_binds_per_node=3), ["binder"])["binder"]
+    options = binder_options(BinderFlags(max_concurrent_binds_per_node=3), WorkloadFlags(), ["binder"])["binder"]
     assert options == Options(max_concurrent_binds_per_node=3)
 
 
@@ -42,7 +43,7 @@ def test_every_flag_arrives() -> None:
     )
     default = BinderFlags()
     assert all(getattr(flags, each.name) != getattr(default, each.name) for each in fields(flags))
-    options = binder_options(flags, ["binder"], "scale")["binder"]
+    options = binder_options(flags, WorkloadFlags(scale_adjust_namespace="scale"), ["binder"])["binder"]
     assert isinstance(options, Options)
     reservation = options.reservation
     assert isinstance(reservation, ReservationOptions)
@@ -82,7 +83,7 @@ def test_every_flag_arrives() -> None:
 )
 def test_what_makes_no_sense_is_refused_before_anything_starts(flags: BinderFlags, words: str) -> None:
     with pytest.raises(UsageError) as refusal:
-        binder_options(flags, ["binder"])
+        binder_options(flags, WorkloadFlags(), ["binder"])
     assert words in str(refusal.value)
 
 

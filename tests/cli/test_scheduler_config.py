@@ -10,7 +10,8 @@ import pytest
 from bosket.api.core import Container, Pod, PodSpec, ResourceRequirements
 from bosket.api.object import ObjectMeta
 from bosket.cli.main import main
-from bosket.cli.scheduler_config import service_options
+from bosket.cli.scheduler_flags import SchedulerFlags, scheduler_options
+from bosket.cli.workload_flags import WorkloadFlags
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.embedded.node import NodeShape
 from bosket.embedded.services import SERVICES
@@ -48,7 +49,7 @@ async def test_pods_are_packed_or_spread_as_the_file_says(
     file = tmp_path / "scheduler.yaml"
     file.write_text(_CONFIGURATION.format(strategy=strategy))
     clock = LoopClock()
-    options = service_options(file, SERVICES)
+    options = scheduler_options(file, SchedulerFlags(), WorkloadFlags(), SERVICES)
     async with EmbeddedCluster(
         nodes=3, shape=NodeShape(gpus=4), clock=clock, service_options=options, isolated=isolated
     ) as cluster:
@@ -93,17 +94,17 @@ def test_a_file_that_makes_no_sense_is_refused_before_anything_starts(
 
 
 def test_deletion_instead_of_eviction_is_a_switch_of_the_schedulers(capsys: pytest.CaptureFixture[str]) -> None:
-    options = service_options(None, SERVICES, evict_by_deletion=True)["scheduler"]
+    options = scheduler_options(None, SchedulerFlags(evict_by_deletion=True), WorkloadFlags(), SERVICES)["scheduler"]
     assert isinstance(options, Options)
     assert options.evict_by_deletion
     assert main(["run", "binder", "--evict-by-deletion"]) == 2
-    assert capsys.readouterr().err.startswith("bosket: --evict-by-deletion: the scheduler is not among the services")
+    assert capsys.readouterr().err.startswith("bosket: --evict-by-deletion: scheduler is not among the services")
 
 
 def test_what_has_no_effect_is_said_and_the_rest_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text("color: red\nqueueDepthPerAction: {allocate: 7}\n")
-    options = service_options(file, SERVICES)["scheduler"]
+    options = scheduler_options(file, SchedulerFlags(), WorkloadFlags(), SERVICES)["scheduler"]
     assert isinstance(options, Options)
     assert options.configuration.queue_depth == {"allocate": 7}
     assert capsys.readouterr().err.startswith(f"bosket: --scheduler-config {file}: color is no key")
@@ -114,7 +115,9 @@ async def test_kais_own_default_is_followed_as_far_as_it_goes(tmp_path: Path, ca
     file = tmp_path / "scheduler.yaml"
     file.write_text(f"actions: allocate, consolidation, reclaim, preempt, stalegangeviction\n{_PLUGINS}")
     clock = LoopClock()
-    async with EmbeddedCluster(nodes=1, clock=clock, service_options=service_options(file, SERVICES)) as cluster:
+    async with EmbeddedCluster(
+        nodes=1, clock=clock, service_options=scheduler_options(file, SchedulerFlags(), WorkloadFlags(), SERVICES)
+    ) as cluster:
         await cluster.wait_ready()
         client = cluster.client()
         await client.create(_pod("a"))
@@ -141,8 +144,8 @@ def test_the_file_may_be_in_the_home_directory(
 
 
 def test_counting_storage_down_is_a_switch_of_the_schedulers(capsys: pytest.CaptureFixture[str]) -> None:
-    options = service_options(None, SERVICES, schedule_csi_storage=True)["scheduler"]
+    options = scheduler_options(None, SchedulerFlags(schedule_csi_storage=True), WorkloadFlags(), SERVICES)["scheduler"]
     assert isinstance(options, Options)
     assert options.configuration.settings.schedule_csi_storage
     assert main(["run", "binder", "--schedule-csi-storage"]) == 2
-    assert capsys.readouterr().err.startswith("bosket: --schedule-csi-storage: the scheduler is not among the services")
+    assert capsys.readouterr().err.startswith("bosket: --schedule-csi-storage: scheduler is not among the services")

@@ -37,6 +37,10 @@ class Options:
     service_name: str = "admission"
     mutating_configuration_name: str = "mutating-kai-admission"
     validating_configuration_name: str = "validating-kai-admission"
+    queue_configuration_name: str = "kai-queue-validation-v2"
+    pod_group_configuration_name: str = "kai-podgroup-validation-v2alpha2"
+    #: Whether configurations that aren't there are made; otherwise only those that somebody made are filled in.
+    creates_configurations: bool = True
     #: How often certificate and registration are looked after.
     upkeep_seconds: float = 60.0
     #: Where replicas keep the certificate that all of them show.

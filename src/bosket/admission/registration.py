@@ -31,9 +31,6 @@ from bosket.api.keys import APP_LABEL
 from bosket.api.object import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from bosket.webhook.registration import TIMEOUT_SECONDS, Configuration, Reach
 
-QUEUE_CONFIGURATION: Final = "kai-queue-validation-v2"
-POD_GROUP_CONFIGURATION: Final = "kai-podgroup-validation-v2alpha2"
-
 _POD: Final = RuleWithOperations(apiGroups=("",), apiVersions=("v1",), resources=("pods",), scope="Namespaced")
 
 
@@ -87,8 +84,12 @@ def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[C
         ValidatingWebhookConfiguration(
             metadata=replace(meta, name=options.validating_configuration_name), webhooks=(validate, topologies)
         ),
-        ValidatingWebhookConfiguration(metadata=replace(meta, name=QUEUE_CONFIGURATION), webhooks=(queues,)),
-        ValidatingWebhookConfiguration(metadata=replace(meta, name=POD_GROUP_CONFIGURATION), webhooks=(groups,)),
+        ValidatingWebhookConfiguration(
+            metadata=replace(meta, name=options.queue_configuration_name), webhooks=(queues,)
+        ),
+        ValidatingWebhookConfiguration(
+            metadata=replace(meta, name=options.pod_group_configuration_name), webhooks=(groups,)
+        ),
     ]
 
 

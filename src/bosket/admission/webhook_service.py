@@ -33,6 +33,7 @@ def admission_service(env: Environment, options: Options) -> WebhookService:
                 env.client, env.clock, namespace=env.namespace, secret_name=options.secret_name, names=reach.names
             ),
             configurations=lambda trusted_pem: configurations(options, reach, trusted_pem),
+            creates_configurations=options.creates_configurations,
             wait_synced=queues.wait_synced,
             upkeep_seconds=options.upkeep_seconds,
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -11,7 +11,8 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.output import UsageError
-from bosket.cli.service_flags import are_given
+from bosket.cli.service_flags import pairs
+from bosket.cli.workload_flags import WorkloadFlags, is_told
 
 
 @Parameter(name="*", group=Group("Admission", sort_key=11))
@@ -39,6 +40,18 @@ class AdmissionFlags:
         Address that the webhooks listen on; in a pod, 0.0.0.0.
     webhook_url
         https://HOST:PORT where the API server reaches the webhooks, if not as the service "admission".
+    create_webhook_configurations
+        Make webhook configurations that aren't there; otherwise fill in only those that somebody (the operator) made.
+    mutating_webhook_configuration_name
+        What the one for pods that are completed is called.
+    validating_webhook_configuration_name
+        The one for pods and topologies that are checked.
+    queue_webhook_configuration_name
+        The one for queues.
+    podgroup_webhook_configuration_name
+        The one for pod groups.
+    queue_label_selector
+        Ask only about pods in namespaces that have the queue label.
     """
 
     gpu_sharing_enabled: bool = False
@@ -50,11 +63,17 @@ class AdmissionFlags:
     webhook_addr: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 9443
     webhook_host: str = "127.0.0.1"
     webhook_url: str = ""
+    create_webhook_configurations: bool = True
+    mutating_webhook_configuration_name: str = "mutating-kai-admission"
+    validating_webhook_configuration_name: str = "validating-kai-admission"
+    queue_webhook_configuration_name: str = "kai-queue-validation-v2"
+    podgroup_webhook_configuration_name: str = "kai-podgroup-validation-v2alpha2"
+    queue_label_selector: bool = False
 
 
-def admission_options(flags: AdmissionFlags, services: Iterable[str]) -> dict[str, object]:
+def admission_options(flags: AdmissionFlags, workloads: WorkloadFlags, services: Collection[str]) -> dict[str, object]:
     """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
-    if not are_given(flags, "admission", services):
+    if not is_told("admission", flags, workloads, services):
         return {}
     if flags.webhook_url and not _is_https(flags.webhook_url):
         raise UsageError(f"--webhook-url {flags.webhook_url}: not a URL such as https://10.0.0.7:9443")
@@ -67,6 +86,7 @@ def admission_options(flags: AdmissionFlags, services: Iterable[str]) -> dict[st
     if runtime_class is None:
         runtime_class = PodRules().gpu_fraction_runtime_class_name
     pods = PodRules(
+        scheduler_name=workloads.scheduler_name,
         gpu_sharing_enabled=flags.gpu_sharing_enabled,
         hami_core_enabled=flags.hami_core_enabled,
         block_nvidia_visible_devices=flags.block_nvidia_visible_devices,
@@ -78,6 +98,15 @@ def admission_options(flags: AdmissionFlags, services: Iterable[str]) -> dict[st
         host=flags.webhook_host,
         port=flags.webhook_addr,
         url=flags.webhook_url,
+        creates_configurations=flags.create_webhook_configurations,
+        mutating_configuration_name=flags.mutating_webhook_configuration_name,
+        validating_configuration_name=flags.validating_webhook_configuration_name,
+        queue_configuration_name=flags.queue_webhook_configuration_name,
+        pod_group_configuration_name=flags.podgroup_webhook_configuration_name,
+        queue_label_selector=flags.queue_label_selector,
+        queue_label_key=workloads.queue_label_key,
+        namespace_label_selector=pairs("--namespace-label-selector", workloads.namespace_label_selector),
+        pod_label_selector=pairs("--pod-label-selector", workloads.pod_label_selector),
     )
     return {"admission": options}
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
-from bosket.api.keys import SCALE_ADJUST_NAMESPACE
 from bosket.cli.output import UsageError
-from bosket.cli.service_flags import are_given
+from bosket.cli.workload_flags import WorkloadFlags, is_told
 
 if TYPE_CHECKING:
     from bosket.binder import Options
@@ -81,12 +80,10 @@ class BinderFlags:
     plugins: str = ""
 
 
-def binder_options(
-    flags: BinderFlags, services: Iterable[str], scale_adjust_namespace: str = SCALE_ADJUST_NAMESPACE
-) -> dict[str, object]:
+def binder_options(flags: BinderFlags, workloads: WorkloadFlags, services: Collection[str]) -> dict[str, object]:
     """The binder's options by its name, unless they are the default ones; raises `UsageError`."""
-    given = are_given(flags, "binder", services) or scale_adjust_namespace != SCALE_ADJUST_NAMESPACE
-    return {"binder": _options(flags, scale_adjust_namespace)} if given else {}
+    told = is_told("binder", flags, workloads, services)
+    return {"binder": _options(flags, workloads.scale_adjust_namespace)} if told else {}
 
 
 def _options(flags: BinderFlags, scale_adjust_namespace: str) -> Options:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
-from bosket.api.keys import SCALE_ADJUST_NAMESPACE, SCALING_POD_APP, SCALING_POD_SERVICE_ACCOUNT
-from bosket.cli.service_flags import are_given
+from bosket.api.keys import SCALING_POD_APP, SCALING_POD_SERVICE_ACCOUNT
+from bosket.cli.workload_flags import WorkloadFlags, is_told
 
 
 @Parameter(name="*", group=Group("Node scale adjuster", sort_key=14))
@@ -37,17 +37,17 @@ class NodeScaleAdjusterFlags:
 
 
 def node_scale_adjuster_options(
-    flags: NodeScaleAdjusterFlags, services: Iterable[str], scale_adjust_namespace: str
+    flags: NodeScaleAdjusterFlags, workloads: WorkloadFlags, services: Collection[str]
 ) -> dict[str, object]:
     """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
-    given = are_given(flags, "node-scale-adjuster", services)
-    if not given and scale_adjust_namespace == SCALE_ADJUST_NAMESPACE:
+    if not is_told("node-scale-adjuster", flags, workloads, services):
         return {}
 
     from bosket.node_scale_adjuster import Options
 
     options = Options(
-        scale_adjust_namespace=scale_adjust_namespace,
+        scheduler_name=workloads.scheduler_name,
+        scale_adjust_namespace=workloads.scale_adjust_namespace,
         scaling_pod_image=flags.scaling_pod_image,
         scaling_pod_app_label=flags.scaling_pod_app_label,
         scaling_pod_service_account=flags.scaling_pod_service_account,

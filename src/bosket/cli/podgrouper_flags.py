@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
-from bosket.api import keys
 from bosket.cli.output import UsageError
-from bosket.cli.service_flags import are_given, pairs
+from bosket.cli.service_flags import pairs
+from bosket.cli.workload_flags import WorkloadFlags, is_told
 
 
 @Parameter(name="*", group=Group("Pod grouper", sort_key=12))
@@ -31,14 +31,6 @@ class PodGrouperFlags:
         A ConfigMap with priority class and preemptibility of workloads that don't say, by kind.
     default_priorities_configmap_namespace
         Where it is.
-    pod_label_selector
-        Labels that pods must have to be grouped: key=value,key2=value2.
-    namespace_label_selector
-        Labels that their namespaces must have.
-    queue_label_key
-        The label that names a workload's queue.
-    nodepool_label_key
-        The label that is copied from pods to their groups; "" for none.
     grouper_concurrency
         How many pods are grouped at once.
     """
@@ -48,16 +40,14 @@ class PodGrouperFlags:
     generic_karta_fallback: bool = True
     default_priorities_configmap_name: str = ""
     default_priorities_configmap_namespace: str = ""
-    pod_label_selector: str = ""
-    namespace_label_selector: str = ""
-    queue_label_key: str = keys.QUEUE_LABEL
-    nodepool_label_key: str = keys.NODE_POOL_LABEL
     grouper_concurrency: Annotated[int, Parameter(validator=Number(gte=1))] = 10
 
 
-def podgrouper_options(flags: PodGrouperFlags, services: Iterable[str]) -> dict[str, object]:
+def podgrouper_options(
+    flags: PodGrouperFlags, workloads: WorkloadFlags, services: Collection[str]
+) -> dict[str, object]:
     """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
-    if not are_given(flags, "podgrouper", services):
+    if not is_told("podgrouper", flags, workloads, services):
         return {}
     name, namespace = flags.default_priorities_configmap_name, flags.default_priorities_configmap_namespace
     if bool(name) != bool(namespace):
@@ -66,15 +56,16 @@ def podgrouper_options(flags: PodGrouperFlags, services: Iterable[str]) -> dict[
     from bosket.podgrouper import Options
 
     options = Options(
+        scheduler_name=workloads.scheduler_name,
         search_legacy_groups=flags.search_legacy_pg,
         knative_gang_schedule=flags.knative_gang_schedule,
         karta_fallback=flags.generic_karta_fallback,
         default_priorities_configmap_name=name,
         default_priorities_configmap_namespace=namespace,
-        pod_label_selector=pairs("--pod-label-selector", flags.pod_label_selector),
-        namespace_label_selector=pairs("--namespace-label-selector", flags.namespace_label_selector),
-        queue_label_key=flags.queue_label_key,
-        node_pool_label_key=flags.nodepool_label_key,
+        pod_label_selector=pairs("--pod-label-selector", workloads.pod_label_selector),
+        namespace_label_selector=pairs("--namespace-label-selector", workloads.namespace_label_selector),
+        queue_label_key=workloads.queue_label_key,
+        node_pool_label_key=workloads.nodepool_label_key,
         max_concurrent_reconciles=flags.grouper_concurrency,
     )
     return {"podgrouper": options}

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bosket.api.keys import SCALE_ADJUST_NAMESPACE
 from bosket.cli.admission_flags import AdmissionFlags, admission_options
 from bosket.cli.binder_flags import BinderFlags, binder_options
 from bosket.cli.grove_initc import InitContainerFlags, wait_in_pod
@@ -24,7 +23,8 @@ from bosket.cli.path import OptionalFilePath
 from bosket.cli.podgrouper_flags import PodGrouperFlags, podgrouper_options
 from bosket.cli.queue_controller_flags import QueueControllerFlags, queue_controller_options
 from bosket.cli.reservation import hold_gpu
-from bosket.cli.scheduler_config import service_options
+from bosket.cli.scheduler_flags import SchedulerFlags, scheduler_options
+from bosket.cli.workload_flags import WorkloadFlags
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -45,9 +45,6 @@ def run(
     context: str | None = None,
     namespace: str = "kai-scheduler",
     scheduler_config: OptionalFilePath = None,
-    evict_by_deletion: bool = False,
-    schedule_csi_storage: bool = False,
-    scale_adjust_namespace: str = SCALE_ADJUST_NAMESPACE,
     leader_elect: bool = True,
     listen: str = "127.0.0.1:0",
     plugin_server_port: Port = 8081,
@@ -63,6 +60,8 @@ def run(
     numa_exporter: NumaExporterFlags | None = None,
     podgrouper: PodGrouperFlags | None = None,
     queue_controller: QueueControllerFlags | None = None,
+    scheduler: SchedulerFlags | None = None,
+    workloads: WorkloadFlags | None = None,
 ) -> None:
     """Run services until SIGINT or SIGTERM: admission, podgrouper, scheduler, binder and the others.
 
@@ -81,13 +80,6 @@ def run(
         Where the services' leases live.
     scheduler_config
         The scheduler's configuration, a YAML file in KAI's format; what it doesn't say is as by default.
-    evict_by_deletion
-        Let the scheduler delete pods that have to make way, instead of asking the eviction API, which respects
-        disruption budgets.
-    schedule_csi_storage
-        Let the scheduler count down what CSI drivers have left, as it decides where volumes are made.
-    scale_adjust_namespace
-        Where the node scale adjuster makes its pods; while one of them waits for a node, the binder reserves no GPU.
     leader_elect
         Work only while holding the service's lease, so that several processes may run the same service.
     listen
@@ -146,18 +138,13 @@ def run(
         raise UsageError(str(error)) from error
     configure_logging(log_format, log_level.upper())
     names = [entry.name for entry in chosen]
-    options = service_options(
-        scheduler_config,
-        names,
-        evict_by_deletion=evict_by_deletion,
-        schedule_csi_storage=schedule_csi_storage,
-    )
-    options |= admission_options(admission or AdmissionFlags(), names)
-    options |= binder_options(binder or BinderFlags(), names, scale_adjust_namespace)
-    options |= node_scale_adjuster_options(
-        node_scale_adjuster or NodeScaleAdjusterFlags(), names, scale_adjust_namespace
-    )
-    options |= podgrouper_options(podgrouper or PodGrouperFlags(), names)
+    workloads = workloads or WorkloadFlags()
+    workloads.check(names)
+    options = scheduler_options(scheduler_config, scheduler or SchedulerFlags(), workloads, names)
+    options |= admission_options(admission or AdmissionFlags(), workloads, names)
+    options |= binder_options(binder or BinderFlags(), workloads, names)
+    options |= node_scale_adjuster_options(node_scale_adjuster or NodeScaleAdjusterFlags(), workloads, names)
+    options |= podgrouper_options(podgrouper or PodGrouperFlags(), workloads, names)
     options |= queue_controller_options(queue_controller or QueueControllerFlags(), names)
     settings = _Settings(
         kubeconfig=kubeconfig,

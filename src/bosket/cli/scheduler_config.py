@@ -1,9 +1,7 @@
-"""The scheduler's part of the command line: `--scheduler-config FILE` and switches, checked before anything starts."""
+"""`--scheduler-config FILE`: the scheduler's configuration, in KAI's format."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,27 +11,8 @@ if TYPE_CHECKING:
     from bosket.scheduler.framework.configuration import Configuration
 
 
-def service_options(
-    file: Path | None, services: Iterable[str], *, evict_by_deletion: bool = False, schedule_csi_storage: bool = False
-) -> dict[str, object]:
-    """Options by the name of the service, for those that don't run with their defaults; raises `UsageError`."""
-    given = [f"--scheduler-config {file}"] if file is not None else []
-    given += ["--evict-by-deletion"] if evict_by_deletion else []
-    given += ["--schedule-csi-storage"] if schedule_csi_storage else []
-    if not given:
-        return {}
-    if "scheduler" not in services:
-        raise UsageError(f"{given[0]}: the scheduler is not among the services that run")
-
-    from bosket.scheduler import Options
-
-    configuration = _read(file) if file is not None else Options().configuration
-    if schedule_csi_storage:
-        configuration = replace(configuration, settings=replace(configuration.settings, schedule_csi_storage=True))
-    return {"scheduler": Options(configuration=configuration, evict_by_deletion=evict_by_deletion)}
-
-
-def _read(file: Path) -> Configuration:
+def read_configuration(file: Path) -> Configuration:
+    """What the file says, checked before anything starts; raises `UsageError`."""
     from bosket.scheduler.actions import ACTIONS
     from bosket.scheduler.decide import known_part, make_plugins
     from bosket.scheduler.framework.configuration import ConfigurationError

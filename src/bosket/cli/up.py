@@ -13,7 +13,8 @@ from cyclopts.validators import Number
 from bosket.cli.output import CommandError, UsageError, flush_line
 from bosket.cli.path import FilePath, OptionalFilePath
 from bosket.cli.run import LogFormat, LogLevel, Port
-from bosket.cli.scheduler_config import service_options
+from bosket.cli.scheduler_flags import SchedulerFlags, scheduler_options
+from bosket.cli.workload_flags import WorkloadFlags
 
 if TYPE_CHECKING:
     from bosket.embedded.cluster import EmbeddedCluster
@@ -94,12 +95,8 @@ def up(
         raise UsageError(f"--kubeconfig {kubeconfig}: is there, and is not an embedded cluster's; name another file")
     chosen = _service_names(services)
     left_out = _controller_names(without)
-    options = service_options(
-        scheduler_config,
-        chosen,
-        evict_by_deletion=evict_by_deletion,
-        schedule_csi_storage=schedule_csi_storage,
-    )
+    scheduler = SchedulerFlags(evict_by_deletion=evict_by_deletion, schedule_csi_storage=schedule_csi_storage)
+    options = scheduler_options(scheduler_config, scheduler, WorkloadFlags(), chosen)
     flush_line(
         f"starting {nodes} nodes with {gpus} GPUs, {cpu} CPUs and {memory} of memory each; "
         f"services: {', '.join(chosen) or 'none'}"

@@ -58,7 +58,8 @@ class Environment:
 class Service(Protocol):
     """A part of the system that runs until it is cancelled.
 
-    One that has `in_every_replica = True` answers whoever asks, and needs no lease.
+    One that has `in_every_replica = True` answers whoever asks, and needs no lease. A lease is named after the service
+    unless it has a `lease_name`.
     """
 
     @property
@@ -78,9 +79,8 @@ async def run_services(
 ) -> None:
     """Run the services until cancelled, or until all of them have ended by themselves.
 
-    With `leader_election` each service runs only while this process holds the lease of the service's name, unless it
-    is one for every replica. On
-    cancellation the services get `stop_seconds` to end; events that they left are then written within the same time.
+    With `leader_election` each service runs only while this process holds its lease, unless it is one for every
+    replica. On cancellation the services get `stop_seconds` to end; events that they left are then written within the same time.
     `health` is where to serve metrics and probes, if at all; `local_port` where on this machine to serve the services'
     local pages, if they have any. Should that port be taken, they go without: their work doesn't depend on it.
     """
@@ -131,7 +131,7 @@ async def _run_service(environment: Environment, service: Service, *, leader_ele
         environment.client,
         clock=environment.clock,
         namespace=environment.namespace,
-        name=service.name,
+        name=getattr(service, "lease_name", service.name),
         identity=environment.identity,
         metrics=environment.metrics,
     )

@@ -39,8 +39,9 @@ class Scheduler:
             _log.warning(
                 "the configuration names what this version doesn't have, and is without: %s", ", ".join(missing)
             )
-        self._state = ClusterState(options.state(), report=_log.warning)
-        self._feed = Feed(env.informers, self._state, budgets=not options.evict_by_deletion)
+        seen = options.state()
+        self._state = ClusterState(seen, report=_log.warning)
+        self._feed = Feed(env.informers, self._state, in_shard=seen.in_shard, budgets=not options.evict_by_deletion)
         self._metrics = SchedulerMetrics(env.metrics)
         self._applier = Applier(
             env, self._state, options, changed=self._feed.changed.set, evicted=self._metrics.evicted
@@ -48,6 +49,10 @@ class Scheduler:
         self._decided: Snapshot | None = None
         self._look_again_at = math.inf
         self._usage = live_usage(env, self._state, self._configuration, options.usage_source)
+        #: As KAI's, so that of one shard's schedulers only one decides, whichever of the two systems they belong to.
+        self.lease_name = (
+            f"{options.scheduler_name}-{options.node_pool}" if options.node_pool else options.scheduler_name
+        )
         # Makes the plugins: what is wrong with the configuration is said before anything starts.
         add_endpoints(env, self._state, options, self._configuration)
 

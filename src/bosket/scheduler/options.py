@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bosket.api.keys import SCHEDULER_NAME
+from bosket.api.keys import NODE_POOL_LABEL, SCHEDULER_NAME
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.snapshot import WorkerLabels
 from bosket.scheduler.snapshot.state import StateOptions
@@ -17,6 +17,12 @@ class Options:
 
     scheduler_name: str = SCHEDULER_NAME
     configuration: Configuration = field(default_factory=Configuration)
+    #: KAI's `nodepool-label-key` and `partition-label-value`: this scheduler's shard are the nodes, queues and pod groups
+    #: whose label has the value; those without the label if it is empty; all if there is no label
+    node_pool_label: str = NODE_POOL_LABEL
+    node_pool: str = ""
+    #: KAI's `full-hierarchy-fairness`: False lets queues share the cluster as if they were all siblings
+    full_hierarchy_fairness: bool = True
     #: a cycle is tried at least this often, because some things change with time alone
     schedule_period_seconds: float = 1.0
     #: cycles are at least this far apart
@@ -36,6 +42,9 @@ class Options:
         return StateOptions(
             self.scheduler_name,
             self.stuck_in_releasing_seconds,
+            node_pool_label=self.node_pool_label,
+            node_pool=self.node_pool,
+            full_hierarchy_fairness=self.full_hierarchy_fairness,
             worker_labels=self.worker_labels,
             honour_budgets=not self.evict_by_deletion,
         )

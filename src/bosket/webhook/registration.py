@@ -65,29 +65,31 @@ class Reach:
         return Names(tuple(dns), tuple(ips))
 
 
-async def register(client: Client, desired: Sequence[Configuration]) -> list[str]:
+async def register(client: Client, desired: Sequence[Configuration], *, create: bool = True) -> list[str]:
     """Make the cluster's configurations like these; gives the names of those that weren't.
 
-    Where a webhook trusts nobody, whom it trusts already stays: somebody else sees to that.
+    Where a webhook trusts nobody, whom it trusts already stays: somebody else sees to that. Without `create`, those
+    that aren't there aren't wanted: whoever deploys us makes them, and takes them away.
     """
-    return [each.metadata.name for each in desired if await _keep(client, each)]
+    return [each.metadata.name for each in desired if await _keep(client, each, create=create)]
 
 
-async def _keep(client: Client, desired: Configuration) -> bool:
+async def _keep(client: Client, desired: Configuration, *, create: bool) -> bool:
     for _ in range(_ATTEMPTS):
         try:
-            return await _write(client, desired)
+            return await _write(client, desired, create=create)
         except (AlreadyExists, Conflict):
             continue  # another replica was faster, and wrote the same unless it was started otherwise
     return False
 
 
-async def _write(client: Client, desired: Configuration) -> bool:
+async def _write(client: Client, desired: Configuration, *, create: bool) -> bool:
     try:
         found = cast(Configuration, await client.get(type(desired), desired.metadata.name))
     except NotFound:
-        await client.create(desired)
-        return True
+        if create:
+            await client.create(desired)
+        return create
     labels = {**found.metadata.labels, **desired.metadata.labels}
     webhooks = _trusting_as_before(found, desired).webhooks
     wanted = replace(found, webhooks=webhooks, metadata=replace(found.metadata, labels=labels))

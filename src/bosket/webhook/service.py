@@ -63,6 +63,8 @@ class Webhooks:
     configurations: Callable[[bytes], Sequence[Configuration]]
     #: What the judges look at must be known before anybody is answered.
     wait_synced: Callable[[], Awaitable[None]]
+    #: Whether configurations that aren't there are made; otherwise only those that somebody made are filled in.
+    creates_configurations: bool = True
     #: How often certificate and registration are looked after.
     upkeep_seconds: float = 60.0
 
@@ -115,7 +117,7 @@ class WebhookService:
         try:
             current = await self._webhooks.certificate.current()
             desired = self._webhooks.configurations(current.trusted_pem)
-            changed = await register(self._env.client, desired)
+            changed = await register(self._env.client, desired, create=self._webhooks.creates_configurations)
             if changed:
                 _log.info("webhooks are registered", extra={"configurations": ", ".join(changed)})
             if current.key_pair != shown.key_pair:

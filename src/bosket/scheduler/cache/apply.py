@@ -46,7 +46,8 @@ class Applier:
         self._events = env.events.for_component(options.scheduler_name)
         self._status = StatusWriter(env)
         self._notes = NoteWriter(env.client, state, self._status)
-        self._binds = BindWriter(env, state, self._events, changed)
+        self._node_pool = options.node_pool or DEFAULT_NODE_POOL
+        self._binds = BindWriter(env, state, options, self._events, changed)
         self._evictor = Evictor(
             env, state, events=self._events, notes=self._notes, changed=changed, evicted=evicted,
             by_deletion=options.evict_by_deletion,
@@ -179,7 +180,7 @@ class Applier:
         async def write() -> None:
             condition = SchedulingCondition(
                 type=CONDITION_TYPE,
-                nodePool=DEFAULT_NODE_POOL,
+                nodePool=self._node_pool,
                 status="True",
                 reason=UNSCHEDULABLE,
                 message=text,
@@ -189,7 +190,7 @@ class Applier:
                 lastTransitionTime=format_time(self._clock.now()),
                 transitionID=str(_last_transition(conditions) + 1),
             )
-            await self._write_conditions(job, (*(c for c in conditions if c.nodePool != DEFAULT_NODE_POOL), condition))
+            await self._write_conditions(job, (*(c for c in conditions if c.nodePool != self._node_pool), condition))
             self._events.event(job.group, "Normal", UNSCHEDULABLE, text)
 
         self._status.wish(("PodGroup", job.key), Wish((*(each.code for each in reasons), text), write))

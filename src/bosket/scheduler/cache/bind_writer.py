@@ -7,8 +7,9 @@ writes. One that is refused is taken back, and its job waits before it is decide
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from bosket.api.core import Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, ReceivedGPU
 from bosket.api.keys import DEFAULT_NODE_POOL, SELECTED_NODE_LABEL
 from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference
@@ -20,6 +21,7 @@ from bosket.runtime.service import Environment
 from bosket.scheduler.decisions import Bind
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import Mig
+from bosket.scheduler.options import Options
 from bosket.scheduler.snapshot.bind_requests import pod_of
 from bosket.scheduler.snapshot.state import ClusterState
 
@@ -35,11 +37,19 @@ class BindWriter:
     """Writes bind requests in the background; `request` and `remove` never wait."""
 
     def __init__(
-        self, env: Environment, state: ClusterState, events: EventRecorder, changed: Callable[[], None]
+        self,
+        env: Environment,
+        state: ClusterState,
+        options: Options,
+        events: EventRecorder,
+        changed: Callable[[], None],
     ) -> None:
         """`changed` is called when the state changed otherwise than by a watch."""
         self._client, self._clock, self._events = env.client, env.clock, events
         self._state, self._changed = state, changed
+        #: what bind requests of this shard carry, and pods that are bound in it
+        self._labels = {options.node_pool_label: options.node_pool} if options.node_pool else {}
+        self._node_pool = options.node_pool or DEFAULT_NODE_POOL
         self._decided: dict[ObjectKey, Bind] = {}  # by pod; taken out when the request is there
         self._dead: dict[ObjectKey, BindRequest] = {}  # by request, which has its pod's name
         self._controller: Controller[ObjectKey] = Controller(
@@ -53,7 +63,7 @@ class BindWriter:
     def request(self, bind: Bind) -> None:
         """Has the pod bound."""
         self._decided[bind.task.key] = bind
-        self._state.assume_bind_request(bind_request_for(bind))
+        self._state.assume_bind_request(bind_request_for(bind, self._labels))
         self._controller.queue.add(bind.task.key)
 
     def remove(self, dead: Iterable[BindRequest]) -> None:
@@ -93,7 +103,8 @@ class BindWriter:
             del self._decided[key]
 
     async def _create(self, bind: Bind) -> None:
-        wanted = bind_request_for(bind)
+        wanted = bind_request_for(bind, self._labels)
+        await self._label(bind.task.pod)
         try:
             await self._client.create(wanted)
         except AlreadyExists:
@@ -102,8 +113,15 @@ class BindWriter:
             if found.metadata.ownerReferences != wanted.metadata.ownerReferences:
                 await self._delete(found)
                 await self._client.create(wanted)
-        text = f"Successfully assigned pod {bind.task.key} to node {bind.node} at node-pool {DEFAULT_NODE_POOL}"
+        text = f"Successfully assigned pod {bind.task.key} to node {bind.node} at node-pool {self._node_pool}"
         self._events.event(bind.task.pod, "Normal", "Scheduled", text)
+
+    async def _label(self, pod: Pod) -> None:
+        """Says on a pod in which shard it is bound; before the request, because a binder insists on the pod it knows."""
+        if self._labels.items() <= pod.metadata.labels.items():
+            return
+        patch = {"metadata": {"uid": pod.metadata.uid, "labels": self._labels}}
+        await self._client.patch(Pod, pod.metadata.name, patch, namespace=pod.metadata.namespace)
 
     async def _delete(self, request: BindRequest) -> None:
         try:
@@ -123,8 +141,11 @@ class BindWriter:
         self._changed()
 
 
-def bind_request_for(bind: Bind) -> BindRequest:
-    """The object that asks the binder to carry a decision out. It has the pod's name and goes with the pod."""
+def bind_request_for(bind: Bind, shard: Mapping[str, str] | None = None) -> BindRequest:
+    """The object that asks the binder to carry a decision out. It has the pod's name and goes with the pod.
+
+    `shard`: the label of the scheduler's shard, if there is one.
+    """
     pod = bind.task.pod
     received_type, received = _received(bind)
     owner = OwnerReference(apiVersion="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
@@ -132,7 +153,7 @@ def bind_request_for(bind: Bind) -> BindRequest:
         metadata=ObjectMeta(
             name=pod.metadata.name,
             namespace=pod.metadata.namespace,
-            labels={SELECTED_NODE_LABEL: bind.node} if len(bind.node) <= LONGEST_LABEL else {},
+            labels={**({SELECTED_NODE_LABEL: bind.node} if len(bind.node) <= LONGEST_LABEL else {}), **(shard or {})},
             annotations=choice_annotations(dict(bind.volumes)),
             ownerReferences=(owner,),
         ),

@@ -24,23 +24,36 @@ from bosket.scheduler.snapshot.state import ClusterState
 T = TypeVar("T", bound=KubeObject)
 
 
+def _all(_obj: KubeObject) -> bool:
+    return True
+
+
 class Feed:
     """Keeps a `ClusterState` true, and tells when it changed."""
 
-    def __init__(self, informers: Informers, state: ClusterState, *, budgets: bool = True) -> None:
-        """`budgets`: whether disruption budgets matter."""
+    def __init__(
+        self,
+        informers: Informers,
+        state: ClusterState,
+        *,
+        in_shard: Callable[[KubeObject], bool] = _all,
+        budgets: bool = True,
+    ) -> None:
+        """`in_shard`: whether a node, a queue or a pod group is ours; `budgets`: whether disruption budgets matter."""
         self._informers, self._state = informers, state
         self._follows_devices = False
         self._syncs: list[Callable[[], Awaitable[None]]] = []
         self.changed = asyncio.Event()
-        self._follow(informers, Node, state.put_node, lambda node: state.drop_node(node.metadata.name))
+        self._follow(informers, Node, state.put_node, lambda node: state.drop_node(node.metadata.name), only=in_shard)
         self._follow(
             informers,
             PriorityClass,
             state.put_priority_class,
             lambda priority: state.drop_priority_class(priority.metadata.name),
         )
-        self._follow(informers, Queue, state.put_queue, lambda queue: state.drop_queue(queue.metadata.name))
+        self._follow(
+            informers, Queue, state.put_queue, lambda queue: state.drop_queue(queue.metadata.name), only=in_shard
+        )
         self._follow(
             informers,
             Topology,
@@ -49,7 +62,9 @@ class Feed:
             optional=True,
         )
         self._follow(informers, BindRequest, state.put_bind_request, state.drop_bind_request)
-        self._follow(informers, PodGroup, state.put_pod_group, lambda group: state.drop_pod_group(group.key))
+        self._follow(
+            informers, PodGroup, state.put_pod_group, lambda group: state.drop_pod_group(group.key), only=in_shard
+        )
         if budgets:
             self._follow(informers, PodDisruptionBudget, state.put_budget, lambda budget: state.drop_budget(budget.key))
         self._follow(informers, Pod, state.put_pod, lambda pod: state.drop_pod(pod.key))
@@ -122,14 +137,18 @@ class Feed:
         drop: Callable[[T], None],
         *,
         optional: bool = False,
+        only: Callable[[T], bool] = _all,
     ) -> None:
-        """`optional`: the server may not know the kind."""
+        """`optional`: the server may not know the kind; `only`: others aren't there, and one that becomes so leaves."""
 
         def handle(change: Change[T]) -> None:
-            if change.new is not None:
-                put(change.new)
-            elif change.old is not None:
-                drop(change.old)
+            old, new = change
+            if new is not None and only(new):
+                put(new)
+            elif old is not None and only(old):
+                drop(old)
+            else:
+                return
             self.changed.set()
 
         informer = informers.of(kind, optional=optional)

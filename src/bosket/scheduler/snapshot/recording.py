@@ -21,7 +21,15 @@ from bosket.kube.codec import codec_of
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.configuration_file import configuration_document
 from bosket.scheduler.framework.settings import Settings
-from bosket.scheduler.snapshot.recorded import FILE_NAME, FLAG_DEFAULTS, NANOSECONDS, OwnPart, Parameters, Recorded
+from bosket.scheduler.snapshot.recorded import (
+    FILE_NAME,
+    FLAG_DEFAULTS,
+    NANOSECONDS,
+    OwnPart,
+    Parameters,
+    Partition,
+    Recorded,
+)
 from bosket.scheduler.snapshot.recorded_list import LISTS
 from bosket.scheduler.snapshot.state import ClusterState, StateOptions
 
@@ -43,10 +51,11 @@ def take(state: ClusterState, options: StateOptions, configuration: Configuratio
 
 
 def parameters_of(options: StateOptions, settings: Settings) -> Parameters:
-    """The flags that these stand for. The scheduler looks at the whole cluster, so no node pool is named."""
+    """The flags that these stand for."""
     return msgspec.structs.replace(
         FLAG_DEFAULTS,
         scheduler_name=options.scheduler_name,
+        partition_params=Partition(options.node_pool_label, options.node_pool),
         stuck_in_releasing_threshold=round(options.stuck_in_releasing_seconds * NANOSECONDS),
         restrict_scheduling_nodes=options.worker_labels is not None,
         full_hierarchy_fairness=options.full_hierarchy_fairness,

@@ -83,11 +83,15 @@ class StateOptions:
     scheduler_name: str = SCHEDULER_NAME
     stuck_in_releasing_seconds: float = 120.0
     node_pool_label: str = NODE_POOL_LABEL
-    node_pool: str = ""  #: the label's value on this scheduler's nodes
+    node_pool: str = ""  #: the label's value on this scheduler's nodes, queues and pod groups; empty: without it
     #: when set: only nodes with one of these labels are there, and pods with and without GPUs go to their own ones
     worker_labels: WorkerLabels | None = None
     full_hierarchy_fairness: bool = True  #: False: queues share the cluster as if they were all siblings
     honour_budgets: bool = True  #: False: pods are deleted, which asks no disruption budget
+
+    def in_shard(self, obj: KubeObject) -> bool:
+        """Whether an object belongs to this scheduler's shard; without a label to tell by, everything does."""
+        return not self.node_pool_label or obj.metadata.labels.get(self.node_pool_label, "") == self.node_pool
 
 
 class LeftOut(NamedTuple):
@@ -507,7 +511,8 @@ class ClusterState:
             disruptions=disruptions,
             claims=claims,
             takers=takers,
-            dead_bind_requests=self._requests.dead(),
+            # The scheduler of another shard looks after its own: nodes that aren't here may be there.
+            dead_bind_requests=tuple(filter(self._options.in_shard, self._requests.dead())),
             marked=self._tallies.any,
             tallies=self._tallies.freeze(),
             terms=self._peers.terms(),
