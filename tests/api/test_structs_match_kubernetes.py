@@ -29,6 +29,7 @@ MODULES = (
     "coordination",
     "core",
     "discovery",
+    "discovery_k8s",
     "events",
     "meta",
     "node_k8s",

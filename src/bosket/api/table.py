@@ -19,6 +19,7 @@ from bosket.api import (
     batch,
     coordination,
     core,
+    discovery_k8s,
     events,
     grove,
     kai,
@@ -225,6 +226,7 @@ _ADMINISTRATION: tuple[AnyResource, ...] = (
         subresources=_STATUS,
     ),
     Resource("coordination.k8s.io", "v1", "Lease", "leases", coordination.Lease),
+    Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", discovery_k8s.EndpointSlice),
     Resource("events.k8s.io", "v1", "Event", "events", events.Event, short_names=("ev",)),
     Resource("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", node_k8s.RuntimeClass, namespaced=False),
 )

@@ -18,6 +18,7 @@ from bosket.cli.binder_flags import BinderFlags, binder_options
 from bosket.cli.grove_initc import InitContainerFlags, wait_in_pod
 from bosket.cli.node_scale_adjuster_flags import NodeScaleAdjusterFlags, node_scale_adjuster_options
 from bosket.cli.numa_exporter import NumaExporterFlags, export_placements
+from bosket.cli.operator_flags import OperatorFlags, operator_options
 from bosket.cli.output import CommandError, UsageError, flush_line
 from bosket.cli.path import OptionalFilePath
 from bosket.cli.podgrouper_flags import PodGrouperFlags, podgrouper_options
@@ -58,6 +59,7 @@ def run(
     grove_init_container: InitContainerFlags | None = None,
     node_scale_adjuster: NodeScaleAdjusterFlags | None = None,
     numa_exporter: NumaExporterFlags | None = None,
+    operator: OperatorFlags | None = None,
     podgrouper: PodGrouperFlags | None = None,
     queue_controller: QueueControllerFlags | None = None,
     scheduler: SchedulerFlags | None = None,
@@ -144,6 +146,7 @@ def run(
     options |= admission_options(admission or AdmissionFlags(), workloads, names)
     options |= binder_options(binder or BinderFlags(), workloads, names)
     options |= node_scale_adjuster_options(node_scale_adjuster or NodeScaleAdjusterFlags(), workloads, names)
+    options |= operator_options(operator or OperatorFlags(), names)
     options |= podgrouper_options(podgrouper or PodGrouperFlags(), workloads, names)
     options |= queue_controller_options(queue_controller or QueueControllerFlags(), names)
     settings = _Settings(

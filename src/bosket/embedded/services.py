@@ -63,6 +63,9 @@ SERVICES: Final = {
             by_default=False,
         ),
         ServiceEntry(
+            "operator", "bosket.operator", "deploys the others, from a Config and SchedulingShards", by_default=False
+        ),
+        ServiceEntry(
             GROVE_ADMISSION, "bosket.grove_admission", "checks and completes PodCliqueSets as they are written"
         ),
         ServiceEntry("grove-operator", "bosket.grove", "makes PodCliques, gangs and pods of PodCliqueSets"),

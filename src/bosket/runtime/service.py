@@ -80,9 +80,9 @@ async def run_services(
     """Run the services until cancelled, or until all of them have ended by themselves.
 
     With `leader_election` each service runs only while this process holds its lease, unless it is one for every
-    replica. On cancellation the services get `stop_seconds` to end; events that they left are then written within the same time.
-    `health` is where to serve metrics and probes, if at all; `local_port` where on this machine to serve the services'
-    local pages, if they have any. Should that port be taken, they go without: their work doesn't depend on it.
+    replica. On cancellation the services get `stop_seconds` to end; what they left of events is then written within the
+    same time. `health` is where to serve metrics and probes, if at all; `local_port` where on this machine to serve the
+    services' local pages, if they have any. Should that port be taken, they go without: their work needs none.
     """
     async with AsyncExitStack() as stack:
         if local_port is not None and environment.local_pages.paths:

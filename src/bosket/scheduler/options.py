@@ -17,8 +17,8 @@ class Options:
 
     scheduler_name: str = SCHEDULER_NAME
     configuration: Configuration = field(default_factory=Configuration)
-    #: KAI's `nodepool-label-key` and `partition-label-value`: this scheduler's shard are the nodes, queues and pod groups
-    #: whose label has the value; those without the label if it is empty; all if there is no label
+    #: KAI's `nodepool-label-key` and `partition-label-value`: the shard are the nodes, queues and pod groups whose
+    #: label has the value; those without the label if it is empty; all if there is no label
     node_pool_label: str = NODE_POOL_LABEL
     node_pool: str = ""
     #: KAI's `full-hierarchy-fairness`: False lets queues share the cluster as if they were all siblings

@@ -117,7 +117,7 @@ class BindWriter:
         self._events.event(bind.task.pod, "Normal", "Scheduled", text)
 
     async def _label(self, pod: Pod) -> None:
-        """Says on a pod in which shard it is bound; before the request, because a binder insists on the pod it knows."""
+        """Says on a pod in which shard it is bound; before the request, for a binder insists on the pod it knows."""
         if self._labels.items() <= pod.metadata.labels.items():
             return
         patch = {"metadata": {"uid": pod.metadata.uid, "labels": self._labels}}

@@ -1,0 +1,102 @@
+"""What all operands of a Config have in common, with defaults filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from bosket.api import keys
+from bosket.api.core import Affinity
+from bosket.api.kai.config import Config, GlobalConfig
+from bosket.operator.manifest import Manifest
+from bosket.operator.options import Options
+
+#: Two, so that one may fail; a lease says which of them works.
+DEFAULT_REPLICAS: Final = 2
+
+_LOCKED_DOWN: Final[Manifest] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "runAsUser": 10000,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """A Config's `global` section and namespace."""
+
+    config: Config
+    options: Options
+
+    @property
+    def settings(self) -> GlobalConfig:
+        return self.config.spec.global_ or GlobalConfig()
+
+    @property
+    def namespace(self) -> str:
+        return self.config.spec.namespace or keys.SYSTEM_NAMESPACE
+
+    @property
+    def scheduler_name(self) -> str:
+        return self.settings.schedulerName or keys.SCHEDULER_NAME
+
+    @property
+    def queue_label_key(self) -> str:
+        return self.settings.queueLabelKey or keys.QUEUE_LABEL
+
+    @property
+    def node_pool_label_key(self) -> str:
+        key = self.settings.nodePoolLabelKey
+        return keys.NODE_POOL_LABEL if key is None else key
+
+    @property
+    def scale_adjust_namespace(self) -> str:
+        adjuster = self.config.spec.nodeScaleAdjuster
+        arguments = adjuster.args if adjuster is not None else None
+        return (arguments.nodeScaleNamespace if arguments is not None else None) or keys.SCALE_ADJUST_NAMESPACE
+
+    def replicas(self, own: int | None) -> int:
+        if own is not None:
+            return own
+        return DEFAULT_REPLICAS if self.settings.replicaCount is None else self.settings.replicaCount
+
+    def arguments(self, port: int) -> list[str]:
+        """Those of every service: where it lives, where it can be asked, and how it logs."""
+        log_format = "json" if self.settings.jsonLog else "human"
+        return [f"--namespace={self.namespace}", f"--listen=0.0.0.0:{port}", f"--log-format={log_format}"]
+
+    def security_context(self) -> Manifest | None:
+        """Of containers; OpenShift gives them one itself."""
+        if self.settings.openshift:
+            return None
+        own = self.settings.securityContext
+        return plain(own) if own is not None else _LOCKED_DOWN
+
+    def pull_secrets(self) -> list[Manifest]:
+        settings = self.settings
+        names = (*settings.additionalImagePullSecrets, settings.imagesPullSecret, self.options.image_pull_secret)
+        return [{"name": name} for name in dict.fromkeys(filter(None, names))]
+
+    def affinity(self, own: Affinity | None, app: str) -> Manifest:
+        """The service's own, or else everybody's, and that replicas keep apart."""
+        merged: Manifest = {**plain(self.settings.affinity), **plain(own)}
+        apart: Manifest = {
+            "labelSelector": {"matchLabels": {keys.APP_LABEL: app}},
+            "topologyKey": "kubernetes.io/hostname",
+        }
+        terms = dict(merged.get("podAntiAffinity", {}))
+        required = bool(self.settings.requireDefaultPodAntiAffinityTerm)
+        name = f"{'required' if required else 'preferred'}DuringSchedulingIgnoredDuringExecution"
+        term: Manifest = apart if required else {"weight": 100, "podAffinityTerm": apart}
+        terms[name] = [*terms.get(name, ()), term]
+        return {**merged, "podAntiAffinity": terms}
+
+
+def plain(struct: Any) -> Any:
+    """As it travels; an empty map for what is left out."""
+    return {} if struct is None else msgspec.to_builtins(struct)

@@ -1,0 +1,121 @@
+"""The objects that the operator made: seen by informers, made like their manifests, deleted when nobody wants them.
+
+What already is as wanted isn't written. What is written is applied on the server's side: fields that others own stay as
+they are, those that are no longer in the manifest go.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bosket.api.object import ObjectKey
+from bosket.kube.client import Client, PatchType
+from bosket.kube.codec import identify
+from bosket.kube.errors import ApiError, NotFound, ServerError, TooManyRequests
+from bosket.kube.informer import Change, Informer, Informers
+from bosket.operator.kind import KINDS, OPTIONAL, Dynamic, kind_of
+from bosket.operator.manifest import MANAGED_BY_LABEL, MANAGER, Manifest, finished, shows
+
+_log = logging.getLogger(__name__)
+
+#: Who our fields belong to.
+FIELD_MANAGER: Final = MANAGER
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An object that the server didn't take."""
+
+    what: str
+    error: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.error}"
+
+
+class Owned:
+    """All objects that carry the operator's label."""
+
+    def __init__(self, client: Client, informers: Informers) -> None:
+        self._client = client
+        label = f"{MANAGED_BY_LABEL}={MANAGER}"
+        self._informers: dict[Dynamic, Informer[dict[str, Any]]] = {
+            kind: informers.of(kind, labels=label, optional=kind in OPTIONAL) for kind in KINDS
+        }
+
+    def subscribe(self, changed: Callable[[Manifest], None]) -> None:
+        """`changed` is called with the owner reference of every object that changed, came or went."""
+
+        def handle(change: Change[dict[str, Any]]) -> None:
+            for version in change:
+                for reference in _owners(version) if version is not None else ():
+                    changed(reference)
+
+        for informer in self._informers.values():
+            informer.subscribe(handle)
+
+    async def wait_synced(self) -> None:
+        for informer in self._informers.values():
+            await informer.wait_synced()
+
+    def live(self, manifest: Manifest) -> dict[str, Any] | None:
+        """The object as it is known; None while it isn't there."""
+        return self._informers[kind_of(manifest)].store.get(identify(manifest).key)
+
+    async def apply(self, desired: Iterable[Manifest], owner: Manifest) -> list[Refused]:
+        """Makes the owner's objects like these and deletes its others; what a server refuses doesn't stop the rest."""
+        refused: list[Refused] = []
+        wanted: set[tuple[Dynamic, ObjectKey]] = set()
+        for manifest in desired:
+            kind, key = kind_of(manifest), identify(manifest).key
+            wanted.add((kind, key))
+            try:
+                await self._make(kind, key, finished(manifest, owner))
+            except (ServerError, TooManyRequests):
+                raise  # nothing is wrong with the object
+            except ApiError as error:
+                refused.append(Refused(f"{kind.kind} {key}", str(error)))
+        for kind, key, found in self._of(owner["uid"]):
+            if (kind, key) not in wanted:
+                await self._delete(kind, key, found)
+        return refused
+
+    async def _make(self, kind: Dynamic, key: ObjectKey, manifest: Manifest) -> None:
+        store = self._informers[kind].store
+        live = store.get(key)
+        if live is not None and shows(live, manifest):
+            return
+        written = await self._client.patch(
+            kind,
+            key.name,
+            manifest,
+            namespace=key.namespace or None,
+            type=PatchType.APPLY,
+            field_manager=FIELD_MANAGER,
+            force=True,
+        )
+        _log.info("made as it should be", extra={"kind": kind.kind, "object": str(key)})
+        store.put(written)
+
+    async def _delete(self, kind: Dynamic, key: ObjectKey, found: dict[str, Any]) -> None:
+        uid = found["metadata"].get("uid")
+        try:
+            await self._client.delete(kind, key.name, key.namespace or None, uid=uid)
+        except NotFound:
+            pass
+        else:
+            _log.info("deleted, for nobody wants it", extra={"kind": kind.kind, "object": str(key)})
+        self._informers[kind].store.discard(key, uid)
+
+    def _of(self, uid: str) -> Iterator[tuple[Dynamic, ObjectKey, dict[str, Any]]]:
+        for kind, informer in self._informers.items():
+            for found in list(informer.store.values()):
+                if any(each.get("uid") == uid for each in _owners(found)):
+                    yield kind, identify(found).key, found
+
+
+def _owners(obj: dict[str, Any]) -> Iterable[Manifest]:
+    return obj["metadata"].get("ownerReferences") or ()

@@ -1,0 +1,200 @@
+"""The operator as a service: a reconciler on the Config and the SchedulingShards.
+
+It looks at how things stand and makes them as they should be, as often as one likes; what a Config deploys is decided
+in `plan` and `shard`, which are pure. Whatever changes among the objects that it made brings it back to their owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from bosket.api.coordination import Lease
+from bosket.api.core import Pod
+from bosket.api.kai.config import CONFIG, CONFIG_NAME, Config, ConfigStatus, ExternalPrometheusHealthProbe
+from bosket.api.kai.shard import SCHEDULING_SHARD, SchedulingShard, SchedulingShardStatus
+from bosket.api.object import ObjectKey
+from bosket.kube.errors import NotFound
+from bosket.kube.informer import Change, Informer
+from bosket.operator import monitoring, shard
+from bosket.operator.check import config_problems, shard_problems
+from bosket.operator.common import Common
+from bosket.operator.condition import Findings, conditions, unavailable
+from bosket.operator.manifest import Manifest, owner_reference
+from bosket.operator.options import Options
+from bosket.operator.owned import Owned
+from bosket.operator.plan import plan
+from bosket.operator.prometheus_probe import probe
+from bosket.operator.served import Served
+from bosket.runtime.controller import Controller
+from bosket.runtime.service import Environment
+
+NAME: Final = "operator"
+#: KAI's, so that the operators of both don't work against each other.
+LEASE_NAME: Final = "41fce092.run.ai"
+_CONFIG_KEY: Final = ObjectKey("", CONFIG_NAME)
+
+
+class Operator:
+    """Deploys what Config and shards ask for, until cancelled."""
+
+    name = NAME
+    lease_name = LEASE_NAME
+
+    def __init__(self, env: Environment, options: Options) -> None:
+        self._env, self._options = env, options
+        self._configs = env.informers.of(Config)
+        self._shards = env.informers.of(SchedulingShard)
+        self._owned = Owned(env.client, env.informers)
+        self._served = Served(env.client, env.clock, options.look_again_seconds)
+        self._leases: dict[str, Informer[Lease]] = {}
+        #: By namespace and name of a lease: the shard whose schedulers compete for it.
+        self._shard_of_lease: dict[ObjectKey, str] = {}
+        self._controller: Controller[ObjectKey] = Controller(
+            NAME, self._reconcile, clock=env.clock, metrics=env.metrics
+        )
+        self._configs.subscribe(self._config_changed)
+        self._shards.subscribe(self._shard_changed)
+        self._owned.subscribe(self._owned_changed)
+
+    async def run(self) -> None:
+        """Until cancelled; may be called again after that."""
+        await self._configs.wait_synced()
+        await self._shards.wait_synced()
+        await self._owned.wait_synced()
+        self._look_at_everything()
+        await self._controller.run()
+
+    # --- what brings an owner here
+
+    def _config_changed(self, change: Change[Config]) -> None:
+        if any(each is not None and each.metadata.name == CONFIG_NAME for each in change):
+            self._look_at_everything()
+
+    def _shard_changed(self, _change: Change[SchedulingShard]) -> None:
+        self._look_at_everything()  # others may have waited for its part of the cluster
+
+    def _owned_changed(self, owner: Manifest) -> None:
+        if owner["kind"] == CONFIG.kind:
+            self._soon(_CONFIG_KEY)
+        elif owner["kind"] == SCHEDULING_SHARD.kind:
+            self._soon(_shard_key(owner["name"]))
+
+    def _lease_changed(self, change: Change[Lease]) -> None:
+        """Renewals change nothing: who holds it does."""
+        old, new = change
+        if old is not None and new is not None and old.spec.holderIdentity == new.spec.holderIdentity:
+            return
+        for lease in filter(None, change):
+            name = self._shard_of_lease.get(lease.key)
+            if name is not None:
+                self._soon(_shard_key(name))
+
+    def _look_at_everything(self) -> None:
+        self._soon(_CONFIG_KEY)
+        for each in self._shards.store.values():
+            self._soon(_shard_key(each.metadata.name))
+
+    def _soon(self, key: ObjectKey) -> None:
+        self._controller.queue.add_after(key, self._options.gather_seconds)
+
+    # --- what is done about it
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        config = self._configs.store.get(_CONFIG_KEY)
+        if key == _CONFIG_KEY:
+            return await self._reconcile_config(config) if config is not None else None
+        found = self._shards.store.get(ObjectKey("", key.name))
+        return await self._reconcile_shard(found, config) if found is not None else None
+
+    async def _reconcile_config(self, config: Config) -> float | None:
+        if config.metadata.deletionTimestamp:
+            return None
+        common = Common(config, self._options)
+        wrong = config_problems(config.spec)
+        if wrong:
+            findings = Findings(problems=[str(each) for each in wrong])
+        else:
+            findings = await self._deploy(plan(common, self._shards.store.values()), owner_reference(CONFIG, config))
+            findings = await self._with_prometheus(common, findings)
+        told = conditions(findings, config.status.conditions, config.metadata.generation, self._env.clock.now())
+        if told != config.status.conditions:
+            after = msgspec.structs.replace(config, status=ConfigStatus(conditions=told))
+            self._configs.store.put(await self._env.client.modify(config, after, subresource="status"))
+        return self._options.look_again_seconds if findings.missing or findings.prometheus_answers is not None else None
+
+    async def _reconcile_shard(self, found: SchedulingShard, config: Config | None) -> float | None:
+        if found.metadata.deletionTimestamp:
+            return None
+        findings = await self._shard_findings(found, config)
+        told = conditions(findings, found.status.conditions, found.metadata.generation, self._env.clock.now())
+        if told != found.status.conditions:
+            after = msgspec.structs.replace(found, status=SchedulingShardStatus(conditions=told))
+            self._shards.store.put(await self._env.client.modify(found, after, subresource="status"))
+        return self._options.look_again_seconds if findings.missing and config is not None else None
+
+    async def _shard_findings(self, found: SchedulingShard, config: Config | None) -> Findings:
+        if config is None:
+            return Findings(absent=["nothing is deployed"], missing=[f"Config {CONFIG_NAME} doesn't exist"])
+        common = Common(config, self._options)
+        wrong = [f"Config {CONFIG_NAME}: {each}" for each in config_problems(config.spec)]
+        wrong += map(str, shard_problems(found, common, self._shards.store.values()))
+        if wrong:
+            return Findings(problems=wrong)
+        leader = await self._leader(found, common)
+        owner = owner_reference(SCHEDULING_SHARD, found)
+        notes = [
+            f"spec.args.{name}: the scheduler has no such flag; it is left out" for name in shard.not_understood(found)
+        ]
+        return replace(await self._deploy(shard.objects(found, common, leader), owner), notes=notes)
+
+    async def _deploy(self, desired: Sequence[Manifest], owner: Manifest) -> Findings:
+        """Makes the objects and looks what came of it."""
+        possible, missing = await self._served.divide(desired)
+        refused = await self._owned.apply(possible, owner)
+        absent, late = [], []
+        for each in possible:
+            live = self._owned.live(each)
+            if live is None:
+                absent.append(f"{each['kind']} [{each['metadata']['name']}] is not there")
+            elif (problem := unavailable(each, live)) is not None:
+                late.append(problem)
+        return Findings(problems=[str(each) for each in refused], absent=absent, unavailable=late, missing=missing)
+
+    async def _with_prometheus(self, common: Common, findings: Findings) -> Findings:
+        settings = monitoring.settings(common)
+        if not settings.externalPrometheusUrl:
+            return findings
+        patience = (settings.externalPrometheusHealthProbe or ExternalPrometheusHealthProbe()).timeout or 10
+        problem = await probe(settings.externalPrometheusUrl, patience)
+        missing = [*findings.missing, *([problem] if problem else [])]
+        return replace(findings, missing=missing, prometheus_answers=problem is None)
+
+    async def _leader(self, found: SchedulingShard, common: Common) -> shard.Leader | None:
+        """Who decides for the shard, if that is a pod that can be reached."""
+        key = ObjectKey(common.namespace, shard.lease_name(found, common))
+        self._shard_of_lease[key] = found.metadata.name
+        leases = self._leases.get(common.namespace)
+        if leases is None:
+            leases = self._leases[common.namespace] = self._env.informers.of(Lease, namespace=common.namespace)
+            leases.subscribe(self._lease_changed)
+        await leases.wait_synced()
+        lease = leases.store.get(key)
+        holder = (lease.spec.holderIdentity or "").partition("_")[0] if lease is not None else ""
+        if not holder:
+            return None
+        try:
+            pod = await self._env.client.get(Pod, holder, common.namespace)
+        except NotFound:
+            return None
+        if not pod.status.podIP or pod.metadata.deletionTimestamp:
+            return None
+        return shard.Leader(holder, pod.metadata.uid, pod.status.podIP)
+
+
+def _shard_key(name: str) -> ObjectKey:
+    """Beside the Config's among the keys of one queue."""
+    return ObjectKey(SCHEDULING_SHARD.kind, name)

@@ -1,0 +1,147 @@
+"""What a SchedulingShard deploys: a scheduler for its part of the cluster, its settings, and a way to its leader."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from bosket.api.kai.config import SchedulerConfig, SchedulerService
+from bosket.api.kai.operand import ServiceConfig
+from bosket.api.kai.shard import SchedulingShard
+from bosket.operator.common import Common
+from bosket.operator.flag import flags
+from bosket.operator.manifest import Manifest, digest, manifest
+from bosket.operator.monitoring import service_monitor
+from bosket.operator.operand import METRICS_PORT, amounts
+from bosket.operator.scheduler_file import render
+from bosket.operator.workload import (
+    METRICS,
+    Workload,
+    deployment,
+    disruption_budget,
+    port,
+    service,
+    vertical_autoscaler,
+)
+
+#: Of the ServiceAccount that all schedulers share.
+SCHEDULER: Final = "scheduler"
+_FILE: Final = "config.yaml"
+_DIRECTORY: Final = "/etc/config"
+_RESOURCES: Final = amounts("250m", "512Mi", "4Gi")
+#: KAI's annotation: another configuration makes other pods.
+_VERSION_ANNOTATION: Final = "configMapVersion"
+#: Flags of KAI's scheduler that ours has, and that a shard may therefore give.
+UNDERSTOOD_ARGUMENTS: Final = frozenset(
+    {
+        "allow-consolidating-reclaim",
+        "cpu-worker-node-label-key",
+        "default-staleness-grace-period",
+        "evict-by-deletion",
+        "full-hierarchy-fairness",
+        "gpu-worker-node-label-key",
+        "log-level",
+        "max-consolidation-preemptees",
+        "plugin-server-port",
+        "restrict-node-scheduling",
+        "schedule-csi-storage",
+        "schedule-period",
+        "stuck-in-releasing-threshold",
+        "use-scheduling-signatures",
+    }
+)
+
+
+class Leader(NamedTuple):
+    """The pod that decides."""
+
+    name: str
+    uid: str
+    address: str
+
+
+def name_of(shard: SchedulingShard, common: Common) -> str:
+    """Of everything that the shard has."""
+    return f"{common.scheduler_name}-{shard.metadata.name}"
+
+
+def lease_name(shard: SchedulingShard, common: Common) -> str:
+    """For which the shard's schedulers compete."""
+    partition = shard.spec.partitionLabelValue
+    return f"{common.scheduler_name}-{partition}" if partition else common.scheduler_name
+
+
+def not_understood(shard: SchedulingShard) -> list[str]:
+    """Arguments that our scheduler doesn't have, and isn't given."""
+    return sorted(shard.spec.args.keys() - UNDERSTOOD_ARGUMENTS)
+
+
+def objects(shard: SchedulingShard, common: Common, leader: Leader | None) -> list[Manifest]:
+    """All that the shard deploys."""
+    name, section = name_of(shard, common), common.config.spec.scheduler or SchedulerConfig()
+    ports = section.schedulerService or SchedulerService()
+    number = ports.port or METRICS_PORT
+    target = ports.targetPort or number
+    text = render(shard.spec, common)
+    given = {key: value for key, value in sorted(shard.spec.args.items()) if key in UNDERSTOOD_ARGUMENTS}
+    workload = Workload(
+        name=name,
+        service=SCHEDULER,
+        arguments=[
+            *common.arguments(target),
+            f"--scheduler-config={_DIRECTORY}/{_FILE}",
+            *flags(
+                scheduler_name=common.scheduler_name,
+                nodepool_label_key=common.node_pool_label_key,
+                partition_label_value=shard.spec.partitionLabelValue,
+            ),
+            *(f"--{key}={value}" for key, value in given.items()),
+        ],
+        settings=section.service or ServiceConfig(),
+        resources=_RESOURCES,
+        health_port=target,
+        replicas=common.replicas(section.replicas),
+        account=SCHEDULER,
+        volumes=[{"name": "config", "configMap": {"name": name}}],
+        mounts=[{"name": "config", "mountPath": _DIRECTORY, "readOnly": True}],
+        annotations={_VERSION_ANNOTATION: digest(text)},
+    )
+    entry = port(METRICS, number, target)
+    made = [
+        manifest("v1", "ConfigMap", name, common.namespace, {"data": {_FILE: text}}),
+        deployment(common, workload),
+        *disruption_budget(common, workload),
+        *vertical_autoscaler(common, workload, section.vpa),
+        *service_monitor(common, name),
+    ]
+    kind = ports.type or "ClusterIP"
+    headless = {"clusterIP": "None"} if kind == "ClusterIP" else {}
+    if workload.replicas < 2:
+        return [*made, service(common, name, [entry], type=kind, **headless)]
+    # Only the leader's pages tell what is decided: the service has no selector, and the slice names one pod.
+    reached = service(common, name, [entry], type=kind, **headless)
+    del reached["spec"]["selector"]
+    return [*made, reached, _slice(common, name, target, leader)]
+
+
+def _slice(common: Common, name: str, number: int, leader: Leader | None) -> Manifest:
+    reference = {"kind": "Pod", "namespace": common.namespace}
+    endpoints = (
+        [
+            {
+                "addresses": [leader.address],
+                "conditions": {"ready": True},
+                "targetRef": {**reference, "name": leader.name, "uid": leader.uid},
+            }
+        ]
+        if leader is not None
+        else []
+    )
+    content = {
+        "addressType": "IPv6" if leader is not None and ":" in leader.address else "IPv4",
+        "endpoints": endpoints,
+        "ports": [{"name": METRICS, "port": number, "protocol": "TCP"}],
+    }
+    labels = {"kubernetes.io/service-name": name, "endpointslice.kubernetes.io/managed-by": "kai-operator"}
+    return manifest(
+        "discovery.k8s.io/v1", "EndpointSlice", f"{name}-leader", common.namespace, content, app=name, labels=labels
+    )
