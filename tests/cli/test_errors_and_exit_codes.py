@@ -147,6 +147,7 @@ def test_services_are_listed_with_their_purposes(capsys: pytest.CaptureFixture[s
         "scheduler",
         "binder",
         "node-scale-adjuster",
+        "operator",
         "grove-admission",
         "grove-operator",
         "grove-backends",

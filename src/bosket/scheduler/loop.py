@@ -49,10 +49,7 @@ class Scheduler:
         self._decided: Snapshot | None = None
         self._look_again_at = math.inf
         self._usage = live_usage(env, self._state, self._configuration, options.usage_source)
-        #: As KAI's, so that of one shard's schedulers only one decides, whichever of the two systems they belong to.
-        self.lease_name = (
-            f"{options.scheduler_name}-{options.node_pool}" if options.node_pool else options.scheduler_name
-        )
+        self.lease_name = options.lease_name
         # Makes the plugins: what is wrong with the configuration is said before anything starts.
         add_endpoints(env, self._state, options, self._configuration)
 

@@ -37,6 +37,11 @@ class Options:
     #: whether pods are deleted, as KAI does, instead of asking the eviction API, which respects disruption budgets
     evict_by_deletion: bool = False
 
+    @property
+    def lease_name(self) -> str:
+        """As KAI's: of one shard's schedulers only one decides, whichever of the two systems they belong to."""
+        return f"{self.scheduler_name}-{self.node_pool}" if self.node_pool else self.scheduler_name
+
     def state(self) -> StateOptions:
         """What the live state must know of them."""
         return StateOptions(

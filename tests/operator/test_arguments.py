@@ -1,0 +1,116 @@
+"""What operands are told is what `bosket run` understands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bosket.api.core import ResourceRequirements
+from bosket.api.kai.config import (
+    AdmissionConfig,
+    BinderConfig,
+    GlobalConfig,
+    NodeScaleAdjusterArgs,
+    NodeScaleAdjusterConfig,
+    NumaPlacementExporterConfig,
+    PodGrouperArgs,
+    PodGrouperConfig,
+    QueueControllerConfig,
+    ResourceReservationConfig,
+)
+from bosket.api.kai.operand import ServiceConfig
+from bosket.api.kai.shard import PluginConfig
+from bosket.cli.main import app
+from bosket.operator import shard as shard_part
+from bosket.operator.common import Common
+from bosket.operator.options import Options
+from bosket.operator.plan import plan
+from tests.operator.scene import config, shard
+
+EVERYTHING = config(
+    global_=GlobalConfig(
+        jsonLog=True,
+        schedulerName="mine",
+        queueLabelKey="q",
+        nodePoolLabelKey="pool",
+        podLabelSelector={"a": "b"},
+        namespaceLabelSelector={"c": "d", "e": "f"},
+    ),
+    podGrouper=PodGrouperConfig(
+        maxConcurrentReconciles=3,
+        args=PodGrouperArgs(
+            gangScheduleKnative=False,
+            genericKartaFallback=False,
+            defaultPrioritiesConfigMapName="x",
+            defaultPrioritiesConfigMapNamespace="y",
+        ),
+    ),
+    binder=BinderConfig(
+        maxConcurrentReconciles=3,
+        volumeBindingTimeoutSeconds=7,
+        cdiEnabled=True,
+        plugins={"gpusharing": PluginConfig(enabled=True)},
+        resourceReservation=ResourceReservationConfig(
+            namespace="r",
+            serviceAccountName="s",
+            appLabel="t",
+            allocationTimeout=9,
+            runtimeClassName="nvidia",
+            podResources=ResourceRequirements(requests={"cpu": "1m"}),
+        ),
+    ),
+    admission=AdmissionConfig(
+        gpuSharing=True, blockNvidiaVisibleDevices=True, queueLabelSelector=True, gpuFractionRuntimeClassName=""
+    ),
+    queueController=QueueControllerConfig(
+        metricsNamespace="m", queueLabelToMetricLabel="a=b", queueLabelToDefaultMetricValue="a=c"
+    ),
+    nodeScaleAdjuster=NodeScaleAdjusterConfig(args=NodeScaleAdjusterArgs(gpuMemoryToFractionRatio=0.5)),
+    numaPlacementExporter=NumaPlacementExporterConfig(
+        service=ServiceConfig(enabled=True), pollInterval="2s", driftResyncInterval="1m"
+    ),
+)
+FLAGS = {
+    "restrict-node-scheduling": "true",
+    "max-consolidation-preemptees": "4",
+    "full-hierarchy-fairness": "false",
+    "default-staleness-grace-period": "90s",
+    "schedule-csi-storage": "true",
+    "plugin-server-port": "0",
+    "log-level": "debug",
+}
+
+
+def commands() -> dict[str, list[str]]:
+    made: dict[str, list[str]] = {}
+    for given in (EVERYTHING, config(numaPlacementExporter=EVERYTHING.spec.numaPlacementExporter)):
+        common = Common(given, Options())
+        own = shard("a", partitionLabelValue="p", args=FLAGS if given is EVERYTHING else {})
+        for each in (*plan(common, []), *shard_part.objects(own, common, None)):
+            if each["kind"] in ("Deployment", "DaemonSet"):
+                (container,) = each["spec"]["template"]["spec"]["containers"]
+                which = "all" if given is EVERYTHING else "defaults"
+                made[f"{each['metadata']['name']}-{which}"] = [*container["command"], *container["args"]]
+    return made
+
+
+@pytest.mark.parametrize(("name", "command"), list(commands().items()))
+def test_arguments_are_understood(name: str, command: list[str]) -> None:
+    assert command[:2] == ["bosket", "run"]
+    function, bound, ignored = app.parse_args(command[1:], print_error=False, exit_on_error=False)
+    assert function.__name__ == "run"
+    assert bound.args == (command[2],)
+    assert not ignored
+
+
+def test_a_shards_flags_arrive() -> None:
+    (command,) = [each for name, each in commands().items() if name == "mine-a-all"]
+    _, bound, _ = app.parse_args(command[1:], print_error=False, exit_on_error=False)
+    told: Any = bound.arguments
+    assert told["scheduler"].partition_label_value == "p"
+    assert told["scheduler"].restrict_node_scheduling
+    assert not told["scheduler"].full_hierarchy_fairness
+    assert told["workloads"].scheduler_name == "mine"
+    assert told["workloads"].nodepool_label_key == "pool"
+    assert told["log_level"] == "debug"
