@@ -1,6 +1,6 @@
 """The control plane by hand.
 
-python -m tests.controlplane build               obtain the binaries, and those of Prometheus
+python -m tests.controlplane build               obtain the binaries, those of Prometheus, others' definitions
 python -m tests.controlplane path                the folder they are in
 python -m tests.controlplane up [--scheduler]    start it, leave it running, say where its kubeconfig is
 python -m tests.controlplane down                stop it
@@ -12,10 +12,12 @@ import argparse
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.controlplane.assets import cache_folder, find, obtain
 from tests.controlplane.build import BuildFailed
+from tests.controlplane.other_schedulers import obtain_files
 from tests.controlplane.plane import ControlPlane, Options
 from tests.controlplane.process import ComponentFailed, stop_recorded
 from tests.controlplane.prometheus import obtain_prometheus
@@ -31,7 +33,8 @@ def main() -> int:
         match arguments.command:
             case "build":
                 print(obtain(_say))
-                _obtain_prometheus()
+                _try(obtain_prometheus)
+                _try(obtain_files)
             case "path":
                 return _path()
             case "up":
@@ -44,10 +47,10 @@ def main() -> int:
     return 0
 
 
-def _obtain_prometheus() -> None:
+def _try(obtain_more: Callable[[Callable[[str], None]], Path]) -> None:
     """Only some tests need it, and they say so: the others are no worse off without."""
     try:
-        print(obtain_prometheus(_say))
+        print(obtain_more(_say))
     except BuildFailed as failure:
         _say(str(failure))
 

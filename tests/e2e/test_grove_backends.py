@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
 from bosket.api import keys
+from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.core import Pod
 from bosket.api.grove import (
     GangPackConstraint,
@@ -18,16 +22,23 @@ from bosket.api.grove import (
     PodGang,
     PodGangSpec,
 )
-from bosket.api.object import ObjectMeta
+from bosket.api.koordinator import ClusterNetworkTopology, ClusterNetworkTopologySpec, NetworkTopologyLayer
+from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.scheduling_k8s.v1alpha3 import CompositePodGroup
 from bosket.api.scheduling_k8s.v1beta1 import PodGroup, Workload
+from bosket.api.table import resource_of
+from bosket.api.volcano import HyperNode, HyperNodeSpec
+from bosket.api.yunikorn import TaskGroup
 from bosket.embedded.bootstrap import bootstrap
 from bosket.grove_backends import SchedulerBackend, Surroundings, prepare_pod
 from bosket.grove_backends.default import DefaultBackend
 from bosket.grove_backends.gang_status import condition
 from bosket.grove_backends.kai import KaiBackend
+from bosket.grove_backends.koordinator import KoordinatorBackend
+from bosket.grove_backends.volcano import VolcanoBackend
 from bosket.kube.kubeconfig import connect
 from tests.controlplane import assets
+from tests.controlplane.other_schedulers import find_files
 from tests.controlplane.plane import ControlPlane, Options
 from tests.e2e.cluster import Cluster, enter_cluster, find_kubectl
 from tests.e2e.manifest import pod as pod_manifest
@@ -182,3 +193,102 @@ async def test_what_the_default_scheduler_was_told_goes_with_the_gang(gang_clust
         return True
 
     await cluster.eventually(nothing_is_left, 60)
+
+
+# --- other schedulers, as they define themselves
+
+
+def files_of(project: str) -> list[Path]:
+    files = find_files(project)
+    if files is None:
+        pytest.fail(f"the definitions of {project} are missing: `python -m tests.controlplane build` fetches them")
+    return files
+
+
+async def define(cluster: Cluster, project: str) -> None:
+    """Teach the cluster the project's kinds, by its own definitions."""
+    names = []
+    for file in files_of(project):
+        manifest = yaml.safe_load(file.read_text())
+        names.append(manifest["metadata"]["name"])
+        await cluster.client.create(manifest)
+
+    async def known() -> bool:
+        found = [await cluster.client.get(CustomResourceDefinition, name) for name in names]
+        return all(
+            any(each.type == "Established" and each.status == "True" for each in one.status.conditions or ())
+            for one in found
+        )
+
+    await cluster.eventually(known)
+
+
+def rich_gang(namespace: str) -> PodGang:
+    """A gang that says all that can be said of it to both."""
+    rack = GangTopologyConstraint(packConstraint=GangPackConstraint(required=RACK, preferred="kubernetes.io/hostname"))
+    groups = tuple(
+        GangPodGroup(
+            name=f"rich-{part}",
+            minReplicas=2,
+            podReferences=(NamespacedName(namespace=namespace, name=f"rich-{part}-0"),),
+        )
+        for part in PARTS
+    )
+    return PodGang(
+        metadata=ObjectMeta(
+            name="rich", namespace=namespace, uid="u", annotations={keys.GROVE_TOPOLOGY_ANNOTATION: "t"}
+        ),
+        spec=PodGangSpec(podgroups=groups, topologyConstraint=rack, priorityClassName="train"),
+    )
+
+
+def told_of_racks() -> tuple[KubeObject, ...]:
+    """The same level in Volcano's and in Koordinator's words."""
+    layer = NetworkTopologyLayer(topologyLayer="Rack", labelKey=(RACK,))
+    return (
+        HyperNode(metadata=ObjectMeta(name="r1"), spec=HyperNodeSpec(tier=1, tierName=RACK)),
+        ClusterNetworkTopology(
+            metadata=ObjectMeta(name="default"), spec=ClusterNetworkTopologySpec(networkTopologySpec=(layer,))
+        ),
+    )
+
+
+@pytest.mark.parametrize("backend", [VolcanoBackend(), KoordinatorBackend()], ids=lambda each: each.name)
+async def test_objects_are_what_their_scheduler_defines(gang_cluster: Cluster, backend: SchedulerBackend) -> None:
+    """A strict server knows every field, and has nothing against any value; and the service makes them."""
+    cluster = gang_cluster
+    await define(cluster, backend.name)
+    served = frozenset((each.api_version, each.kind) for each in await cluster.client.discover())
+    related = tuple(each for each in told_of_racks() if isinstance(each, backend.reads))
+    rendered = backend.sync(rich_gang(cluster.namespace), Surroundings(served=served, related=related)).objects
+    assert rendered
+    for each in rendered:
+        resource = resource_of(type(each))
+        body = msgspec.to_builtins(each) | {"apiVersion": resource.api_version, "kind": resource.kind}
+        await cluster.client.raw(
+            "POST",
+            resource.path(cluster.namespace),
+            query=(("dryRun", "All"), ("fieldValidation", "Strict")),
+            body=body,
+            headers={"Content-Type": "application/json"},
+        )
+    await cluster.start_services("grove-backends")
+    metadata = ObjectMeta(
+        name="g", namespace=cluster.namespace, labels={keys.GROVE_SCHEDULER_LABEL: backend.scheduler_name}
+    )
+    plain = msgspec.structs.replace(rich_gang(cluster.namespace).spec, topologyConstraint=None)
+    await cluster.client.create(PodGang(metadata=metadata, spec=plain))
+
+    async def made() -> bool:
+        return bool((await cluster.client.list(backend.kinds[0], cluster.namespace)).items)
+
+    await cluster.eventually(made)
+
+
+def test_task_groups_have_the_fields_that_yunikorn_reads() -> None:
+    """Go reads JSON without regard to case, and passes over what it doesn't know: that must be nothing."""
+    (source,) = files_of("yunikorn")
+    found = re.search(r"^type TaskGroup struct \{(.*?)^\}", source.read_text(), re.MULTILINE | re.DOTALL)
+    assert found is not None
+    read = {line.split()[0].lower() for line in found[1].strip().splitlines()}
+    assert {field.name.lower() for field in msgspec.structs.fields(TaskGroup)} <= read
