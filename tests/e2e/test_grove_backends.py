@@ -19,6 +19,7 @@ from bosket.api.grove import (
     GangPodGroup,
     GangTopologyConstraint,
     NamespacedName,
+    PodCliqueSet,
     PodGang,
     PodGangSpec,
 )
@@ -33,7 +34,6 @@ from bosket.embedded.bootstrap import bootstrap
 from bosket.grove_backends import SchedulerBackend, Surroundings, prepare_pod
 from bosket.grove_backends.default import DefaultBackend
 from bosket.grove_backends.gang_status import condition
-from bosket.grove_backends.kai import KaiBackend
 from bosket.grove_backends.koordinator import KoordinatorBackend
 from bosket.grove_backends.volcano import VolcanoBackend
 from bosket.kube.kubeconfig import connect
@@ -42,6 +42,7 @@ from tests.controlplane.other_schedulers import find_files
 from tests.controlplane.plane import ControlPlane, Options
 from tests.e2e.cluster import Cluster, enter_cluster, find_kubectl
 from tests.e2e.manifest import pod as pod_manifest
+from tests.e2e.manifest import pod_spec
 
 pytestmark = pytest.mark.real
 
@@ -80,22 +81,46 @@ async def gang_cluster(gang_plane: ControlPlane) -> AsyncIterator[Cluster]:
         yield cluster
 
 
-async def start_gang(
-    cluster: Cluster, backend: SchedulerBackend, *, size: int = 2, topology: GangTopologyConstraint | None = None
-) -> None:
-    """A gang `g` of parts a and b, with so many pods each that ask for a GPU, all of them needed."""
+GANG = "g-0"
+
+
+async def start_set(cluster: Cluster, scheduler: str, *, size: int = 2) -> None:
+    """A set `g` of cliques a and b, with so many pods each that ask for a GPU, all of them needed."""
+    cliques = [
+        {
+            "name": name,
+            "spec": {
+                "roleName": name,
+                "replicas": size,
+                "minAvailable": size,
+                "podSpec": pod_spec(gpus=1, scheduler=scheduler),
+            },
+        }
+        for name in PARTS
+    ]
+    manifest = {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "metadata": {"name": "g", "namespace": cluster.namespace},
+        "spec": {"replicas": 1, "template": {"cliques": cliques, "terminationDelay": "4h"}},
+    }
+    await cluster.client.create(manifest)
+
+
+async def start_gang(cluster: Cluster, backend: SchedulerBackend, topology: GangTopologyConstraint) -> None:
+    """A gang without a set, all of whose pods share a domain; each asks for a GPU."""
     groups = tuple(
         GangPodGroup(
-            name=f"g-{part}",
-            minReplicas=size,
+            name=f"{GANG}-{part}",
+            minReplicas=2,
             podReferences=tuple(
-                NamespacedName(namespace=cluster.namespace, name=f"g-{part}-{index}") for index in range(size)
+                NamespacedName(namespace=cluster.namespace, name=f"{GANG}-{part}-{index}") for index in range(2)
             ),
         )
         for part in PARTS
     )
     metadata = ObjectMeta(
-        name="g", namespace=cluster.namespace, labels={keys.GROVE_SCHEDULER_LABEL: backend.scheduler_name}
+        name=GANG, namespace=cluster.namespace, labels={keys.GROVE_SCHEDULER_LABEL: backend.scheduler_name}
     )
     gang = await cluster.client.create(
         PodGang(metadata=metadata, spec=PodGangSpec(podgroups=groups, topologyConstraint=topology))
@@ -106,7 +131,7 @@ async def start_gang(
             manifest = pod_manifest(reference.name, gpus=1, scheduler=backend.scheduler_name)
             manifest["metadata"] |= {
                 "namespace": cluster.namespace,
-                "labels": {keys.GROVE_POD_GANG_LABEL: "g", keys.GROVE_POD_CLIQUE_LABEL: group.name},
+                "labels": {keys.GROVE_POD_GANG_LABEL: GANG, keys.GROVE_POD_CLIQUE_LABEL: group.name},
             }
             made = msgspec.convert(manifest, Pod)
             prepared = prepare_pod(backend, gang, made, Surroundings(served=served))
@@ -116,7 +141,7 @@ async def start_gang(
 
 async def until_gang_is(cluster: Cluster, type_: str, status: str, timeout_seconds: float = 60) -> PodGang:
     async def said() -> PodGang:
-        gang = await cluster.client.get(PodGang, "g", cluster.namespace)
+        gang = await cluster.client.get(PodGang, GANG, cluster.namespace)
         found = condition(gang.status.conditions, type_)
         assert found is not None, gang.status
         assert found.status == status, gang.status
@@ -143,34 +168,36 @@ async def until_unschedulable(cluster: Cluster) -> PodGang:
     return await cluster.eventually(told, 60)
 
 
-async def wait_and_start(cluster: Cluster, backend: SchedulerBackend) -> None:
+async def wait_and_start(cluster: Cluster, scheduler: str) -> None:
     """Three GPUs for a gang of four: nothing starts; with one node more, all of it does."""
+    await cluster.start_services("grove-operator", "grove-backends")
     await cluster.add_nodes(1, gpus=3)
-    await start_gang(cluster, backend)
+    await start_set(cluster, scheduler)
     await until_unschedulable(cluster)
     assert await bound(cluster) == []
     await cluster.add_nodes(1, gpus=3)
     await until_gang_is(cluster, "Scheduled", "True")
     gang = await until_gang_is(cluster, "Ready", "True")
-    assert len(await bound(cluster)) == 4
     assert gang.status.placementScore == 1.0
+    assert len(await bound(cluster)) == 4
 
     async def runs() -> bool:
-        return (await cluster.client.get(PodGang, "g", cluster.namespace)).status.phase == "Running"
+        whole = await cluster.client.get(PodCliqueSet, "g", cluster.namespace)
+        phase = (await cluster.client.get(PodGang, GANG, cluster.namespace)).status.phase
+        return phase == "Running" and whole.status.availableReplicas == 1
 
     await cluster.eventually(runs)
 
 
-async def test_the_default_scheduler_starts_a_gang_as_a_whole(gang_cluster: Cluster) -> None:
-    await gang_cluster.start_services("grove-backends")
-    await wait_and_start(gang_cluster, DefaultBackend())
+async def test_the_default_scheduler_starts_a_set_as_a_whole(gang_cluster: Cluster) -> None:
+    await wait_and_start(gang_cluster, "default-scheduler")
     names = [each.metadata.name for each in (await gang_cluster.client.list(PodGroup, gang_cluster.namespace)).items]
-    assert sorted(names) == ["g-a", "g-b"]
+    assert sorted(names) == ["g-0-a", "g-0-b"]
 
 
-async def test_bosket_starts_the_same_gang_as_a_whole(gang_cluster: Cluster) -> None:
-    await gang_cluster.start_services("grove-backends", "podgroup-controller", "scheduler", "binder")
-    await wait_and_start(gang_cluster, KaiBackend())
+async def test_bosket_starts_the_same_set_as_a_whole(gang_cluster: Cluster) -> None:
+    await gang_cluster.start_services("podgroup-controller", "scheduler", "binder")
+    await wait_and_start(gang_cluster, "kai-scheduler")
 
 
 async def test_what_the_default_scheduler_was_told_goes_with_the_gang(gang_cluster: Cluster) -> None:
@@ -178,10 +205,10 @@ async def test_what_the_default_scheduler_was_told_goes_with_the_gang(gang_clust
     await cluster.start_services("grove-backends")
     await cluster.add_nodes(2, gpus=2, labels={RACK: "r1"})
     rack = GangTopologyConstraint(packConstraint=GangPackConstraint(required=RACK))
-    await start_gang(cluster, DefaultBackend(), topology=rack)
+    await start_gang(cluster, DefaultBackend(), rack)
     await until_gang_is(cluster, "Ready", "True")
     await cluster.client.delete_collection(Pod, cluster.namespace, grace_seconds=0)
-    await cluster.client.delete(PodGang, "g", cluster.namespace)
+    await cluster.client.delete(PodGang, GANG, cluster.namespace)
 
     async def nothing_is_left() -> bool:
         left = [

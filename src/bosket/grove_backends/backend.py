@@ -43,7 +43,7 @@ class Surroundings:
     owner: PodCliqueSet | None = None
     #: Objects of the backend's `kinds` that the gang owns.
     owned: tuple[KubeObject, ...] = ()
-    #: The gang's pods, in order of names.
+    #: The gang's pods, in no particular order.
     pods: tuple[Pod, ...] = ()
     #: All objects of the kinds that the backend `reads`.
     related: tuple[KubeObject, ...] = ()

@@ -79,7 +79,7 @@ class ClusterView:
             served=self._served,
             owner=self.owner(gang),
             owned=self.owned(gang, backend),
-            pods=tuple(sorted(self.pods_of(gang), key=lambda pod: pod.metadata.name)),
+            pods=tuple(self.pods_of(gang)),
             related=tuple(
                 each for kind in backend.reads if kind in self._watched for each in self._watched[kind].store.values()
             ),

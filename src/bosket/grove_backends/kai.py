@@ -109,8 +109,8 @@ def group_name(gang: PodGang, cluster: Surroundings) -> str:
     """The name of the gang's PodGroup: that of the one which there is, else `pg-<gang>-<uid>`."""
     usual = f"pg-{gang.metadata.name}-{gang.metadata.uid}"
     found = {each.metadata.name for each in cluster.owned_of(PodGroup) if not each.metadata.deletionTimestamp}
-    if not found:
-        return usual
+    if len(found) <= 1:
+        return next(iter(found), usual)
     named = Counter(pod.metadata.annotations.get(keys.POD_GROUP_ANNOTATION, "") for pod in cluster.pods)
     # Of several, the one that most pods name; the usual one where they don't decide it.
     return max(sorted(found), key=lambda name: (named[name], name == usual))

@@ -72,7 +72,7 @@ class YuniKornBackend(SchedulerBackend):
     def verdict(self, gang: PodGang, cluster: Surroundings) -> Verdict:
         """Only pods show what YuniKorn thinks."""
         del gang
-        for pod in cluster.pods:
+        for pod in sorted(cluster.pods, key=lambda pod: pod.metadata.name):
             for told in pod.status.conditions:
                 if told.type == "PodScheduled" and told.status == "False" and told.reason != "SchedulingGated":
                     return Verdict(reason=told.reason, message=f"{pod.metadata.name}: {told.message}")
