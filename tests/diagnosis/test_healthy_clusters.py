@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.core import Node, Pod
-from bosket.api.kai import Queue
+from bosket.api.kai import PodGroup, Queue
 from bosket.diagnosis.bundle import Bundle, Obstacle, Unread, bundle_of
 from bosket.diagnosis.collect import collect
 from bosket.diagnosis.diagnose import CHECKS, diagnose
@@ -40,6 +41,14 @@ def test_kinds_that_may_not_be_listed_are_findings() -> None:
     found = diagnose(Bundle(objects={Queue: (queue("default-queue"),)}, unread=unread)).findings
     assert [(each.code, each.object) for each in found] == [("kind-forbidden", "pods"), ("kind-unreadable", "nodes")]
     assert found[0].command == "kubectl auth can-i list pods --all-namespaces"
+
+
+def test_a_cluster_in_which_nothing_is_installed_is_told_each_missing_kind_once() -> None:
+    unread = {kind: Unread(Obstacle.NOT_SERVED) for kind in (Queue, PodGroup)}
+    found = diagnose(Bundle(unread=unread)).findings
+    assert [each.code for each in found] == ["kind-not-served", "kind-not-served"]
+    found = diagnose(Bundle(objects={CustomResourceDefinition: ()}, unread=unread)).findings
+    assert {each.code for each in found} == {"crd-missing"}
 
 
 @pytest.mark.parametrize("number", range(len(CHECKS)), ids=[check.name for check in CHECKS])

@@ -73,8 +73,8 @@ def _print_blocks(console: Console, diagnosis: Diagnosis) -> None:
             f"[{style}]{finding.severity:<{_INDENT}}[/{style}][bold]{escape(finding.object)}[/bold]  "
             f"[dim]{escape(finding.field)}[/dim]"
         )
-        console.print(Padding(escape(finding.problem), (0, 0, 0, _INDENT)))
-        console.print(Padding(f"[green]mend:[/green] {escape(finding.remedy)}", (0, 0, 0, _INDENT)))
+        console.print(Padding(escape(finding.problem), (0, 0, 0, _INDENT), expand=False))
+        console.print(Padding(f"[green]mend:[/green] {escape(finding.remedy)}", (0, 0, 0, _INDENT), expand=False))
         if finding.command:
             console.print(f"{indent}$ {finding.command}", style="dim", markup=False, soft_wrap=True)
         console.print()

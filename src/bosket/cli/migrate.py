@@ -73,8 +73,8 @@ def _print_blocks(console: Console, plan: Plan) -> None:
             f"[{style}]{item.outlook:<{_INDENT}}[/{style}][bold]{escape(item.object)}[/bold]  "
             f"[dim]{escape(item.field)}[/dim]"
         )
-        console.print(Padding(escape(item.sentence), (0, 0, 0, _INDENT)))
+        console.print(Padding(escape(item.sentence), (0, 0, 0, _INDENT), expand=False))
         if item.action:
-            console.print(Padding(f"[green]do:[/green] {escape(item.action)}", (0, 0, 0, _INDENT)))
+            console.print(Padding(f"[green]do:[/green] {escape(item.action)}", (0, 0, 0, _INDENT), expand=False))
         if item.command:
             console.print(f"{' ' * _INDENT}$ {item.command}", style="dim", markup=False, soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.kai import RESOURCES
 from bosket.api.table import resource_of
 from bosket.diagnosis.bundle import Obstacle
@@ -18,7 +19,8 @@ def check(installation: Installation) -> Iterator[Finding]:
     for kind, unread in installation.bundle.unread.items():
         resource = resource_of(kind)
         if unread.obstacle is Obstacle.NOT_SERVED:
-            if kind in _OURS:
+            # Where definitions could be read, `definition` says which of them is missing.
+            if kind in _OURS and not installation.bundle.knows(CustomResourceDefinition):
                 yield Finding(
                     "kind-not-served",
                     Severity.ERROR,
