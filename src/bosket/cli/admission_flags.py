@@ -75,7 +75,7 @@ def admission_options(flags: AdmissionFlags, workloads: WorkloadFlags, services:
     """Options by the name of the service, if they aren't the default ones; raises `UsageError`."""
     if not is_told("admission", flags, workloads, services):
         return {}
-    if flags.webhook_url and not _is_https(flags.webhook_url):
+    if flags.webhook_url and not is_https(flags.webhook_url):
         raise UsageError(f"--webhook-url {flags.webhook_url}: not a URL such as https://10.0.0.7:9443")
 
     from bosket.admission import Options, PodRules
@@ -111,7 +111,8 @@ def admission_options(flags: AdmissionFlags, workloads: WorkloadFlags, services:
     return {"admission": options}
 
 
-def _is_https(url: str) -> bool:
+def is_https(url: str) -> bool:
+    """Whether webhooks can be reached there: a host, and no path."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -15,6 +15,7 @@ from cyclopts.validators import Number
 
 from bosket.cli.admission_flags import AdmissionFlags, admission_options
 from bosket.cli.binder_flags import BinderFlags, binder_options
+from bosket.cli.grove_flags import GroveFlags, grove_options
 from bosket.cli.grove_initc import InitContainerFlags, wait_in_pod
 from bosket.cli.node_scale_adjuster_flags import NodeScaleAdjusterFlags, node_scale_adjuster_options
 from bosket.cli.numa_exporter import NumaExporterFlags, export_placements
@@ -56,6 +57,7 @@ def run(
     list_services: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
     admission: AdmissionFlags | None = None,
     binder: BinderFlags | None = None,
+    grove: GroveFlags | None = None,
     grove_init_container: InitContainerFlags | None = None,
     node_scale_adjuster: NodeScaleAdjusterFlags | None = None,
     numa_exporter: NumaExporterFlags | None = None,
@@ -145,6 +147,7 @@ def run(
     options = scheduler_options(scheduler_config, scheduler or SchedulerFlags(), workloads, names)
     options |= admission_options(admission or AdmissionFlags(), workloads, names)
     options |= binder_options(binder or BinderFlags(), workloads, names)
+    options |= grove_options(grove or GroveFlags(), names)
     options |= node_scale_adjuster_options(node_scale_adjuster or NodeScaleAdjusterFlags(), workloads, names)
     options |= operator_options(operator or OperatorFlags(), names)
     options |= podgrouper_options(podgrouper or PodGrouperFlags(), workloads, names)

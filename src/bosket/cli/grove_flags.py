@@ -1,0 +1,96 @@
+"""Grove's part of the command line: one configuration file for the operator, its webhooks and its backends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from cyclopts import Group, Parameter
+
+from bosket.cli.admission_flags import is_https
+from bosket.cli.output import UsageError, complain
+from bosket.cli.path import OptionalFilePath
+
+if TYPE_CHECKING:
+    from bosket.api.grove.operator_configuration import OperatorConfiguration
+
+_OPERATOR: Final = "grove-operator"
+_ADMISSION: Final = "grove-admission"
+_BACKENDS: Final = "grove-backends"
+_BACKEND_PREFIX: Final = "backend-"
+
+
+@Parameter(name="*", group=Group("Grove", sort_key=16))
+@dataclass(frozen=True)
+class GroveFlags:
+    """What can be said about Grove's services.
+
+    Parameters
+    ----------
+    config
+        Grove's OperatorConfiguration, a YAML file; what it doesn't say is as by default.
+    grove_webhook_url
+        https://HOST:PORT where the API server reaches Grove's webhooks, if not as the service "grove-operator".
+    """
+
+    config: OptionalFilePath = None
+    grove_webhook_url: str = ""
+
+
+def grove_options(flags: GroveFlags, services: Sequence[str]) -> dict[str, object]:
+    """Options by the name of the service, for those that don't run with their defaults; raises `UsageError`."""
+    if flags.grove_webhook_url:
+        if _ADMISSION not in services:
+            raise UsageError(f"--grove-webhook-url: {_ADMISSION} is not among the services that run")
+        if not is_https(flags.grove_webhook_url):
+            raise UsageError(f"--grove-webhook-url {flags.grove_webhook_url}: not a URL such as https://10.0.0.7:2750")
+    ours = [name for name in services if name in (_OPERATOR, _ADMISSION, _BACKENDS) or _is_backend(name)]
+    if flags.config is None and not flags.grove_webhook_url:
+        return {}
+    if not ours:
+        raise UsageError("--config: none of Grove's services is among those that run")
+    configuration = _read(flags.config)
+    return {name: _options(name, configuration, flags.grove_webhook_url) for name in ours}
+
+
+def _is_backend(name: str) -> bool:
+    return name.startswith(_BACKEND_PREFIX)
+
+
+def _options(name: str, configuration: OperatorConfiguration, url: str) -> object:
+    scheduler = configuration.scheduler.defaultProfileName
+    if name == _ADMISSION:
+        from bosket.grove_admission import Options as AdmissionOptions
+
+        return AdmissionOptions(configuration=configuration, url=url)
+    from bosket.grove_backends import Options as BackendOptions
+
+    return BackendOptions(
+        only=name.removeprefix(_BACKEND_PREFIX) if _is_backend(name) else "",
+        default_scheduler_name=scheduler,
+        max_concurrent_reconciles=configuration.controllers.podGang.concurrentSyncs,
+    )
+
+
+def _read(file: Path | None) -> OperatorConfiguration:
+    from bosket.api.grove.operator_configuration import SUPPORTED_SCHEDULERS, OperatorConfiguration
+    from bosket.api.grove.operator_configuration_file import InvalidOperatorConfiguration, parse_operator_configuration
+    from bosket.grove_backends.registry import load_backends
+
+    if file is None:
+        return OperatorConfiguration()
+
+    def report(problem: str) -> None:
+        complain(f"--config {file}: {problem}")
+
+    schedulers = dict.fromkeys((*SUPPORTED_SCHEDULERS, *(backend.scheduler_name for backend in load_backends())))
+    try:
+        return parse_operator_configuration(file.read_text(encoding="utf-8"), schedulers=schedulers, report=report)
+    except OSError as error:
+        raise UsageError(f"--config {file}: can't read it: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--config {file}: not UTF-8") from error
+    except InvalidOperatorConfiguration as error:
+        raise UsageError(f"--config {file}: {error}") from error
