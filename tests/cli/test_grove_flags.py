@@ -9,6 +9,7 @@ import pytest
 from bosket.cli.grove_flags import GroveFlags, grove_options
 from bosket.cli.main import main
 from bosket.cli.output import UsageError
+from bosket.grove import Options as OperatorOptions
 from bosket.grove_admission import Options as AdmissionOptions
 from bosket.grove_backends import Options as BackendOptions
 
@@ -22,8 +23,12 @@ scheduler: {profiles: [{name: kai-scheduler}], defaultProfileName: kai-scheduler
 def test_all_services_get_what_the_file_says(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(TEXT)
-    options = grove_options(GroveFlags(config=file), ["scheduler", "grove-admission", "grove-backends", "backend-kai"])
-    assert set(options) == {"grove-admission", "grove-backends", "backend-kai"}
+    services = ["scheduler", "grove-operator", "grove-admission", "grove-backends", "backend-kai"]
+    options = grove_options(GroveFlags(config=file), services)
+    assert set(options) == set(services) - {"scheduler"}
+    operator = options["grove-operator"]
+    assert isinstance(operator, OperatorOptions)
+    assert operator.configuration.scheduler.defaultProfileName == "kai-scheduler"
     admission = options["grove-admission"]
     assert isinstance(admission, AdmissionOptions)
     assert admission.configuration.topologyAwareScheduling.enabled
@@ -37,6 +42,11 @@ def test_all_services_get_what_the_file_says(tmp_path: Path) -> None:
 
 def test_without_flags_everything_is_as_by_default() -> None:
     assert grove_options(GroveFlags(), ["grove-admission"]) == {}
+
+
+def test_the_image_of_init_containers_may_be_named() -> None:
+    options = grove_options(GroveFlags(grove_init_container_image="initc:7"), ["grove-operator"])
+    assert options["grove-operator"] == OperatorOptions(init_container_image="initc:7")
 
 
 def test_webhooks_may_be_reached_by_a_url() -> None:

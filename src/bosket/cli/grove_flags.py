@@ -31,45 +31,55 @@ class GroveFlags:
     ----------
     config
         Grove's OperatorConfiguration, a YAML file; what it doesn't say is as by default.
+    grove_init_container_image
+        The image of init containers that wait for those that start first, whose program is: bosket run grove-initc.
     grove_webhook_url
         https://HOST:PORT where the API server reaches Grove's webhooks, if not as the service "grove-operator".
     """
 
     config: OptionalFilePath = None
+    grove_init_container_image: str = ""
     grove_webhook_url: str = ""
 
 
 def grove_options(flags: GroveFlags, services: Sequence[str]) -> dict[str, object]:
     """Options by the name of the service, for those that don't run with their defaults; raises `UsageError`."""
-    if flags.grove_webhook_url:
-        if _ADMISSION not in services:
-            raise UsageError(f"--grove-webhook-url: {_ADMISSION} is not among the services that run")
-        if not is_https(flags.grove_webhook_url):
-            raise UsageError(f"--grove-webhook-url {flags.grove_webhook_url}: not a URL such as https://10.0.0.7:2750")
-    ours = [name for name in services if name in (_OPERATOR, _ADMISSION, _BACKENDS) or _is_backend(name)]
-    if flags.config is None and not flags.grove_webhook_url:
+    for given, flag, service in (
+        (flags.grove_webhook_url, "--grove-webhook-url", _ADMISSION),
+        (flags.grove_init_container_image, "--grove-init-container-image", _OPERATOR),
+    ):
+        if given and service not in services:
+            raise UsageError(f"{flag}: {service} is not among the services that run")
+    if flags.grove_webhook_url and not is_https(flags.grove_webhook_url):
+        raise UsageError(f"--grove-webhook-url {flags.grove_webhook_url}: not a URL such as https://10.0.0.7:2750")
+    if flags == GroveFlags():
         return {}
+    ours = [name for name in services if name in (_OPERATOR, _ADMISSION, _BACKENDS) or _is_backend(name)]
     if not ours:
         raise UsageError("--config: none of Grove's services is among those that run")
     configuration = _read(flags.config)
-    return {name: _options(name, configuration, flags.grove_webhook_url) for name in ours}
+    return {name: _options(name, configuration, flags) for name in ours}
 
 
 def _is_backend(name: str) -> bool:
     return name.startswith(_BACKEND_PREFIX)
 
 
-def _options(name: str, configuration: OperatorConfiguration, url: str) -> object:
-    scheduler = configuration.scheduler.defaultProfileName
+def _options(name: str, configuration: OperatorConfiguration, flags: GroveFlags) -> object:
     if name == _ADMISSION:
         from bosket.grove_admission import Options as AdmissionOptions
 
-        return AdmissionOptions(configuration=configuration, url=url)
+        return AdmissionOptions(configuration=configuration, url=flags.grove_webhook_url)
+    if name == _OPERATOR:
+        from bosket.grove import Options as OperatorOptions
+
+        image = flags.grove_init_container_image
+        return OperatorOptions(configuration, image) if image else OperatorOptions(configuration)
     from bosket.grove_backends import Options as BackendOptions
 
     return BackendOptions(
         only=name.removeprefix(_BACKEND_PREFIX) if _is_backend(name) else "",
-        default_scheduler_name=scheduler,
+        default_scheduler_name=configuration.scheduler.defaultProfileName,
         max_concurrent_reconciles=configuration.controllers.podGang.concurrentSyncs,
     )
 
@@ -77,7 +87,7 @@ def _options(name: str, configuration: OperatorConfiguration, url: str) -> objec
 def _read(file: Path | None) -> OperatorConfiguration:
     from bosket.api.grove.operator_configuration import SUPPORTED_SCHEDULERS, OperatorConfiguration
     from bosket.api.grove.operator_configuration_file import InvalidOperatorConfiguration, parse_operator_configuration
-    from bosket.grove_backends.registry import load_backends
+    from bosket.grove_backends.catalogue import load_backends
 
     if file is None:
         return OperatorConfiguration()
