@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from benchmarks import apiserver, evict, foreign, gangs, growth, idle, longrun, perf, topology
+from benchmarks import apiserver, evict, foreign, gangs, growth, idle, longrun, perf, stack, topology
 from benchmarks.report import Report
 from benchmarks.workload import NotMeasured
 
@@ -22,9 +22,10 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "apiserver": apiserver.run,
     "longrun": longrun.run,
     "foreign": foreign.run,
+    "stack": stack.run,
 }
 #: Only run when they are named: they take their time.
-LONG = ("apiserver", "longrun", "foreign")
+LONG = ("apiserver", "longrun", "foreign", "stack")
 
 
 def main() -> int:
@@ -36,7 +37,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     parser.add_argument("--minutes", type=float, default=10.0, help="how long `foreign` runs; 10 by default")
     arguments = parser.parse_args()
-    benchmarks = {**BENCHMARKS, "foreign": partial(foreign.run, arguments.minutes)}
+    benchmarks: dict[str, Callable[[], Report]] = {**BENCHMARKS, "foreign": partial(foreign.run, arguments.minutes)}
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}")

@@ -20,7 +20,7 @@ from itertools import product
 from typing import Any
 
 from benchmarks.apiserver_subject import CLIENTS, OPERATIONS, PODS, TOKEN, Send, in_turns, operations
-from benchmarks.gangs import cpu_seconds
+from benchmarks.process import cpu_seconds
 from benchmarks.report import Column, Report, number, progress
 
 SMALL, LARGE = 1_000, 50_000

@@ -7,19 +7,13 @@ cluster with API server, controllers and kubelets. Writes are what each process 
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import signal
-import socket
 import tempfile
 import time
-import urllib.request
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+from benchmarks.process import cpu_seconds, free_port, process, until_ready, until_serving, writes
 from benchmarks.report import Column, Report, number, progress
-from benchmarks.workload import BOSKET
 from bosket.api.batch import Job, JobSpec
 from bosket.api.core import Container, Pod, PodSpec, PodTemplateSpec, ResourceRequirements
 from bosket.api.keys import SCHEDULER_NAME
@@ -29,7 +23,6 @@ from bosket.kube.kubeconfig import connect
 
 GANGS, GANG_SIZE, NODES = 125, 8, 125
 SERVICES = ("podgrouper", "scheduler", "binder")
-TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE_SECONDS = 300.0
 
 COLUMNS = (
@@ -123,50 +116,3 @@ async def until_running(client: Client, wanted: int) -> None:
                 running.add(event.object.key)
                 if len(running) >= wanted:
                     return
-
-
-@asynccontextmanager
-async def process(*arguments: str, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    with log.open("wb") as output:
-        started = await asyncio.create_subprocess_exec(BOSKET, *arguments, stdout=output, stderr=output)
-    try:
-        yield started
-    finally:
-        if started.returncode is None:
-            started.send_signal(signal.SIGTERM)
-        await started.wait()
-
-
-async def until_ready(log: Path) -> None:
-    async with asyncio.timeout(60):
-        while "\nready\n" not in log.read_text():
-            await asyncio.sleep(0.1)
-
-
-async def until_serving(port: int) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5).read()
-            except OSError:
-                await asyncio.sleep(0.1)
-            else:
-                return
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def writes(port: int) -> int:
-    """Requests that change something, as the process counted them."""
-    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
-    counts = re.findall(r'^rest_client_requests_total\{.*method="(?:POST|PUT|PATCH|DELETE)"\} (\S+)$', text, re.M)
-    return int(sum(map(float, counts)))

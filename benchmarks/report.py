@@ -39,6 +39,8 @@ class Report:
     rows: list[Figures] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
+    #: Tables that belong to it; what they promise is promised here.
+    details: list[Report] = field(default_factory=list)
 
     def expect(self, holds: bool, promise: str) -> None:
         """Notes a promise that doesn't hold."""
@@ -46,7 +48,8 @@ class Report:
             self.broken.append(promise)
 
     def as_json(self) -> dict[str, Any]:
-        return {"title": self.title, "rows": self.rows, "notes": self.notes, "broken": self.broken}
+        own = {"title": self.title, "rows": self.rows, "notes": self.notes, "broken": self.broken}
+        return {**own, "details": [each.as_json() for each in self.details]} if self.details else own
 
     def print(self) -> None:
         table = Table(title=self.title, title_justify="left")
@@ -61,6 +64,8 @@ class Report:
         for promise in self.broken:
             console.print(f"not as promised: {promise}", style="bold red", markup=False)
         console.print()
+        for detail in self.details:
+            detail.print()
 
 
 def progress(text: str) -> None:

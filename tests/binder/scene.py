@@ -109,13 +109,23 @@ async def end_state(rig: Rig, name: str = "a") -> EndState:
 BOUND = EndState(
     node=NODE,
     annotations={"received-resource-type": "Regular"},
-    conditions=frozenset(
-        {("PodScheduled", "True", "", ""), ("PodBound", "True", "Bound", f"Pod bound successfully to node {NODE}")}
-    ),
+    conditions=frozenset({("PodScheduled", "True", "", "")}),
     phase="Succeeded",
     reason="",
     failed_attempts=0,
 )
+
+
+#: What a pod says as well when it had to say before that it could not be bound.
+BOUND_AFTER_ALL = ("PodBound", "True", "Bound", f"Pod bound successfully to node {NODE}")
+
+
+async def call_unbound(rig: Rig, name: str = "a") -> None:
+    """The pod says that it could not be bound, as an attempt before has left it."""
+    condition = {"type": "PodBound", "status": "False", "reason": "BindingError", "message": "it rained"}
+    await rig.client.patch(
+        Pod, name, {"status": {"conditions": [condition]}}, namespace=NAMESPACE, subresource="status"
+    )
 
 
 class Ledger:

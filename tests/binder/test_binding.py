@@ -10,13 +10,27 @@ from bosket.api.core import Pod
 from bosket.api.kai import BindRequest
 from bosket.binder import Attempt, BindPlugin
 from bosket.testing.faults import matching
-from tests.binder.scene import BOUND, NODE, Ledger, ask, binder, end_state, finished, node, pod, scene
+from tests.binder.scene import (
+    BOUND,
+    BOUND_AFTER_ALL,
+    NODE,
+    Ledger,
+    ask,
+    binder,
+    call_unbound,
+    end_state,
+    finished,
+    node,
+    pod,
+    scene,
+)
 from tests.rig import NAMESPACE, Lagging, Meddling
 
 pytestmark = pytest.mark.looptime
 
 
-async def test_a_pod_is_bound_in_three_writes() -> None:
+async def test_a_pod_is_bound_in_two_writes() -> None:
+    """And an event. The API server itself says on the pod that it has a node."""
     rig = await scene()
     await ask(rig)
     ledger = Ledger(rig.server.transport())
@@ -24,12 +38,21 @@ async def test_a_pod_is_bound_in_three_writes() -> None:
         await finished(rig)
         assert await end_state(rig) == BOUND
         (event,) = await rig.until(lambda: rig.events("Bound"))
-    assert ledger.writes() == ["POST pods/a/binding", "PATCH pods/a/status", "PATCH bindrequests/a/status"]
+    assert ledger.writes() == ["POST pods/a/binding", "PATCH bindrequests/a/status"]
     assert (event.type, event.message, event.involvedObject.name) == (
         "Normal",
         f"Pod bound successfully to node {NODE}",
         "a",
     )
+
+
+async def test_a_pod_that_could_not_be_bound_before_says_that_it_is() -> None:
+    rig = await scene()
+    await call_unbound(rig)
+    await ask(rig)
+    async with rig.running(binder()):
+        await finished(rig)
+    assert (await end_state(rig)).conditions == BOUND.conditions | {BOUND_AFTER_ALL}
 
 
 async def test_a_request_that_comes_later_is_carried_out_too() -> None:
@@ -107,6 +130,7 @@ async def test_a_new_pod_of_the_same_name_is_not_bound_by_the_old_ones_request()
 
 async def test_a_new_pod_of_the_same_name_is_not_told_about_the_old_ones_bind() -> None:
     rig = await scene()
+    await call_unbound(rig)
     await ask(rig)
 
     async def replace() -> None:

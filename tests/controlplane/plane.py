@@ -26,6 +26,13 @@ from tests.controlplane.process import Component, ComponentFailed, Health
 
 HOST: Final = "127.0.0.1"
 _STAGES: Final = Path(__file__).parent / "stages.yaml"
+#: Of writes who, what and with which answer, once they are answered; of reads nothing.
+_AUDIT_POLICY: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "None", "verbs": ["get", "list", "watch"]}, {"level": "Metadata", "omitManagedFields": True}],
+}
 _START_SECONDS: Final = 120.0
 _STOP_SECONDS: Final = 5.0
 #: Between choosing a free port and listening on it, another process may take it.
@@ -41,6 +48,8 @@ class Options:
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     #: Kubernetes' own scheduler, for pods whose schedulerName is `default-scheduler`.
     kube_scheduler: bool = False
+    #: Whether the API server notes every write, and by whom, in `ControlPlane.audit_log`.
+    audit_writes: bool = False
 
     def feature_gate_flags(self) -> list[str]:
         return [f"--feature-gates={_switches(self.feature_gates)}"] if self.feature_gates else []
@@ -114,6 +123,15 @@ class ControlPlane:
             "current-context": "real",
         }
 
+    @property
+    def audit_log(self) -> Path:
+        """One line of JSON for each write, if that is switched on."""
+        return self._file("audit.log")
+
+    def pids(self) -> dict[str, int]:
+        """The running processes, by name."""
+        return {each.name: each.process.pid for each in self._components}
+
     # ── starting ──
 
     def _start(self) -> None:
@@ -173,11 +191,19 @@ class ControlPlane:
                 "--service-cluster-ip-range=10.96.0.0/16",
                 "--authorization-mode=RBAC",
                 "--allow-privileged=true",
+                *self._audit_flags(),
                 *self._options.feature_gate_flags(),
                 *self._options.runtime_config_flags(),
             ],
             Health(f"{self.url}/readyz", self._admin_tls()),
         ).wait_healthy(_START_SECONDS)
+
+    def _audit_flags(self) -> list[str]:
+        if not self._options.audit_writes:
+            return []
+        policy = self._file("audit-policy.json")
+        policy.write_text(json.dumps(_AUDIT_POLICY))
+        return [f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}", "--audit-log-maxsize=1000"]
 
     def _start_controller_manager(self, port: int) -> None:
         kubeconfig = self.kubeconfig("system:kube-controller-manager", ())

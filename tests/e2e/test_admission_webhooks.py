@@ -8,9 +8,11 @@ import pytest
 
 from bosket.api.admission import MutatingWebhookConfiguration
 from bosket.api.core import Secret
+from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup
 from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.api.node_k8s import RuntimeClass
 from bosket.api.object import ObjectMeta
+from bosket.kube.errors import Forbidden
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifest import pod
 from tests.e2e.test_admission import HALF, PREFIX, SECRET, SENTENCE, apply, get, serve_admission, withdraw_admission
@@ -42,6 +44,30 @@ async def test_when_the_webhooks_are_down_unrelated_pods_are_still_created(guard
     await guarded.stop_service("admission")
     await apply(guarded, pod("unrelated", scheduler="default-scheduler"))
     assert "failed calling webhook" in await apply(guarded, pod("ours"), code=1)
+
+
+async def test_what_the_rules_do_not_read_may_change_without_being_asked_about(guarded: Cluster) -> None:
+    """So that finalizers come off, and groups are noted in, at no cost, and also while the webhooks are down."""
+    await apply(guarded, pod("ours"))
+    await guarded.stop_service("admission")
+    await guarded.kubectl("label", "pod", "ours", "team=a")
+    told = await guarded.kubectl("annotate", "pod", "ours", "gpu-fraction=0.5", code=1)
+    assert "failed calling webhook" in told
+
+
+async def test_pod_groups_are_checked_when_they_have_sub_groups(guarded: Cluster) -> None:
+    """And when these change; what else is written on them isn't asked about."""
+    meta = ObjectMeta(name="tree", namespace=guarded.namespace)
+    twice = (SubGroup(name="a", parent="b", minMember=1), SubGroup(name="b", parent="a", minMember=1))
+    with pytest.raises(Forbidden, match="a"):
+        await guarded.client.create(PodGroup(metadata=meta, spec=PodGroupSpec(subGroups=twice)))
+    whole = (SubGroup(name="a", minMember=1), SubGroup(name="b", minMember=1))
+    await guarded.client.create(PodGroup(metadata=meta, spec=PodGroupSpec(subGroups=whole)))
+    bad = {"spec": {"subGroups": [{"name": "a", "parent": "b", "minMember": 1}, {"name": "b", "parent": "a"}]}}
+    with pytest.raises(Forbidden):
+        await guarded.client.patch(PodGroup, "tree", bad, namespace=guarded.namespace)
+    note = {"metadata": {"annotations": {"note": "x"}}}
+    await guarded.client.patch(PodGroup, "tree", note, namespace=guarded.namespace)
 
 
 async def test_the_webhooks_go_on_with_another_certificate(guarded: Cluster) -> None:

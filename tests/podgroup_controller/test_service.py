@@ -57,6 +57,38 @@ async def test_a_gang_that_starts_is_written_once_for_all_its_pods() -> None:
     assert sum(map(writes, transport.requests)) == 2
 
 
+async def test_a_job_that_starts_at_once_is_written_once() -> None:
+    """What is about to pass isn't told: that it waits, that it has nodes, that some of its pods run."""
+    rig = await gang(4)
+    transport = FaultyTransport(rig.server.transport())
+    writes = matching("PATCH", "/podgroups/g/status")
+    async with rig.running(service, transport):
+        await rig.clock.sleep(1)
+        await run_pods(rig, 2)
+        await rig.clock.sleep(1)
+        await run_pods(rig, 4)
+        await rig.until(lambda: _running(rig))
+        await rig.clock.sleep(60)
+    assert sum(map(writes, transport.requests)) == 1
+
+
+async def test_while_others_start_those_that_wait_are_told_later_but_not_for_ever() -> None:
+    rig = await gang(1)
+    busy = PodGroupSpec(minMember=1, queue="q")
+    async with rig.running(service):
+        for number in range(80):
+            name = f"busy-{number}"
+            await rig.client.create(PodGroup(metadata=ObjectMeta(name=name, namespace=NAMESPACE), spec=busy))
+            meta = ObjectMeta(name=name, namespace=NAMESPACE, annotations={keys.POD_GROUP_ANNOTATION: name})
+            await rig.client.create(Pod(metadata=meta, spec=PodSpec(containers=(Container(name="c", image="i"),))))
+            patch = {"status": {"phase": "Running"}}
+            await rig.client.patch(Pod, name, patch, namespace=NAMESPACE, subresource="status")
+            await rig.clock.sleep(0.5)
+            if number == 40:  # 20 seconds
+                assert (await group(rig)).status.phase == ""
+        assert (await group(rig)).status.phase == "Pending"
+
+
 async def test_what_the_scheduler_wrote_stays() -> None:
     rig = await gang(1)
     told = SchedulingCondition(type="UnschedulableOnNodePool", nodePool="default", status="True")

@@ -8,13 +8,15 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bosket.api.core import Pod
-from bosket.api.kai import BindRequest, PodGroup, SubGroup
+from bosket.api.core import Node, Pod
+from bosket.api.kai import BindRequest, PodGroup, Queue, SubGroup
+from bosket.api.time import parse_time
 from bosket.kube.client import Client, PatchType
 from bosket.kube.informer import Informers
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
 from bosket.scheduler import Options, service
+from bosket.scheduler.snapshot.state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.faults import FaultyTransport, delay, hang_up, matching, refuse
 from tests.rig import NAMESPACE, Lagging, Rig, make_rig
@@ -65,12 +67,51 @@ async def test_a_gang_gets_a_bind_request_for_each_pod():
     assert (owner.kind, owner.name) == ("Pod", "g-0")
 
 
-async def test_every_bound_pod_has_an_event_and_the_group_its_start():
+async def test_every_bound_pod_has_an_event():
     rig = await a_cluster(group("g", 1), *members("g", 1))
     async with rig.running(scheduler):
         (event,) = await rig.until(lambda: rig.events("Scheduled"))
-        await rig.until(lambda: started(rig, "g"))
     assert event.message == f"Successfully assigned pod {NAMESPACE}/g-0 to node n1 at node-pool default"
+
+
+async def test_a_group_has_its_start_where_a_minimum_run_time_is_in_force():
+    protected = queue("protected", reclaim_min_runtime="10m")
+    rig = await a_cluster(protected, group("g", 1), *members("g", 1))
+    async with rig.running(scheduler):
+        await rig.until(lambda: started(rig, "g"))
+
+
+async def test_a_start_that_concerns_nobody_costs_no_write_until_it_does():
+    rig = await a_cluster(group("g", 1), *members("g", 1))
+    transport = FaultyTransport(rig.server.transport())
+    writes = matching("PATCH", "/podgroups/g")
+    async with rig.running(scheduler, transport):
+        await rig.until(lambda: requests(rig))
+        moment = rig.clock.now()
+        await rig.clock.sleep(60)
+        assert not any(map(writes, transport.requests))
+        await rig.apply(queue("protected", preempt_min_runtime="10m"))
+        since = await rig.until(lambda: started(rig, "g"))
+    assert abs(parse_time(since) - moment) <= 2
+
+
+async def test_what_others_write_into_a_groups_status_wakes_nobody():
+    """And doesn't keep the group from being told what it waits for."""
+    rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
+    state = ClusterState(Options().state())
+    puts = {Node: state.put_node, Queue: state.put_queue, PodGroup: state.put_pod_group, Pod: state.put_pod}
+    for kind, put in puts.items():
+        for each in (await rig.client.list(kind)).items:
+            put(each)
+    before = state.snapshot(rig.clock.now())
+    patch = {"status": {"phase": "Pending", "pending": 3}}
+    state.put_pod_group(await rig.client.patch(PodGroup, "g", patch, namespace=NAMESPACE, subresource="status"))
+    assert state.snapshot(rig.clock.now()) is before
+    async with rig.running(scheduler):
+        await rig.clock.sleep(0.5)
+        await rig.client.patch(PodGroup, "g", {"status": {"pending": 2}}, namespace=NAMESPACE, subresource="status")
+        (condition,) = await rig.until(lambda: conditions(rig, "g"))
+    assert condition.status == "True"
 
 
 async def started(rig, name):

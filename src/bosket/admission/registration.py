@@ -2,7 +2,8 @@
 
 Pods are asked about only if they are for our scheduler, so that everybody else's are created when we are down; ours are
 not, because without what we add their containers would run beside the wrong GPU. Queues, pod groups and topologies
-pass when we are down: the scheduler sets aside what is wrong with them.
+pass when we are down: the scheduler sets aside what is wrong with them. Being asked costs the API server as much as a
+write, so it asks only where there can be something to say: not when a pod's finalizers or a group's notes change.
 """
 
 from __future__ import annotations
@@ -32,6 +33,20 @@ from bosket.api.object import LabelSelector, LabelSelectorRequirement, ObjectMet
 from bosket.webhook.registration import TIMEOUT_SECONDS, Configuration, Reach
 
 _POD: Final = RuleWithOperations(apiGroups=("",), apiVersions=("v1",), resources=("pods",), scope="Namespaced")
+#: The rules read annotations and the spec.
+_POD_CHANGES: Final = MatchCondition(
+    name="pod-changes",
+    expression="request.operation != 'UPDATE' || object.spec != oldObject.spec || "
+    "has(object.metadata.annotations) != has(oldObject.metadata.annotations) || "
+    "(has(object.metadata.annotations) && object.metadata.annotations != oldObject.metadata.annotations)",
+)
+#: All rules about pod groups are about sub-groups.
+_HAS_SUB_GROUPS: Final = MatchCondition(
+    name="has-sub-groups", expression="has(object.spec.subGroups) || has(object.spec.minSubGroup)"
+)
+_GROUP_CHANGES: Final = MatchCondition(
+    name="spec-changes", expression="request.operation != 'UPDATE' || object.spec != oldObject.spec"
+)
 
 
 def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[Configuration]:
@@ -62,7 +77,9 @@ def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[C
         **common(MUTATE_PODS),
     )
     validate = ValidatingWebhook(
-        rules=(replace(_POD, operations=("CREATE", "UPDATE")),), **pods, **common(VALIDATE_PODS)
+        rules=(replace(_POD, operations=("CREATE", "UPDATE")),),
+        **{**pods, "matchConditions": (*pods["matchConditions"], _POD_CHANGES)},
+        **common(VALIDATE_PODS),
     )
     queues = _checked(
         "queue-validation.kai.scheduler",
@@ -73,6 +90,8 @@ def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[C
         "podgroup-validation.kai.scheduler",
         replace(_cluster_rule("scheduling.run.ai", "v2alpha2", "podgroups"), scope="Namespaced"),
         common(VALIDATE_POD_GROUPS),
+        _HAS_SUB_GROUPS,
+        _GROUP_CHANGES,
     )
     topologies = _checked(
         f"topology.{host}", _cluster_rule("kai.scheduler", "v1alpha1", "topologies"), common(VALIDATE_TOPOLOGIES)
@@ -108,13 +127,16 @@ def _own_pods(scheduler_name: str) -> MatchCondition:
     return MatchCondition(name="scheduler-name-match", expression=f"object.spec.schedulerName == '{escaped}'")
 
 
-def _checked(name: str, rule: RuleWithOperations, common: dict[str, Any]) -> ValidatingWebhook:
+def _checked(
+    name: str, rule: RuleWithOperations, common: dict[str, Any], *conditions: MatchCondition
+) -> ValidatingWebhook:
     return ValidatingWebhook(
         name=name,
         rules=(rule,),
         failurePolicy="Ignore",
         namespaceSelector=LabelSelector(),
         objectSelector=LabelSelector(),
+        matchConditions=conditions,
         **common,
     )
 

@@ -1,4 +1,5 @@
-"""Tells what came of an attempt: condition and event on the pod, status on the request.
+"""Tells what came of an attempt: event and, unless it was the first and succeeded, condition on the pod, status on the
+request.
 
 The request's status is written last: it says that everything before it is done, also to a binder that starts after a
 crash.
@@ -23,6 +24,8 @@ from bosket.runtime.events import EventRecorder
 POD_BOUND: Final = "PodBound"
 BOUND: Final = "Bound"
 BINDING_ERROR: Final = "BindingError"
+#: How many failures of late are remembered; what is older than that many the watch has shown.
+_MOST_CALLED_UNBOUND: Final = 4096
 
 
 class Reporter:
@@ -32,13 +35,16 @@ class Reporter:
         self._client = client
         self._clock = clock
         self._events = events
+        #: Uids of pods that were called unbound, the latest last: the watch may not have shown that yet.
+        self._called_unbound: dict[str, None] = {}
 
     async def report(self, request: BindRequest, outcome: Outcome) -> BindRequest | None:
         """The request as it is now; None when it is gone, and with it the interest in what became of it."""
         node = request.spec.selectedNode
         if isinstance(outcome, Bound):
             message = f"Pod bound successfully to node {node}"
-            await self._set_condition(outcome.pod, "True", BOUND, message)
+            if self._may_be_called_unbound(request, outcome.pod):
+                await self._set_condition(outcome.pod, "True", BOUND, message)
             succeeded = msgspec.structs.replace(request.status, phase=SUCCEEDED, reason="")
             written = await self._set_status(request, succeeded)
             self._events.event(outcome.pod, "Normal", BOUND, message)
@@ -46,12 +52,29 @@ class Reporter:
         if outcome.pod is not None:
             message = f"Failed to bind pod {outcome.pod.key} to node {node}: {outcome.reason}"
             if not outcome.pod.spec.nodeName:  # a bound pod's condition tells of the bind that succeeded
+                self._remember_called_unbound(outcome.pod)
                 await self._set_condition(outcome.pod, "False", BINDING_ERROR, message)
             self._events.event(outcome.pod, "Warning", BINDING_ERROR, message)
         if outcome.discard:
             await self._discard(request, outcome.reason)
             return None
         return await self._set_status(request, _after_failure(request, outcome))
+
+    def _may_be_called_unbound(self, request: BindRequest, pod: Pod) -> bool:
+        """Whether the pod says that it could not be bound. Of others the API server says so, with the bind itself.
+
+        KAI writes its own condition in any case, which costs a write for each pod and tells nobody anything.
+        """
+        return (
+            request.status.failedAttempts > 0
+            or pod.metadata.uid in self._called_unbound
+            or any(each.type == POD_BOUND for each in pod.status.conditions)
+        )
+
+    def _remember_called_unbound(self, pod: Pod) -> None:
+        self._called_unbound[pod.metadata.uid] = None
+        while len(self._called_unbound) > _MOST_CALLED_UNBOUND:
+            del self._called_unbound[next(iter(self._called_unbound))]
 
     async def _set_condition(self, pod: Pod, status: str, reason: str, message: str) -> None:
         before = next((each for each in pod.status.conditions if each.type == POD_BOUND), None)

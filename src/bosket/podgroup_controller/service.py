@@ -1,7 +1,10 @@
 """The pod group controller as a service: a reconciler on PodGroups.
 
 Pods of a gang change within moments of each other, so a group is looked at a short while after the first change: one
-write says what came of all of them. What stays as it was isn't written.
+write says what came of all of them. What stays as it was isn't written, and what is about to pass (a gang that waits,
+or is starting) only if it lasts: a job that starts within seconds of its arrival is written once. While there are
+lasting states to write, those that pass wait longer, so that a cluster that is being filled isn't told of each job
+twice.
 """
 
 from __future__ import annotations
@@ -15,13 +18,13 @@ import msgspec
 from bosket.api import keys
 from bosket.api.core import Node, Pod
 from bosket.api.device_claim import claim_name
-from bosket.api.kai import PodGroup
+from bosket.api.kai import PodGroup, PodGroupStatus
 from bosket.api.object import ObjectKey
 from bosket.api.resource_k8s import ResourceClaim
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.errors import NotFound
 from bosket.kube.informer import Change
-from bosket.podgroup_controller.status import Member, status_of
+from bosket.podgroup_controller.status import Member, is_passing, status_of
 from bosket.podgroup_controller.usage import allocated, requested
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment, Service
@@ -32,6 +35,11 @@ _BY_CLAIM: Final = "podgroup-controller/claim"
 _BY_PRIORITY_CLASS: Final = "podgroup-controller/priority-class"
 #: How long the changes of a group's pods are gathered.
 _GATHER_SECONDS: Final = 0.5
+#: How long a state that is about to pass must last to be written; on a busy cluster, and at most.
+_PASSING_SECONDS: Final = 3.0
+_LONGEST_PASSING_SECONDS: Final = 30.0
+#: A cluster is busy for so long after a lasting state was written.
+_BUSY_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,9 @@ class PodGroupController:
         self._nodes = env.informers.of(Node)
         self._claims = env.informers.of(ResourceClaim, optional=True)
         self._priority_classes = env.informers.of(PriorityClass)
+        #: Since when a group differs from what it says of itself.
+        self._unsaid_since: dict[ObjectKey, float] = {}
+        self._busy_until = 0.0
         self._controller: Controller[ObjectKey] = Controller(
             NAME, self._reconcile, workers=options.max_concurrent_reconciles, clock=env.clock, metrics=env.metrics
         )
@@ -116,20 +127,40 @@ class PodGroupController:
 
     # --- what is done about it
 
-    async def _reconcile(self, key: ObjectKey) -> None:
+    async def _reconcile(self, key: ObjectKey) -> float | None:
         group = self._groups.store.get(key)
         if group is None:
-            return
+            self._unsaid_since.pop(key, None)
+            return None
         members = [self._member(pod) for pod in self._pods.store.by_index(_BY_GROUP, str(key))]
         status = status_of(group, members, preemptible=self._is_preemptible(group), now=self._clock.now())
         if status == group.status:
-            return
+            self._unsaid_since.pop(key, None)
+            return None
+        pause = self._pause(key, status)
+        if pause > 0:
+            return pause
         after = msgspec.structs.replace(group, status=status)
         try:
             written = await self._client.modify(group, after, subresource="status")
         except NotFound:
-            return  # gone meanwhile
+            return None  # gone meanwhile
+        self._unsaid_since.pop(key, None)
         self._groups.store.put(written)
+        return None
+
+    def _pause(self, key: ObjectKey, status: PodGroupStatus) -> float:
+        """How long to wait, and see whether it stays so."""
+        now = self._clock.monotonic()
+        since = self._unsaid_since.setdefault(key, now)
+        if not is_passing(status):
+            self._busy_until = now + _BUSY_SECONDS
+            return 0.0
+        if now < since + _PASSING_SECONDS:
+            return since + _PASSING_SECONDS - now
+        if now < min(self._busy_until, since + _LONGEST_PASSING_SECONDS):
+            return _PASSING_SECONDS
+        return 0.0
 
     def _member(self, pod: Pod) -> Member:
         found = (self._claims.store.get(ObjectKey(*key.split("/", 1))) for key in _claims_of(pod))

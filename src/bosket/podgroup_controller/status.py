@@ -75,6 +75,11 @@ def status_of(group: PodGroup, members: Sequence[Member], *, preemptible: bool, 
     )
 
 
+def is_passing(status: PodGroupStatus) -> bool:
+    """Whether the next change is expected soon: some of its pods, or all, are waiting or starting."""
+    return status.pending > 0 or status.phase == "Unknown"
+
+
 def _has_minimum(spec: PodGroupSpec, members: Iterable[Member]) -> bool:
     return has_minimum(spec, Counter(each.subgroup for each in members))
 

@@ -20,6 +20,7 @@ from bosket.scheduler.decisions import Decisions, Eviction, Pipeline, StaleMark,
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
 from bosket.scheduler.options import Options
+from bosket.scheduler.plugins.minruntime import is_in_force
 from bosket.scheduler.reason import NOT_READY, JobReason, NotReady, unknown_subgroup
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
@@ -47,6 +48,8 @@ class Applier:
         self._status = StatusWriter(env)
         self._notes = NoteWriter(env.client, state, self._status)
         self._node_pool = options.node_pool or DEFAULT_NODE_POOL
+        self._configuration = options.configuration
+        self._starts_matter = False
         self._binds = BindWriter(env, state, options, self._events, changed)
         self._evictor = Evictor(
             env, state, events=self._events, notes=self._notes, changed=changed, evicted=evicted,
@@ -68,10 +71,7 @@ class Applier:
             self._binds.request(bind)
         self._evictor.evict(decisions.lasting_evictions)
         self._state.remember(decisions, snapshot.now)
-        bound = {bind.job.key for bind in decisions.lasting_binds}
-        for job in decisions.started:
-            if job.key in bound:
-                self._notes.write(job.group, LAST_START_ANNOTATION, stamp(self._clock.now()))
+        self._note_starts(snapshot, decisions)
         self._tell_pipelined(decisions)
         self._tell_stale(decisions)
         for waiting in decisions.waiting:
@@ -83,6 +83,17 @@ class Applier:
             self._status.forget(("PodGroup", job.key))
         for job in decisions.settled:
             self._settle(job)
+
+    def _note_starts(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        """A write for each job that starts, which only a minimum run time makes worth its while."""
+        mattered, self._starts_matter = self._starts_matter, is_in_force(snapshot, self._configuration)
+        if self._starts_matter and not mattered:
+            self._notes.write_kept()
+        note = self._notes.write if self._starts_matter else self._notes.keep
+        bound = {bind.job.key for bind in decisions.lasting_binds}
+        for job in decisions.started:
+            if job.key in bound:
+                note(job.group, LAST_START_ANNOTATION, stamp(self._clock.now()))
 
     def _tell_pipelined(self, decisions: Decisions) -> None:
         """Once, and again only when it is another node. Of those who only move, the pod itself isn't pipelined."""
@@ -207,7 +218,12 @@ class Applier:
         self._status.wish(subject, Wish(("settled",), write))
 
     async def _write_conditions(self, job: Job, conditions: tuple[SchedulingCondition, ...]) -> None:
-        seen = {"uid": job.group.metadata.uid, "resourceVersion": job.group.metadata.resourceVersion}
+        # The version keeps a patch that comes late off a group that says something else by now. What others wrote into
+        # its status meanwhile is no reason to be refused.
+        group, latest = job.group, self._state.group(job.key)
+        if latest is not None and latest.status.schedulingConditions == group.status.schedulingConditions:
+            group = latest
+        seen = {"uid": job.group.metadata.uid, "resourceVersion": group.metadata.resourceVersion}
         patch = {"metadata": seen, "status": {"schedulingConditions": list(conditions) or None}}
         await self._client.patch(PodGroup, job.key.name, patch, namespace=job.key.namespace, subresource="status")
 

@@ -11,21 +11,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from bosket.api.time import InvalidDuration, parse_long_duration
-from bosket.scheduler.framework.configuration import ConfigurationError
+from bosket.scheduler.framework.configuration import Configuration, ConfigurationError
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.task import ACTIVE_USED
+from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.solver.scenario import Scenario
 
 METHODS = ("lca", "queue")
+DEFAULTS = ("defaultReclaimMinRuntime", "defaultPreemptMinRuntime")
+
+
+def is_in_force(snapshot: Snapshot, configuration: Configuration) -> bool:
+    """Whether anybody's run time is protected at all: without that, it doesn't matter when a job started."""
+    arguments = next((each.arguments for each in configuration.plugins if each.name == "minruntime"), None)
+    if arguments is None:
+        return False
+    return any(arguments.get(name) for name in DEFAULTS) or any(
+        queue.reclaim_min_runtime or queue.preempt_min_runtime for queue in snapshot.queues.queues
+    )
 
 
 class MinRuntime:
     """Registers the protection, between queues and inside them."""
 
     def __init__(self, arguments: Mapping[str, str]) -> None:
-        self._reclaim = _seconds(arguments, "defaultReclaimMinRuntime")
-        self._preempt = _seconds(arguments, "defaultPreemptMinRuntime")
+        self._reclaim = _seconds(arguments, DEFAULTS[0])
+        self._preempt = _seconds(arguments, DEFAULTS[1])
         self._method = arguments.get("reclaimResolveMethod") or METHODS[0]
         if self._method not in METHODS:
             raise ConfigurationError(

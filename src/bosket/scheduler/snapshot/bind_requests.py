@@ -107,6 +107,10 @@ class BindRequests:
         request = self._of_pod.get(pod)
         return request.spec.selectedGPUGroups if request is not None and request.key not in self._dead else ()
 
+    def is_dead(self, key: ObjectKey) -> bool:
+        """Whether it is there and nobody will carry it out."""
+        return key in self._dead
+
     def dead(self) -> tuple[BindRequest, ...]:
         return tuple(self._dead[key] for key in sorted(self._dead))
 

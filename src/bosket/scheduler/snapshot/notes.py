@@ -6,6 +6,8 @@ the decision. Without this the times would begin anew in every cycle until then.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from bosket.api.kai import PodGroup
@@ -25,6 +27,10 @@ class Notes:
         if uid != group.metadata.uid:
             notes = {}
         self._notes[group.key] = (group.metadata.uid, {**notes, annotation: value})
+
+    def all(self) -> Mapping[ObjectKey, tuple[str, Annotations]]:
+        """What isn't observed yet: by group, with the group's uid."""
+        return dict(self._notes)
 
     def forget(self, group: ObjectKey, annotation: str) -> bool:
         """The annotation won't be written; whether it counted until now."""

@@ -52,7 +52,7 @@ from bosket.scheduler.snapshot.displacement import Displacements
 from bosket.scheduler.snapshot.evictions import Evictions
 from bosket.scheduler.snapshot.hold import Holds
 from bosket.scheduler.snapshot.node_accounts import NodeAccounts
-from bosket.scheduler.snapshot.notes import Notes
+from bosket.scheduler.snapshot.notes import Annotations, Notes
 from bosket.scheduler.snapshot.numa_zones import NumaTopologies
 from bosket.scheduler.snapshot.peers import Peers
 from bosket.scheduler.snapshot.pod_classes import PodClasses
@@ -176,9 +176,11 @@ class ClusterState:
                 self._dirty_jobs.add(left_out.group)
 
     def put_bind_request(self, request: BindRequest) -> None:
+        before = self._requests.is_dead(request.key)
         if self._requests.observe(request):
             self._renew_task(pod_of(request))
-        self._last = None
+        if before or self._requests.is_dead(request.key):
+            self._last = None
 
     def drop_bind_request(self, request: BindRequest) -> None:
         self._renew_if_any(self._requests.observe_deleted(request))
@@ -230,6 +232,14 @@ class ClusterState:
         """Counts an annotation that is about to be written, or taken away."""
         self._notes.write(group, annotation, value)
         self._dirty_jobs.add(group.key)
+
+    def group(self, key: ObjectKey) -> PodGroup | None:
+        """The group as it was last seen; a job's own may be older where only its status differs."""
+        return self._groups.get(key)
+
+    def notes(self) -> Mapping[ObjectKey, tuple[str, Annotations]]:
+        """Annotations that count and aren't observed yet: by group, with its uid."""
+        return self._notes.all()
 
     def withdraw_note(self, group: ObjectKey, annotation: str) -> None:
         """The annotation could not be written."""
@@ -284,7 +294,8 @@ class ClusterState:
             self._displacements.forget_job(key)
         self._groups[key] = group
         self._notes.observe(group)
-        self._dirty_jobs.add(key)
+        if before is None or _what_counts(before) != _what_counts(group):
+            self._dirty_jobs.add(key)
 
     def drop_pod_group(self, key: ObjectKey) -> None:
         self._groups.pop(key, None)
@@ -672,6 +683,19 @@ class ClusterState:
 
 def _named(key: ObjectKey) -> ObjectMeta:
     return ObjectMeta(namespace=key.namespace, name=key.name)
+
+
+def _what_counts(group: PodGroup) -> tuple[object, ...]:
+    """What of a group can change a decision, or what is said of it; others write into its status all the time."""
+    meta = group.metadata
+    return (
+        meta.uid,
+        meta.labels,
+        meta.annotations,
+        meta.deletionTimestamp,
+        group.spec,
+        group.status.schedulingConditions,
+    )
 
 
 def _gave_up(group: PodGroup, node_pool_label: str) -> bool:

@@ -1,0 +1,184 @@
+"""What is done to a cluster in `stack`, and how long it took until everybody had what they wait for.
+
+A `Scene` submits Jobs and sees pods by a watch of its own; times are those at which the watch told of a pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.workload import NotMeasured
+from bosket.api.batch import Job
+from bosket.api.core import Namespace, Pod, ServiceAccount
+from bosket.api.kai import BindRequest, PodGroup, Queue, QueueResource, QueueResources, QueueSpec
+from bosket.api.keys import POD_GROUP_ANNOTATION, SCHEDULER_NAME
+from bosket.api.object import ObjectMeta
+from bosket.api.table import resource_of
+from bosket.kube.client import Client
+from bosket.kube.errors import NotFound
+from bosket.kube.informer import Change, Informers
+
+NAMESPACE = "stack"
+#: Owed nothing, and so may lose everything; owed a few GPUs.
+FILLING, OWED = "stack-filling", "stack-owed"
+OWED_GPUS = 64
+PATIENCE_SECONDS = 300.0
+#: Jobs that are submitted at the same time.
+SUBMITTERS = 16
+MIN_MEMBER_ANNOTATION = "kai.scheduler/batch-min-member"
+
+
+@dataclass
+class Scene:
+    """The namespace in which everything happens, as a watch shows it."""
+
+    client: Client
+    pods: dict[str, Pod] = field(default_factory=dict)
+    seen_at: dict[str, float] = field(default_factory=dict)
+    bound_at: dict[str, float] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def note(self, change: Change[Pod]) -> None:
+        now = time.monotonic()
+        if change.new is None:
+            if change.old is not None:
+                self.pods.pop(change.old.metadata.name, None)
+        else:
+            name = change.new.metadata.name
+            self.pods[name] = change.new
+            self.seen_at.setdefault(name, now)
+            if change.new.spec.nodeName:
+                self.bound_at.setdefault(name, now)
+        self.changed.set()
+
+    async def until(self, holds: Callable[[Pod], bool], count: int, what: str) -> None:
+        """Until that many pods are so."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while sum(map(holds, self.pods.values())) < count:
+                    self.changed.clear()
+                    await self.changed.wait()
+                    await asyncio.sleep(0.02)  # what comes in a burst is looked at once
+        except TimeoutError:
+            found = sum(map(holds, self.pods.values()))
+            raise NotMeasured(f"after {PATIENCE_SECONDS:.0f} s {found} of {count} pods are {what}") from None
+
+    def waits(self) -> list[float]:
+        """From being seen to being bound, of every pod."""
+        return [self.bound_at[name] - self.seen_at[name] for name in self.pods if name in self.bound_at]
+
+    async def submit(self, jobs: Iterable[dict[str, Any]]) -> None:
+        waiting = iter(jobs)
+
+        async def work() -> None:
+            for each in waiting:
+                await self.client.create(each, NAMESPACE)
+
+        await asyncio.gather(*(work() for _ in range(SUBMITTERS)))
+
+    async def clear(self) -> None:
+        """Everything goes, and is gone."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        await self.client.raw("DELETE", resource_of(Job).path(NAMESPACE), body=options)
+        for kind in (Pod, PodGroup, BindRequest):
+            await self.client.delete_collection(kind, NAMESPACE, grace_seconds=0)
+
+        async def gone() -> bool:
+            pages = [await self.client.list(kind, NAMESPACE) for kind in (Job, Pod, PodGroup, BindRequest)]
+            return not any(page.items for page in pages)
+
+        await eventually(gone, "everything is gone")
+        self.pods.clear()
+        self.seen_at.clear()
+        self.bound_at.clear()
+
+
+@asynccontextmanager
+async def enter_scene(client: Client) -> AsyncIterator[Scene]:
+    """The namespace and its queues, watched for the length of the block."""
+    await client.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
+    free = QueueResource(quota=-1, overQuotaWeight=1, limit=-1)
+    for name, parent, gpus in (("stack", "", -1.0), (FILLING, "stack", 0.0), (OWED, "stack", float(OWED_GPUS))):
+        resources = QueueResources(gpu=QueueResource(quota=gpus, overQuotaWeight=1, limit=-1), cpu=free, memory=free)
+        await client.create(
+            Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(parentQueue=parent, resources=resources))
+        )
+
+    async def pods_are_accepted() -> bool:
+        try:
+            await client.get(ServiceAccount, "default", NAMESPACE)
+        except NotFound:
+            return False
+        return True
+
+    await eventually(pods_are_accepted, "pods are accepted")
+    async with AsyncExitStack() as stack:
+        scene = Scene(client)
+        informers = Informers(client)
+        pods = informers.of(Pod, namespace=NAMESPACE)
+        pods.subscribe(scene.note)
+        running = asyncio.create_task(informers.run())
+        stack.callback(running.cancel)
+        await pods.wait_synced()
+        yield scene
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]], what: str, pause_seconds: float = 0.5) -> None:
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not await holds():
+                await asyncio.sleep(pause_seconds)
+    except TimeoutError:
+        raise NotMeasured(f"not after {PATIENCE_SECONDS:.0f} s: {what}") from None
+
+
+# ── what pods are ──
+
+
+def is_grouped(pod: Pod) -> bool:
+    return POD_GROUP_ANNOTATION in pod.metadata.annotations
+
+
+def is_bound(pod: Pod) -> bool:
+    return bool(pod.spec.nodeName)
+
+
+def is_told(pod: Pod) -> bool:
+    """Whether a pod says of itself that there is no room for it."""
+    return any(each.type == "PodScheduled" and each.reason == "Unschedulable" for each in pod.status.conditions)
+
+
+def job(name: str, *, pods: int = 1, gpus: int = 1, queue: str = FILLING) -> dict[str, Any]:
+    """A Job whose pods start all at once or not at all."""
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"nvidia.com/gpu": str(gpus)}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "labels": {"kai.scheduler/queue": queue},
+            "annotations": {MIN_MEMBER_ANNOTATION: str(pods)},
+        },
+        "spec": {
+            "parallelism": pods,
+            "completions": pods,
+            "template": {
+                "metadata": {"labels": {"kai.scheduler/queue": queue}},
+                "spec": {
+                    "schedulerName": SCHEDULER_NAME,
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "main", "image": "example.com/work", "resources": resources}],
+                },
+            },
+        },
+    }
+
+
+def median(values: list[float]) -> float:
+    return statistics.median(values) if values else 0.0
