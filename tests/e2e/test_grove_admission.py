@@ -1,0 +1,161 @@
+"""Grove's admission as users meet it: on the embedded server in process, on a real one through webhooks.
+
+TAS21, TAS22 and the refusals of the MNNVL suite are of Grove's own list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
+from bosket.api.core import Secret
+from bosket.api.grove import ClusterTopologyBinding, PodCliqueSet
+from bosket.api.grove.operator_configuration import ServerConfiguration, WebhookServerConfiguration
+from bosket.api.keys import SYSTEM_NAMESPACE
+from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION
+from bosket.grove_admission import Options
+from bosket.kube.errors import ApiError, NotFound
+from tests.controlplane.plane import ControlPlane, free_ports
+from tests.e2e.cluster import Cluster
+from tests.grove_admission.sets import Json, clique, pcs
+
+CONFIGURATIONS = ("podcliqueset-validating-webhook", "clustertopology-validating-webhook")
+LEVELS = [{"domain": "zone", "key": "example.com/zone"}, {"domain": "rack", "key": "example.com/rack"}]
+DENIED = 'admission webhook "pcs.validating.webhooks.grove.io" denied the request: '
+
+
+@pytest.fixture
+def embedded_services() -> tuple[str, ...]:
+    return ("grove-admission",)
+
+
+@pytest.fixture
+async def guarded(cluster: Cluster, control_plane_if_real: ControlPlane | None) -> AsyncIterator[Cluster]:
+    """The cluster with Grove's admission in force, and a topology."""
+    try:
+        if control_plane_if_real is not None:
+            await serve_admission(cluster)
+        await cluster.client.create(binding("t"))
+        yield cluster
+    finally:
+        await cluster.client.delete_collection(ClusterTopologyBinding)
+        if control_plane_if_real is not None:
+            await withdraw_admission(cluster)
+
+
+async def serve_admission(cluster: Cluster) -> None:
+    (port,) = free_ports(1)
+    server = ServerConfiguration(webhooks=WebhookServerConfiguration(port=port))
+    configuration = replace(DEFAULT_CONFIGURATION, server=server)
+    options = Options(configuration, url=f"https://127.0.0.1:{port}", upkeep_seconds=0.2)
+    await cluster.start_services("grove-admission", options=options)
+
+    async def in_force() -> bool:
+        wrong = (named("probe", pcs()), binding("probe", levels=[LEVELS[0]] * 2))
+        return all(["denied the request" in await refusal(cluster, each) for each in wrong])
+
+    await cluster.eventually(in_force)
+    with suppress(NotFound):
+        await cluster.client.delete(ClusterTopologyBinding, "probe")
+
+
+async def withdraw_admission(cluster: Cluster) -> None:
+    """Webhooks that nobody serves would refuse the sets of all other tests."""
+    with suppress(KeyError):
+        await cluster.stop_service("grove-admission")
+    for name in CONFIGURATIONS:
+        with suppress(NotFound):
+            await cluster.client.delete(ValidatingWebhookConfiguration, name)
+    with suppress(NotFound):
+        await cluster.client.delete(MutatingWebhookConfiguration, "podcliqueset-defaulting-webhook")
+    with suppress(NotFound):
+        await cluster.client.delete(Secret, "grove-webhook-server-cert", SYSTEM_NAMESPACE)
+
+
+def binding(name: str, levels: list[Json] | None = None, *bound: str) -> Json:
+    references = [{"schedulerName": each, "topologyReference": "theirs"} for each in bound]
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "ClusterTopologyBinding",
+        "metadata": {"name": name},
+        "spec": {"levels": levels or LEVELS, "schedulerTopologyBindings": references},
+    }
+
+
+def named(name: str, document: Json) -> Json:
+    """The set without a namespace: it is created in the test's."""
+    return {**document, "metadata": {"name": name}}
+
+
+async def refusal(cluster: Cluster, document: Json) -> str:
+    """Why an object isn't created; empty if it is."""
+    if document["kind"] == "PodCliqueSet":
+        document["metadata"]["namespace"] = cluster.namespace
+    try:
+        await cluster.client.create(document)
+    except ApiError as error:
+        return error.message
+    return ""
+
+
+async def test_a_set_is_completed_and_its_user_warned(guarded: Cluster) -> None:
+    said = await guarded.kubectl("apply", "-f", "-", stdin=json.dumps(named("s", pcs(clique("a", 2)))))
+    assert "podcliqueset.grove.io/s created" in said
+    template = (await guarded.client.get(PodCliqueSet, "s", guarded.namespace)).spec.template
+    assert (template.terminationDelay, template.cliqueStartupType) == ("4h0m0s", "CliqueStartupTypeAnyOrder")
+    assert template.headlessServiceConfig is not None
+    spec = template.cliques[0].spec
+    assert (spec.minAvailable, spec.podSpec.restartPolicy, spec.podSpec.terminationGracePeriodSeconds) == (
+        2,
+        "Always",
+        30,
+    )
+    patch = json.dumps([{"op": "replace", "path": "/spec/template/cliques/0/spec/minAvailable", "value": 1}])
+    denied = await guarded.kubectl("patch", "pcs", "s", "--type=json", f"--patch={patch}", code=1)
+    assert f"{DENIED}spec.template.cliques.spec.minAvailable: Invalid value: 1: field is immutable" in denied
+    await guarded.kubectl("scale", "pcs", "s", "--replicas=3")
+
+
+async def test_wrong_bindings_are_refused_tas21(guarded: Cluster) -> None:
+    path = "spec.schedulerTopologyReferences"
+    for document, said in (
+        (binding("b", [LEVELS[0], {**LEVELS[1], "domain": "zone"}]), 'spec.levels[1].domain: Duplicate value: "zone"'),
+        (binding("b", None, "kai-scheduler", "kai-scheduler"), f'{path}[1].schedulerName: Duplicate value: "kai-sched'),
+        (binding("b", None, "nobodys"), f'{path}[0].schedulerName: Invalid value: "nobodys": scheduler backend is not'),
+        (binding("b", None, "default-scheduler"), "scheduler backend does not implement topology-aware scheduling"),
+    ):
+        assert said in await refusal(guarded, document)
+    constraint = {"topologyName": "t", "pack": {"required": "zone"}}
+    inherits = clique("a", template={"topologyConstraint": {"pack": {"required": "rack"}}})
+    assert await refusal(guarded, named("inherits", pcs(inherits, topologyConstraint=constraint))) == ""
+
+
+async def test_constraints_of_a_wrong_shape_are_refused_tas22(guarded: Cluster) -> None:
+    legacy: Json = {"topologyName": "t", "packDomain": "rack"}
+    group: Json = {"name": "g", "cliqueNames": ["a"], "topologyConstraint": legacy}
+    deprecated = "packDomain is deprecated and cannot be used on new workloads"
+    shapes: list[tuple[Json, str]] = [
+        (pcs(clique("a"), topologyConstraint=legacy), deprecated),
+        (pcs(clique("a", template={"topologyConstraint": legacy})), deprecated),
+        (pcs(clique("a"), groups=(group,)), deprecated),
+        (pcs(clique("a"), topologyConstraint={"topologyName": "t"}), "spec.template.topologyConstraint.pack"),
+        (pcs(clique("a"), topologyConstraint={"topologyName": "t", "pack": {}}), "topologyConstraint.pack"),
+        (pcs(clique("a"), topologyConstraint={**legacy, "pack": {"required": "rack"}}), "pack.required"),
+    ]
+    for document, said in shapes:
+        assert said in await refusal(guarded, named("s", document))
+    preferred: Any = {"topologyName": "t", "pack": {"preferred": "rack"}}
+    assert await refusal(guarded, named("s", pcs(clique("a"), topologyConstraint=preferred))) == ""
+
+
+async def test_groups_of_nvlink_are_refused_where_they_are_off(guarded: Cluster) -> None:
+    document = named("s", pcs(clique("a", template={"annotations": {"grove.io/mnnvl-group": "g"}})))
+    assert "MNNVL is not enabled in the operator configuration" in await refusal(guarded, document)
+    document["spec"]["template"]["cliques"][0]["annotations"] = {"grove.io/mnnvl-group": "none"}
+    assert await refusal(guarded, document) == ""
