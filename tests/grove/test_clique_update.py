@@ -34,14 +34,20 @@ def _pod(name: str, hash_: str, *, ready: bool = True, age: int = 0, going: bool
     return Pod(metadata=meta, status=status)
 
 
-def _step(pods: Sequence[Pod], *, minimum: int = 1, chosen: PodsSelectedToUpdate | None = None) -> Step:
+def _step(
+    pods: Sequence[Pod],
+    *,
+    minimum: int = 1,
+    chosen: PodsSelectedToUpdate | None = None,
+    replicas: int | None = None,
+) -> Step:
     progress = PodCliqueUpdateProgress(
         updateStartedAt="2025-01-01T00:00:00Z",
         podCliqueSetGenerationHash="g",
         podTemplateHash="new",
         readyPodsSelectedToUpdate=chosen,
     )
-    template = clique("a", len(pods), minimum)
+    template = clique("a", len(pods) if replicas is None else replicas, minimum)
     updating = PodClique(
         metadata=ObjectMeta(name="s-0-a", namespace=NAMESPACE),
         spec=template.spec,
@@ -91,4 +97,11 @@ def test_the_update_ends_when_no_old_pod_is_left() -> None:
 
 def test_a_new_pod_counts_as_no_replacement_of_those_done_before() -> None:
     chosen = PodsSelectedToUpdate(current="gone2", completed=("gone1",))
-    assert not _step([_pod("a", "new")], chosen=chosen).has_ended
+    assert not _step([_pod("a", "new")], chosen=chosen, replicas=2).has_ended
+
+
+def test_a_pod_whose_place_was_scaled_away_is_not_waited_for() -> None:
+    chosen = PodsSelectedToUpdate(current="gone")
+    pods = [_pod("a", "old"), _pod("b", "old", age=1)]
+    assert _deleted(_step(pods, chosen=chosen, replicas=3)) == []
+    assert _deleted(_step(pods, chosen=chosen, replicas=2)) == ["b"]

@@ -89,7 +89,9 @@ def next_step(clique: PodClique, pods: Sequence[Pod], is_going: Callable[[Pod], 
     chosen = progress.readyPodsSelectedToUpdate
     if chosen is not None:
         left = tuple(each for each in ready if each.metadata.name == chosen.current)
-        if left or new_ready < len(chosen.completed) + 1:
+        # Who was scaled in meanwhile has no replacement to wait for.
+        is_whole = len(staying) >= clique.spec.replicas and all(map(is_ready, staying))
+        if left or (new_ready < len(chosen.completed) + 1 and not is_whole):
             return Step(progress, (*useless, *left))
     if not ready:
         ended = replace(progress, updateEndedAt=format_time(now), readyPodsSelectedToUpdate=None)

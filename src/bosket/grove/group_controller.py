@@ -25,7 +25,7 @@ from bosket.grove.template import (
     is_terminating,
     template_named,
 )
-from bosket.grove.termination import clique_breaches
+from bosket.grove.termination import clique_breaches, is_breached
 from bosket.grove.update import is_group_updating
 from bosket.kube.errors import AlreadyExists, NotFound
 from bosket.kube.informer import Change
@@ -183,7 +183,9 @@ class GroupController:
         now = self._clock.now()
         breaches = {index: list(clique_breaches(owner, cliques, now)) for index, cliques in replicas.items()}
         breaches = {index: found for index, found in breaches.items() if found}
-        if not breaches or group.spec.replicas - len(breaches) < group.spec.minAvailable:
+        # Those that were never up aren't terminated, but are no use to the group either.
+        below = [index for index, cliques in replicas.items() if any(map(is_breached, cliques))]
+        if not breaches or group.spec.replicas - len(below) < group.spec.minAvailable:
             return None
         over = sorted(index for index, found in breaches.items() if any(each.is_over for each in found))
         await self._delete_replicas(owner, group, replicas, over)

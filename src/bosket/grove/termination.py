@@ -37,6 +37,11 @@ def delay_seconds(owner: PodCliqueSet) -> float:
     return parse_duration(delay) if delay else _DEFAULT_DELAY_SECONDS
 
 
+def is_breached(clique: PodClique) -> bool:
+    """Whether a PodClique is below its minimum, for whatever time."""
+    return is_true(clique.status.conditions, BREACHED)
+
+
 def clique_breaches(owner: PodCliqueSet, cliques: Iterable[PodClique], now: float) -> Iterator[Breach]:
     """PodCliques below their minimum that were scheduled once."""
     for each in cliques:
