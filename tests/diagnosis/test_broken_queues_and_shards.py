@@ -194,9 +194,34 @@ def test_a_plugin_that_there_is_not() -> None:
     assert (found.code, found.field) == ("shard-plugin-unknown", "spec.plugins.proportional")
 
 
-def test_an_action_that_there_is_not() -> None:
-    broken = edited(installed(), SchedulingShard, "default", "spec.queueDepthPerAction", {"alocate": 5})
-    assert (only(broken).code, only(broken).field) == ("shard-action-unknown", "spec.queueDepthPerAction.alocate")
+@pytest.mark.parametrize(
+    ("field", "value", "wrong"),
+    [
+        ("queueDepthPerAction", {"alocate": 5}, "queueDepthPerAction.alocate"),
+        ("actions", {"reclam": {}}, "actions.reclam"),
+        ("placementStrategy", {"gpu": "pack"}, "placementStrategy.gpu"),
+        ("minRuntime", {"preemptMinRuntime": "soon"}, "minRuntime.preemptMinRuntime"),
+        ("kValue", -1.0, "kValue"),
+        ("usageDBConfig", {"clientType": "prometheus"}, "usageDBConfig.connectionString"),
+    ],
+)
+def test_a_setting_of_a_shard_that_cannot_be_followed(field: str, value: Any, wrong: str) -> None:
+    found = only(edited(installed(), SchedulingShard, "default", f"spec.{field}", value))
+    assert (found.code, found.object, found.field) == (
+        "shard-setting-wrong",
+        "SchedulingShard default",
+        f"spec.{wrong}",
+    )
+
+
+def test_a_setting_of_the_config_that_cannot_be_followed() -> None:
+    found = only(edited(installed(), Config, "kai-config", "spec.binder", {"replicas": -1}))
+    assert (found.code, found.field) == ("config-setting-wrong", "spec.binder.replicas")
+
+
+def test_a_flag_that_the_scheduler_lacks() -> None:
+    found = only(edited(installed(), SchedulingShard, "default", "spec.args", {"schedul-period": "2s"}))
+    assert (found.code, found.field) == ("shard-argument-unknown", "spec.args.schedul-period")
 
 
 # ── the usage database ──
@@ -204,7 +229,7 @@ def test_an_action_that_there_is_not() -> None:
 
 def test_prometheus_without_an_address() -> None:
     broken = edited(installed(), SchedulingShard, "default", "spec.usageDBConfig", {"clientType": "prometheus"})
-    assert only(broken).code == "usage-address-missing"
+    assert only(broken).code == "shard-setting-wrong"
     mended = edited(broken, Config, "kai-config", "spec.prometheus", {"enabled": True})
     assert findings(mended) == []
 

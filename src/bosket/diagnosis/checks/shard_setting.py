@@ -1,4 +1,4 @@
-"""Settings of shards that their scheduler can't follow, and the database of past use."""
+"""Settings of Config and shards that can't be followed, by the operator's own rules, and the database of past use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from bosket.api.kai import Config, SchedulingShard, UsageDBConfig
 from bosket.diagnosis.checks.deployment import PROMETHEUS_FAILED
 from bosket.diagnosis.finding import Finding, Severity, named
 from bosket.diagnosis.installation import Installation
-from bosket.scheduler.actions import ACTIONS
+from bosket.operator.check import Problem, config_problems, shard_problems
+from bosket.operator.common import Common
+from bosket.operator.options import Options
+from bosket.operator.shard import not_understood
 from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.scheduler.framework.plugin import installed_plugins
 from bosket.scheduler.framework.usage_db import usage_db_from
@@ -19,12 +22,37 @@ from bosket.scheduler.plugins import BUILT_IN
 
 
 def check(installation: Installation) -> Iterator[Finding]:
-    """Plugins and actions that there aren't, and a usage database that can't be used."""
+    """Fields, plugins and flags that can't be followed, and a usage database that can't be used."""
+    if installation.config is not None:
+        for problem in config_problems(installation.spec):
+            yield _wrong("config-setting-wrong", installation.config, problem)
+    common = Common(installation.config or Config(), Options())
     for shard in installation.bundle.of(SchedulingShard):
+        problems = shard_problems(shard, common, ()) if installation.bundle.knows(Config) else []
+        for problem in problems:
+            yield _wrong("shard-setting-wrong", shard, problem)
         yield from _check_plugins(shard)
-        yield from _check_actions(shard)
-        if shard.spec.usageDBConfig is not None:
-            yield from _check_usage(installation, shard, shard.spec.usageDBConfig)
+        yield from _check_arguments(shard)
+        about_usage = any(problem.field.startswith("spec.usageDBConfig") for problem in problems)
+        if shard.spec.usageDBConfig is not None and not about_usage:
+            yield from _check_usage(shard, shard.spec.usageDBConfig)
+    yield from _check_prometheus(installation)
+
+
+def _wrong(code: str, obj: Config | SchedulingShard, problem: Problem) -> Finding:
+    kind = type(obj).__name__.lower()
+    return Finding(
+        code,
+        Severity.ERROR,
+        named(obj),
+        problem.field,
+        f"the operator can't follow it, and leaves everything as it is: {problem.field} {problem.sentence}",
+        "correct the field",
+        f"kubectl edit {kind}.kai.scheduler {obj.metadata.name}",
+    )
+
+
+def _check_prometheus(installation: Installation) -> Iterator[Finding]:
     told: list[Config | SchedulingShard] = [*installation.bundle.of(Config), *installation.bundle.of(SchedulingShard)]
     for obj in told:
         for condition in obj.status.conditions:
@@ -60,39 +88,21 @@ def _check_plugins(shard: SchedulingShard) -> Iterator[Finding]:
         )
 
 
-def _check_actions(shard: SchedulingShard) -> Iterator[Finding]:
-    fields = [*(("actions", name) for name in shard.spec.actions)]
-    fields += [("queueDepthPerAction", name) for name in shard.spec.queueDepthPerAction]
-    for field, name in fields:
-        if name in ACTIONS:
-            continue
+def _check_arguments(shard: SchedulingShard) -> Iterator[Finding]:
+    for name in not_understood(shard):
         yield Finding(
-            "shard-action-unknown",
-            Severity.ERROR,
+            "shard-argument-unknown",
+            Severity.WARNING,
             named(shard),
-            f"spec.{field}.{name}",
-            f'the scheduler has no action "{name}"; known are {", ".join(ACTIONS)}',
+            f"spec.args.{name}",
+            f"the scheduler has no flag --{name}, so the operator leaves it out",
             "correct the name, or remove it",
             f"kubectl edit schedulingshard {shard.metadata.name}",
         )
 
 
-def _check_usage(installation: Installation, shard: SchedulingShard, config: UsageDBConfig) -> Iterator[Finding]:
-    address = config.connectionString or config.connectionStringEnvVar
-    prometheus = installation.spec.prometheus
-    from_config = prometheus is not None and bool(prometheus.enabled or prometheus.externalPrometheusUrl)
-    if config.clientType == "prometheus" and not address and installation.bundle.knows(Config):
-        if not from_config:
-            yield Finding(
-                "usage-address-missing",
-                Severity.ERROR,
-                named(shard),
-                "spec.usageDBConfig.connectionString",
-                "the shard wants to know past use from Prometheus, and nobody says where that is",
-                "set the address here, or prometheus.enabled or prometheus.externalPrometheusUrl in the Config",
-                f"kubectl edit schedulingshard {shard.metadata.name}",
-            )
-            return
+def _check_usage(shard: SchedulingShard, config: UsageDBConfig) -> Iterator[Finding]:
+    if config.clientType == "prometheus" and not (config.connectionString or config.connectionStringEnvVar):
         config = replace(config, connectionString="http://prometheus")  # the operator fills it in
     try:
         usage_db_from(msgspec.to_builtins(config))

@@ -1,26 +1,9 @@
-"""Flags of KAI's scheduler: what each is worth to Bosket's."""
+"""Flags of KAI's scheduler that Bosket's lacks, and why. Those that it has are in `bosket.operator.shard`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Have the same meaning.
-UNDERSTOOD: Final = frozenset(
-    {
-        "allow-consolidating-reclaim",
-        "cpu-worker-node-label-key",
-        "default-staleness-grace-period",
-        "full-hierarchy-fairness",
-        "gpu-worker-node-label-key",
-        "max-consolidation-preemptees",
-        "plugin-server-port",
-        "restrict-node-scheduling",
-        "schedule-csi-storage",
-        "schedule-period",
-        "stuck-in-releasing-threshold",
-        "use-scheduling-signatures",
-    }
-)
 #: Set by the operator from Config and shard; whoever gives them by hand is overruled.
 GENERATED: Final = frozenset(
     {

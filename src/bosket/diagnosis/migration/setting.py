@@ -13,29 +13,14 @@ from bosket.api.kai.operand import Image
 from bosket.diagnosis.checks.shard_setting import known_plugins
 from bosket.diagnosis.finding import named, some
 from bosket.diagnosis.installation import Installation
-from bosket.diagnosis.migration.flag import GENERATED, MISSING, UNDERSTOOD, WITHOUT_EFFECT
+from bosket.diagnosis.migration.flag import GENERATED, MISSING, WITHOUT_EFFECT
 from bosket.diagnosis.migration.item import Item, Outlook
+from bosket.operator.image import KAI_IMAGES
+from bosket.operator.shard import not_understood
 from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.scheduler.framework.configuration_file import configuration_from
 
-#: What KAI calls its images; a Config made by its chart names them.
-KAI_IMAGES: Final = frozenset(
-    {
-        "admission",
-        "binder",
-        "nodescaleadjuster",
-        "numa-placement-exporter",
-        "operator",
-        "podgroupcontroller",
-        "podgrouper",
-        "queuecontroller",
-        "resource-reservation",
-        "resourcereservation",
-        "scalingpod",
-        "scheduler",
-    }
-)
 _FILE: Final = "config.yaml"
 
 
@@ -139,10 +124,8 @@ def _of_shard(shard: SchedulingShard) -> Iterator[Item]:
 
 def _of_arguments(shard: SchedulingShard) -> Iterator[Item]:
     name = named(shard)
-    for flag in shard.spec.args:
+    for flag in not_understood(shard):
         field = f"spec.args.{flag}"
-        if flag in UNDERSTOOD:
-            continue
         if flag in GENERATED:
             yield Item(Outlook.CHANGES, name, field, "has no effect: Config and shard say it in fields of their own")
         elif flag in WITHOUT_EFFECT:
