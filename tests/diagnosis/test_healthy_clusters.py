@@ -7,6 +7,7 @@ import pytest
 from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.core import Node, Pod
 from bosket.api.kai import PodGroup, Queue
+from bosket.cli.demo import story
 from bosket.diagnosis.bundle import Bundle, Obstacle, Unread, bundle_of
 from bosket.diagnosis.collect import collect
 from bosket.diagnosis.diagnose import CHECKS, diagnose
@@ -64,6 +65,11 @@ async def test_an_embedded_cluster_has_nothing_wrong() -> None:
         diagnosis = diagnose(await collect(cluster.client(), runs_in_process=True))
     assert [(each.code, each.problem) for each in diagnosis.findings] == []
     assert diagnosis.not_checked == {}
+
+
+def test_the_queues_of_the_demo_are_in_order() -> None:
+    nodes = [node(f"n{number}", gpus=story.GPUS_PER_NODE) for number in range(story.NODES)]
+    assert diagnose(bundle_of([*story.queues(), queue("default-queue"), *nodes])).findings == ()
 
 
 def test_findings_stand_by_severity() -> None:

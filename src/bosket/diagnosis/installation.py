@@ -91,9 +91,13 @@ class Installation:
         return {queue.metadata.name: queue for queue in self.bundle.of(Queue)}
 
     @cached_property
-    def parents(self) -> frozenset[str]:
-        """Names of the queues that have others below them."""
-        return frozenset(queue.spec.parentQueue for queue in self.queues.values() if queue.spec.parentQueue)
+    def children(self) -> Mapping[str, list[Queue]]:
+        """The queues right below each that has some."""
+        below: dict[str, list[Queue]] = {}
+        for queue in self.queues.values():
+            if queue.spec.parentQueue:
+                below.setdefault(queue.spec.parentQueue, []).append(queue)
+        return below
 
     def lineage(self, queue: str) -> list[Queue]:
         """A queue and those above it, as far as they are there; each once."""

@@ -149,7 +149,7 @@ def _check_amount(queue: Queue, name: str, resource: QueueResource) -> Iterator[
 
 def _check_sums(installation: Installation, queue: Queue, resources: QueueResources) -> Iterator[Finding]:
     """Children that are promised more than their parent has."""
-    children = [each for each in installation.queues.values() if each.spec.parentQueue == queue.metadata.name]
+    children = installation.children.get(queue.metadata.name, ())
     for name in RESOURCES:
         own: QueueResource = getattr(resources, name)
         bounds = [value for value in (own.quota, own.limit) if value >= 0]
@@ -196,8 +196,8 @@ def check_jobs(installation: Installation) -> Iterator[Finding]:
                 f"kubectl patch podgroups.scheduling.run.ai -n {jobs[0].metadata.namespace} {jobs[0].metadata.name} "
                 '--type merge -p \'{"spec":{"queue":"default-queue"}}\'',
             )
-        elif name in installation.parents:
-            children = [each.metadata.name for each in installation.queues.values() if each.spec.parentQueue == name]
+        elif name in installation.children:
+            children = [each.metadata.name for each in installation.children[name]]
             yield Finding(
                 "queue-inner-with-jobs",
                 Severity.ERROR,

@@ -44,7 +44,7 @@ def check(installation: Installation) -> Iterator[Finding]:
         yield from _check_trust(installation, name, hook)
         yield from _check_reach(installation, name, hook)
     yield from _check_certificates(installation)
-    if not ours and installation.config is not None and _is_admission_enabled(installation):
+    if not ours and installation.config is not None and _is_admission_asked(installation):
         yield Finding(
             "webhooks-missing",
             Severity.ERROR,
@@ -64,9 +64,11 @@ def is_ours(hook: Webhook, namespace: str) -> bool:
     return in_ours or (service is not None and service.namespace == namespace)
 
 
-def _is_admission_enabled(installation: Installation) -> bool:
+def _is_admission_asked(installation: Installation) -> bool:
+    """Whether the API server should ask it: it is enabled, and not a part of the server's own process."""
     section = installation.spec.admission
-    return section is None or section.service is None or section.service.enabled is not False
+    enabled = section is None or section.service is None or section.service.enabled is not False
+    return enabled and not installation.bundle.runs_in_process
 
 
 def _consequence(hook: Webhook) -> str:

@@ -4,6 +4,7 @@ quota."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from bosket.api import keys
 from bosket.api.core import Pod
@@ -25,6 +26,7 @@ def check(installation: Installation) -> Iterator[Finding]:
         if name:
             waiting.setdefault(ObjectKey(pod.metadata.namespace, name), []).append(pod)
     priorities = {each.metadata.name: each.value for each in installation.bundle.of(PriorityClass)}
+    pools = _pools(installation)
     for group in installation.bundle.of(PodGroup):
         pods = waiting.get(group.key, [])
         if not pods or any(pod.spec.nodeName for pod in pods):
@@ -32,18 +34,29 @@ def check(installation: Installation) -> Iterator[Finding]:
         needed = needed_by(group.spec, pods)
         if needed is None:
             continue
-        too_large = [*_beyond_nodes(installation, group, pods, needed)]
+        too_large = [*_beyond_nodes(pools.get(installation.pool_of(group)), group, pods, needed)]
         yield from too_large or _beyond_queue(installation, group, needed, priorities)
 
 
-def _beyond_nodes(installation: Installation, group: PodGroup, pods: list[Pod], needed: Shares) -> Iterator[Finding]:
-    nodes = [
-        held_by(node)
-        for node in installation.nodes.values()
-        if installation.pool_of(node) == installation.pool_of(group)
-    ]
-    if not nodes:
+class _Pool(NamedTuple):
+    """What the nodes of a shard have."""
+
+    #: Clusters have thousands of nodes, of a few shapes.
+    shapes: frozenset[Shares]
+    total: Shares
+
+
+def _pools(installation: Installation) -> dict[str, _Pool]:
+    nodes: dict[str, list[Shares]] = {}
+    for node in installation.nodes.values():
+        nodes.setdefault(installation.pool_of(node), []).append(held_by(node))
+    return {pool: _Pool(frozenset(shapes), total(shapes)) for pool, shapes in nodes.items()}
+
+
+def _beyond_nodes(pool: _Pool | None, group: PodGroup, pods: list[Pod], needed: Shares) -> Iterator[Finding]:
+    if pool is None:
         return
+    nodes = pool.shapes
     for pod in pods:
         asked = asked_by(pod)
         if asked is None or any(not exceeds(asked, node) for node in nodes):
@@ -65,7 +78,7 @@ def _beyond_nodes(installation: Installation, group: PodGroup, pods: list[Pod], 
             "kubectl get nodes -o custom-columns=NAME:.metadata.name,HAS:.status.allocatable",
         )
         return
-    capacity = total(nodes)
+    capacity = pool.total
     for place in exceeds(needed, capacity):
         yield Finding(
             "podgroup-larger-than-cluster",
