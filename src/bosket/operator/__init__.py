@@ -1,7 +1,7 @@
 """The operator: deploys all other services from one Config, and a scheduler for each SchedulingShard.
 
-`plan` and `shard` say what there should be, `owned` makes it so, `condition` says how it went; `service` is the
-reconciler around them.
+`plan` and `shard` say what there should be, `owned` makes it so, `condition` says how it went; `reconciler` is the
+service around them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,6 @@ __all__ = ["Options", "service"]
 
 def service(env: Environment, options: Options | None = None) -> Service:
     """The operator."""
-    from bosket.operator.service import Operator
+    from bosket.operator.reconciler import Operator
 
     return Operator(env, options or Options())

@@ -1,0 +1,146 @@
+"""What end-to-end tests of the operator need: somebody who plays default scheduler and kubelet for its Deployments.
+
+No container runs in these clusters. Pods of the operator's Deployments are bound here, and simulated nodes call them
+running; what would run in them is started as processes beside the cluster, with the arguments that the operator wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from bosket.api.admission import MutatingWebhookConfiguration
+from bosket.api.apps import Deployment
+from bosket.api.core import ConfigMap, Pod, Secret
+from bosket.api.kai import Queue, QueueResource, QueueResources, QueueSpec
+from bosket.api.kai.config import CONFIG_NAME, Config, ConfigSpec
+from bosket.api.kai.shard import SchedulingShard
+from bosket.api.keys import NODE_POOL_LABEL, SYSTEM_NAMESPACE
+from bosket.api.object import ObjectMeta
+from bosket.kube.errors import Conflict, NotFound
+from tests.e2e.cluster import Cluster
+
+_CONFIG_FILE: Final = "--scheduler-config="
+
+
+@asynccontextmanager
+async def operated(cluster: Cluster, spec: ConfigSpec, *shards: SchedulingShard) -> AsyncIterator[None]:
+    """The cluster with an operator, its Config and shards; afterwards nothing is left of what it made."""
+    await cluster.start_services("operator")
+    await cluster.client.create(Config(metadata=ObjectMeta(name=CONFIG_NAME), spec=spec))
+    for shard in shards:
+        await cluster.client.create(shard)
+    try:
+        yield
+    finally:
+        await cluster.stop_service("operator")
+        for shard in shards:
+            await cluster.client.delete(SchedulingShard, shard.metadata.name)
+        await cluster.client.delete(Config, CONFIG_NAME)
+
+        async def nothing_is_left() -> bool:
+            with suppress(NotFound):
+                await cluster.client.get(MutatingWebhookConfiguration, "mutating-kai-admission")
+                return False
+            labels = "app.kubernetes.io/managed-by=kai-operator"
+            return not (await cluster.client.list(Deployment, SYSTEM_NAMESPACE, labels=labels)).items
+
+        await cluster.eventually(nothing_is_left)
+        with suppress(NotFound):
+            await cluster.client.delete(Secret, "kai-admission-webhook-tls-secret", SYSTEM_NAMESPACE)
+        # Their node goes with the test, and nobody else would end them.
+        await cluster.client.delete_collection(Pod, SYSTEM_NAMESPACE, grace_seconds=0)
+
+
+async def is_ready(cluster: Cluster, owner: type[Config | SchedulingShard], name: str, node: str) -> None:
+    """When the operator says so. Pods of its Deployments that have no node are bound to this one."""
+
+    async def ready() -> bool:
+        for pod in (await cluster.client.list(Pod, SYSTEM_NAMESPACE)).items:
+            if not pod.spec.nodeName:
+                with suppress(Conflict, NotFound):
+                    await cluster.client.bind(pod, node)
+        found: Config | SchedulingShard = await cluster.client.get(owner, name)
+        told = {each.type: each for each in found.status.conditions}
+        assert "Ready" in told, "nothing is said"
+        assert told["Ready"].status == "True", told["Ready"].message
+        return True
+
+    await cluster.eventually(ready, timeout_seconds=60)
+
+
+async def command_of(cluster: Cluster, deployment: str) -> list[str]:
+    """What runs in the containers of a Deployment."""
+    found = await cluster.client.get(Deployment, deployment, SYSTEM_NAMESPACE)
+    (container,) = found.spec.template.spec.containers
+    return [*container.command, *container.args]
+
+
+class Kubelet:
+    """Starts what Deployments ask for, in processes of their own."""
+
+    def __init__(self, cluster: Cluster, stack: AsyncExitStack) -> None:
+        self._cluster, self._stack = cluster, stack
+        self._started = 0
+
+    async def start(self, deployment: str) -> asyncio.subprocess.Process:
+        """One replica; killed at the end, or before."""
+        command = await command_of(self._cluster, deployment)
+        arguments = [await self._here(deployment, each) for each in command[1:]]
+        self._started += 1
+        log = self._file(f"{deployment}-{self._started}.log")
+        with log.open("ab") as output:
+            process = await asyncio.create_subprocess_exec(
+                Path(sys.executable).with_name(command[0]),
+                *arguments,
+                f"--kubeconfig={self._cluster.kubeconfig}",
+                *(["--plugin-server-port=0"] if "scheduler" in command[:3] else []),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+                env=dict(os.environ),
+            )
+        self._stack.push_async_callback(_end, process, log)
+        return process
+
+    async def _here(self, deployment: str, argument: str) -> str:
+        """What is different outside of a container: the mounted file, and addresses."""
+        if argument.startswith(_CONFIG_FILE):
+            file = self._file(f"{deployment}.yaml")
+            config = await self._cluster.client.get(ConfigMap, deployment, SYSTEM_NAMESPACE)
+            file.write_text(config.data["config.yaml"])
+            return f"{_CONFIG_FILE}{file}"
+        return "--listen=127.0.0.1:0" if argument.startswith("--listen=") else argument
+
+    def _file(self, name: str) -> Path:
+        return self._cluster.kubeconfig.with_name(f"{self._cluster.namespace}-{name}")
+
+
+async def _end(process: asyncio.subprocess.Process, log: Path) -> None:
+    ended = process.returncode
+    if ended is None:
+        process.kill()
+        await process.wait()
+    assert ended is None or ended < 0, f"ended by itself: {_end_of(log)}"
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text()[-2000:]
+
+
+def pooled_queue(name: str, pool: str) -> Queue:
+    """A queue of a shard, without bounds."""
+    free = QueueResource(quota=-1, overQuotaWeight=1, limit=-1)
+    spec = QueueSpec(resources=QueueResources(gpu=free, cpu=free, memory=free))
+    return Queue(metadata=ObjectMeta(name=name, labels={NODE_POOL_LABEL: pool}), spec=spec)
+
+
+def in_pool(manifest: dict[str, Any], pool: str) -> dict[str, Any]:
+    """A workload whose pods belong to a shard."""
+    manifest["spec"]["template"]["metadata"]["labels"][NODE_POOL_LABEL] = pool
+    return manifest
