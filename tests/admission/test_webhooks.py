@@ -418,13 +418,30 @@ async def test_a_registration_that_is_right_is_not_written(site: Site) -> None:
         assert await register(site.client, [configuration]) == []
 
 
+async def test_configurations_that_others_make_are_filled_in_and_not_made(site: Site) -> None:
+    await site.client.create(MutatingWebhookConfiguration(metadata=ObjectMeta(name="mutating-kai-admission")))
+    options = Options(pods=SHARING, port=0, creates_configurations=False)
+    async with site.replica(SteppedClock(), options):
+
+        async def filled_in() -> bool:
+            found = await site.registered()
+            return found is not None and len(found.webhooks) == 2
+
+        await eventually(filled_in)
+        assert (await site.client.list(ValidatingWebhookConfiguration)).items == []
+
+
 async def test_pods_are_asked_about_by_kais_rules(site: Site) -> None:
     options = Options(pods=SHARING, port=0, queue_label_selector=True, pod_label_selector={"team": "a"})
     async with site.replica(SteppedClock(), options):
         configuration = await site.registered()
         assert configuration is not None
         assert configuration.metadata.name == "mutating-kai-admission"
-        (webhook,) = configuration.webhooks
+        policy, webhook = configuration.webhooks
+        assert policy.name == "namespace-policy.admission.kai-scheduler.svc"
+        assert policy.namespaceSelector is not None
+        assert policy.namespaceSelector.matchExpressions[-1].values == ("kai-scheduler",)
+        assert [each.name for each in policy.matchConditions] == ["names-no-scheduler", "is-no-daemon"]
         assert webhook.name == "admission.kai-scheduler.svc"
         service = webhook.clientConfig.service
         assert service is not None

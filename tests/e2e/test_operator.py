@@ -8,12 +8,14 @@ from collections import defaultdict
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 
+import pytest
+
 from bosket.admission import Options
 from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from bosket.api.apps import Deployment
 from bosket.api.batch import Job
 from bosket.api.coordination import Lease
-from bosket.api.core import Pod, Secret
+from bosket.api.core import Namespace, Pod, Secret
 from bosket.api.kai import BindRequest
 from bosket.api.kai.config import AdmissionConfig, Config, ConfigSpec, NodeScaleAdjusterConfig
 from bosket.api.kai.operand import ServiceConfig
@@ -24,13 +26,14 @@ from bosket.cli.admission_flags import admission_options
 from bosket.cli.main import app
 from tests.controlplane.plane import free_ports
 from tests.e2e.cluster import Cluster
+from tests.e2e.conftest import REAL
 from tests.e2e.manifest import job, pod
 from tests.e2e.operated import Kubelet, command_of, in_pool, is_ready, operated, pooled_queue
 from tests.e2e.test_admission import SENTENCE, apply
 
 OFF = ServiceConfig(enabled=False)
 LEASE_SECONDS, RETRY_SECONDS = 15, 5
-GANGS, GANG_SIZE = 10, 4
+GANGS, GANG_SIZE = 6, 4
 
 
 def shard(cluster: Cluster, letter: str, **spec: object) -> SchedulingShard:
@@ -41,6 +44,9 @@ def shard(cluster: Cluster, letter: str, **spec: object) -> SchedulingShard:
     )
 
 
+@pytest.mark.parametrize(
+    "control_plane_if_real", [pytest.param(REAL, marks=pytest.mark.real)], indirect=True
+)  # its lease takes its time
 async def test_two_shards_each_with_their_workloads_and_a_leader_that_is_killed(cluster: Cluster) -> None:
     (home,) = await cluster.add_nodes(1, gpus=0)
     pools = {letter: f"{cluster.namespace}-{letter}" for letter in "ab"}
@@ -146,6 +152,17 @@ async def test_webhooks_that_the_operator_deploys_rotate_fail_open_and_go(cluste
         owners = (await configuration(cluster)).metadata.ownerReferences
         assert [each.kind for each in owners] == ["Config"]
 
+        await namespace_says(cluster, {"bosket.dev/scheduler-name": "kai-scheduler", "kai.scheduler/queue": "team"})
+
+        async def taken_over() -> bool:
+            name = f"plain-{len((await cluster.client.list(Pod, cluster.namespace)).items)}"
+            await apply(cluster, pod(name, scheduler="default-scheduler"))
+            made = await cluster.client.get(Pod, name, cluster.namespace)
+            return (made.spec.schedulerName, made.metadata.labels) == ("kai-scheduler", {"kai.scheduler/queue": "team"})
+
+        await cluster.eventually(taken_over)
+        await namespace_says(cluster, {"bosket.dev/scheduler-name": None, "kai.scheduler/queue": None})
+
         before = await cluster.client.get(Secret, "kai-admission-webhook-tls-secret", SYSTEM_NAMESPACE)
         await cluster.client.delete(Secret, before.metadata.name, SYSTEM_NAMESPACE)
 
@@ -171,6 +188,10 @@ async def test_webhooks_that_the_operator_deploys_rotate_fail_open_and_go(cluste
 
         await cluster.eventually(gone)
         await apply(cluster, pod("ours"))
+
+
+async def namespace_says(cluster: Cluster, labels: dict[str, str | None]) -> None:
+    await cluster.client.patch(Namespace, cluster.namespace, {"metadata": {"labels": labels}})
 
 
 async def configuration(cluster: Cluster) -> MutatingWebhookConfiguration:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from bosket.admission import pod, podgroup, queue, topology
+from bosket.admission import namespace_policy, pod, podgroup, queue, topology
 from bosket.admission.options import Options, PodRules
 from bosket.api.admission import AdmissionRequest
 from bosket.api.core import Pod
@@ -32,12 +32,14 @@ VALIDATE_TOPOLOGIES: Final = "/validate-kai-scheduler-v1alpha1-topology"
 
 #: The queues that there are, by name.
 Queues = Callable[[], Mapping[str, Queue]]
+#: The labels of a namespace; none of one that isn't known.
+NamespaceLabels = Callable[[str], Mapping[str, str]]
 
 
-def judges(options: Options, queues: Queues) -> dict[str, Judge]:
+def judges(options: Options, queues: Queues, labels: NamespaceLabels) -> dict[str, Judge]:
     """Who answers on which path."""
     return {
-        MUTATE_PODS: lambda request: complete_pod(request, options.pods),
+        MUTATE_PODS: lambda request: complete_pod(request, options, labels(request.namespace)),
         VALIDATE_PODS: lambda request: check_pod(request, options.pods),
         VALIDATE_QUEUES: lambda request: check_queue(request, queues, sums=options.enable_quota_validation),
         VALIDATE_POD_GROUPS: check_pod_group,
@@ -45,14 +47,18 @@ def judges(options: Options, queues: Queues) -> dict[str, Judge]:
     }
 
 
-def complete_pod(request: AdmissionRequest, rules: PodRules) -> Verdict:
-    """What a new pod lacks. One that is wrong is left as it is: it will be refused when it is checked."""
+def complete_pod(request: AdmissionRequest, options: Options, namespace: Mapping[str, str]) -> Verdict:
+    """What a new pod lacks. One that is wrong is left as it is: it will be refused when it is checked.
+
+    `namespace`: the labels of the one that the pod is in.
+    """
     if request.operation != "CREATE":
         return ADMITTED
     before = _decode(request.object, Pod)
     if isinstance(before, Verdict):
         return before
-    after = pod.mutate(before, rules)
+    ours = namespace_policy.follow(before, namespace, options.pods.scheduler_name, options.queue_label_key)
+    after = pod.mutate(ours, options.pods)
     if after is before:
         return ADMITTED
     return Verdict(patch=tuple(json_patch(msgspec.to_builtins(before), msgspec.to_builtins(after))))

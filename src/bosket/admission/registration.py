@@ -1,9 +1,10 @@
 """How an API server is told whom to ask: webhook configurations, by the names that KAI's operator gives them.
 
-Pods are asked about only if they are for our scheduler, so that everybody else's are created when we are down; ours are
-not, because without what we add their containers would run beside the wrong GPU. Queues, pod groups and topologies
-pass when we are down: the scheduler sets aside what is wrong with them. Being asked costs the API server as much as a
-write, so it asks only where there can be something to say: not when a pod's finalizers or a group's notes change.
+Pods are asked about only if they are for our scheduler, or name none in a namespace whose label says that they are, so
+that everybody else's are created when we are down; ours are not, because without what we add their containers would
+run beside the wrong GPU. Queues, pod groups and topologies pass when we are down: the scheduler sets aside what is
+wrong with them. Being asked costs the API server as much as a write, so it asks only where there can be something to
+say: not when a pod's finalizers or a group's notes change.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from bosket.admission.judges import (
     VALIDATE_QUEUES,
     VALIDATE_TOPOLOGIES,
 )
+from bosket.admission.namespace_policy import DAEMON_SET, DEFAULT_SCHEDULER
 from bosket.admission.options import Options
 from bosket.api.admission import (
     MatchCondition,
@@ -28,10 +30,19 @@ from bosket.api.admission import (
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
 )
-from bosket.api.keys import APP_LABEL
+from bosket.api.keys import APP_LABEL, NAMESPACE_SCHEDULER_LABEL
 from bosket.api.object import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from bosket.webhook.registration import TIMEOUT_SECONDS, Configuration, Reach
 
+#: Pods that name no scheduler, and aren't bound to be on their node.
+_UNCLAIMED: Final = (
+    MatchCondition(name="names-no-scheduler", expression=f"object.spec.schedulerName == '{DEFAULT_SCHEDULER}'"),
+    MatchCondition(
+        name="is-no-daemon",
+        expression="!has(object.metadata.ownerReferences) || "
+        f"!object.metadata.ownerReferences.exists(owner, owner.kind == '{DAEMON_SET}')",
+    ),
+)
 _POD: Final = RuleWithOperations(apiGroups=("",), apiVersions=("v1",), resources=("pods",), scope="Namespaced")
 #: The rules read annotations and the spec.
 _POD_CHANGES: Final = MatchCondition(
@@ -76,6 +87,18 @@ def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[C
         **pods,
         **common(MUTATE_PODS),
     )
+    # Whoever labelled the namespace wants its pods in queues: past them would be worse than later.
+    take_over = MutatingWebhook(
+        rules=(replace(_POD, operations=("CREATE",)),),
+        reinvocationPolicy="IfNeeded",
+        **{
+            **pods,
+            "name": f"namespace-policy.{host}",
+            "namespaceSelector": _policy_namespaces(options, reach.namespace),
+            "matchConditions": _UNCLAIMED,
+        },
+        **common(MUTATE_PODS),
+    )
     validate = ValidatingWebhook(
         rules=(replace(_POD, operations=("CREATE", "UPDATE")),),
         **{**pods, "matchConditions": (*pods["matchConditions"], _POD_CHANGES)},
@@ -98,7 +121,7 @@ def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[C
     )
     return [
         MutatingWebhookConfiguration(
-            metadata=replace(meta, name=options.mutating_configuration_name), webhooks=(mutate,)
+            metadata=replace(meta, name=options.mutating_configuration_name), webhooks=(take_over, mutate)
         ),
         ValidatingWebhookConfiguration(
             metadata=replace(meta, name=options.validating_configuration_name), webhooks=(validate, topologies)
@@ -120,6 +143,15 @@ def _namespaces(options: Options, namespace: str) -> LabelSelector:
     if options.queue_label_selector:
         expressions.append(LabelSelectorRequirement(key=options.queue_label_key, operator="Exists"))
     return LabelSelector(matchLabels=dict(options.namespace_label_selector), matchExpressions=tuple(expressions))
+
+
+def _policy_namespaces(options: Options, namespace: str) -> LabelSelector:
+    """Those whose pods are ours unless they say otherwise."""
+    wanted = LabelSelectorRequirement(
+        key=NAMESPACE_SCHEDULER_LABEL, operator="In", values=(options.pods.scheduler_name,)
+    )
+    selected = _namespaces(options, namespace)
+    return replace(selected, matchExpressions=(*selected.matchExpressions, wanted))
 
 
 def _own_pods(scheduler_name: str) -> MatchCondition:

@@ -162,6 +162,8 @@ KARTA_VERSION_LABEL: Final = "run.ai/karta-version"
 
 # Bosket's own -------------------------------------------------------------------------------------------------------
 
+#: On a namespace: who schedules its pods that name nobody.
+NAMESPACE_SCHEDULER_LABEL: Final = "bosket.dev/scheduler-name"
 #: On a bind request: JSON, by claim of the pod the volume that the scheduler chose for it.
 CHOSEN_VOLUMES_ANNOTATION: Final = "bosket.dev/volumes"
 

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from bosket.admission.judges import check_pod, check_pod_group, check_queue, check_topology, complete_pod
+from bosket.admission.namespace_policy import may_matter
 from bosket.admission.options import Options, PodRules
 from bosket.admission.pod import may_concern
 from bosket.api.admission import AdmissionRequest
@@ -73,15 +74,22 @@ class ObjectAdmission:
 
     def _judge_pod(self, write: Write, request: AdmissionRequest) -> Verdict:
         pod, rules = request.object, self._options.pods
-        if not may_concern(pod["spec"].get("schedulerName", ""), pod["metadata"].get("annotations") or {}, rules):
+        namespace = self._namespace_labels(pod["metadata"].get("namespace", "")) if request.oldObject is None else {}
+        if not may_matter(namespace, self._options.queue_label_key) and not may_concern(
+            pod["spec"].get("schedulerName", ""), pod["metadata"].get("annotations") or {}, rules
+        ):
             return ADMITTED
-        completion = complete_pod(request, rules)
+        completion = complete_pod(request, self._options, namespace)
         if completion.patch:
             completed = apply_json_patch(pod, list(completion.patch))
             pod.clear()
             pod.update(completed)
             write.version.strategy.default(pod)  # what was added, too, is stored whole
         return check_pod(request, rules)
+
+    def _namespace_labels(self, name: str) -> dict[str, str]:
+        entry = self._store.shelf("", "namespaces", namespaced=False).get("", name)
+        return entry.labels if entry is not None else {}
 
     def _queues(self) -> dict[str, Queue]:
         shelf = self._store.shelf("scheduling.run.ai", "queues", namespaced=False)
