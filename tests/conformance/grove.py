@@ -27,7 +27,7 @@ from bosket.grove_admission import Options as AdmissionOptions
 from bosket.grove_backends import Options as BackendOptions
 from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import LoopClock
-from tests.conformance.grove_compare import Comparison, refusal_differences
+from tests.conformance.grove_compare import refusal_differences, step_differences
 from tests.conformance.grove_dump import CLUSTER_KINDS, KINDS, Json, dumped, path_of
 from tests.conformance.grove_world import NodesAndScheduler, install_volcano, make_nodes
 from tests.conformance.verdict import Outcome, Verdict
@@ -117,7 +117,6 @@ class _Run:
         await self._client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}})
         for each in self._case["prerequisites"]:
             await self._create_prerequisite(each)
-        comparison = Comparison()
         repaired: list[tuple[str, str]] = []
         for number, step in enumerate(self._case["steps"]):
             answer = await self._act(step)
@@ -133,7 +132,7 @@ class _Run:
                 repaired.append((deleted["kind"], deleted.get("name", "")))
             if refusal is None and step.get("refusal") is None:
                 objects = await self._settled(step)
-                differences += comparison.step(step["objects"], objects, repaired)
+                differences += step_differences(step["objects"], objects, repaired)
             if differences:
                 return Outcome.FAILED, [f"step {number}: {each}" for each in differences]
         return (Outcome.BETTER if repaired else Outcome.PASSED), []

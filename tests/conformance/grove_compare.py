@@ -28,7 +28,6 @@ _SERVER_FIELDS: Final = {
 }
 #: Kinds whose generation counts how often they happened to be patched.
 _UNCOUNTED: Final = frozenset({"PodGang", "PodGroup", "Pod", "Topology", "Service"})
-_HASH_FIELD: Final = re.compile(r"(pod-template-hash|[Gg]enerationHash|[Tt]emplateHash)$")
 _NODE_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 _TOKEN_VOLUME: Final = re.compile(r"kube-api-access-.*")
 _SPEC_IN_MESSAGE: Final = re.compile(r"Invalid value: \{.*\}(?=: )")
@@ -38,45 +37,32 @@ _ADDED: Final = frozenset({"grove.io/scheduler-backend"})
 _SKIP_GROUPING: Final = "kai.scheduler/skip-podgrouper"
 
 
-class Comparison:
-    """Differences of one case; hashes are compared up to a renaming that holds for all of its steps."""
+def step_differences(theirs: Iterable[Json], ours: Iterable[Json], ignored: Iterable[tuple[str, str]]) -> list[str]:
+    """What differs after a step; objects of an `ignored` kind and name may be there or not. Hashes are Grove's own."""
+    left_out = set(ignored)
+    expected, found = list(theirs), _same_indices(list(theirs), list(ours))
+    expected_by_key, found_by_key = ({key_of(each): each for each in side} for side in (expected, found))
+    differences = []
+    for key in sorted(expected_by_key.keys() | found_by_key.keys()):
+        name = f"{key[1]}/{key[2]}"
+        if key not in found_by_key or key not in expected_by_key:
+            if key[1:] not in left_out:
+                differences.append(f"{name}: {'missing' if key in expected_by_key else 'not expected'}")
+            continue
+        want, got = _cleaned(expected_by_key[key], expected), _cleaned(found_by_key[key], found)
+        differences += [f"{name}{each}" for each in _differences(want, got, "")]
+    return differences
 
-    def __init__(self) -> None:
-        self._ours: dict[str, str] = {}
-        self._theirs: dict[str, str] = {}
 
-    def step(self, theirs: Iterable[Json], ours: Iterable[Json], ignored: Iterable[tuple[str, str]]) -> list[str]:
-        """What differs after a step; objects of an `ignored` kind and name may be there or not."""
-        left_out = set(ignored)
-        expected, found = list(theirs), _same_indices(list(theirs), list(ours))
-        expected_by_key, found_by_key = ({key_of(each): each for each in side} for side in (expected, found))
-        differences = []
-        for key in sorted(expected_by_key.keys() | found_by_key.keys()):
-            name = f"{key[1]}/{key[2]}"
-            if key not in found_by_key or key not in expected_by_key:
-                if key[1:] not in left_out:
-                    differences.append(f"{name}: {'missing' if key in expected_by_key else 'not expected'}")
-                continue
-            want, got = _cleaned(expected_by_key[key], expected), _cleaned(found_by_key[key], found)
-            differences += [f"{name}{each}" for each in self._differences(want, got, "")]
-        return differences
-
-    def _differences(self, want: Any, got: Any, path: str) -> Iterator[str]:
-        if isinstance(want, dict) and isinstance(got, dict):
-            for key in sorted(want.keys() | got.keys()):
-                if key in want and key in got and isinstance(want[key], str) and _HASH_FIELD.search(key):
-                    if not self._is_same_hash(want[key], got[key]):
-                        yield f"{path}.{key}: another hash relation"
-                else:
-                    yield from self._differences(want.get(key), got.get(key), f"{path}.{key}")
-        elif isinstance(want, list) and isinstance(got, list) and len(want) == len(got):
-            for index, (one, other) in enumerate(zip(want, got, strict=True)):
-                yield from self._differences(one, other, f"{path}[{index}]")
-        elif want != got:
-            yield f"{path}: expected {_shown(want)}, got {_shown(got)}"
-
-    def _is_same_hash(self, want: str, got: str) -> bool:
-        return self._ours.setdefault(want, got) == got and self._theirs.setdefault(got, want) == want
+def _differences(want: Any, got: Any, path: str) -> Iterator[str]:
+    if isinstance(want, dict) and isinstance(got, dict):
+        for key in sorted(want.keys() | got.keys()):
+            yield from _differences(want.get(key), got.get(key), f"{path}.{key}")
+    elif isinstance(want, list) and isinstance(got, list) and len(want) == len(got):
+        for index, (one, other) in enumerate(zip(want, got, strict=True)):
+            yield from _differences(one, other, f"{path}[{index}]")
+    elif want != got:
+        yield f"{path}: expected {_shown(want)}, got {_shown(got)}"
 
 
 def refusal_differences(want: Json | None, got: Json | None) -> list[str]:
