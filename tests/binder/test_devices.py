@@ -132,6 +132,14 @@ async def test_devices_that_the_claim_had_before_stay() -> None:
     assert (await state(rig))[:2] == (["d0"], [])
 
 
+async def test_a_claim_that_the_pod_doesnt_have_fails_the_bind_by_name() -> None:
+    rig = await with_claim(pod("a"))
+    await ask_for(rig)
+    async with rig.running(binder()):
+        request = await finished(rig, phase="Failed")
+    assert 'pod ml/a: spec.resourceClaims has no "x" with a ResourceClaim' in request.status.reason
+
+
 @pytest.mark.parametrize(
     ("prepare", "text"),
     [

@@ -34,6 +34,7 @@ from bosket.kube.kubeconfig import connect
 from bosket.runtime.clock import SystemClock
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment, Service, run_services
+from tests.e2e.identity import connect_as, give_rights, kubeconfig_of
 
 T = TypeVar("T")
 
@@ -57,6 +58,10 @@ class Cluster:
     #: Others that belong to no namespace: kind and name.
     _added: list[tuple[type[Any], str]] = field(default_factory=list)
     _services: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    #: What services asked for and their roles don't allow.
+    refused: list[str] = field(default_factory=list)
+    #: Services whose accounts have been given their rights.
+    have_roles: set[str] = field(default_factory=set)
 
     # ── waiting ──
 
@@ -85,10 +90,14 @@ class Cluster:
             pytest.fail(f"not so after {timeout_seconds:.0f} s: {name}; last seen: {seen!r}\n{await self._describe()}")
 
     def _check_services(self) -> None:
-        """A service that ended fails the test with its own error, not with what it left undone."""
+        """A service that ended fails the test with its own error, not with what it left undone.
+
+        So does one that asked for what its roles don't allow, however well it copes.
+        """
         for task in self._services.values():
             if task.done():
                 task.result()
+        assert not self.refused, f"roles don't allow what services ask for: {self.refused}"
 
     async def _describe(self) -> str:
         """The namespace as a person would look at it."""
@@ -205,6 +214,7 @@ class Cluster:
         """
         for name in names:
             assert name not in self._services, f"{name} is running"
+            await self._give_rights(name)
             self.metrics[name] = CollectorRegistry()
             self._services[name] = asyncio.create_task(self._run_service(name, options), name=name)
 
@@ -217,14 +227,16 @@ class Cluster:
     @asynccontextmanager
     async def service_process(self, name: str) -> AsyncIterator[asyncio.subprocess.Process]:
         """The service in a process of its own, as `bosket run` starts it; killed when the block ends, or before."""
+        await self._give_rights(name)
         log = self.kubeconfig.with_name(f"{self.namespace}-{name}.log")
+        own = kubeconfig_of(self.kubeconfig, name)
         with log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
                 Path(sys.executable).with_name("bosket"),
                 "run",
                 name,
                 "--no-leader-elect",
-                f"--kubeconfig={self.kubeconfig}",
+                f"--kubeconfig={own}",
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=asyncio.subprocess.STDOUT,
@@ -237,16 +249,22 @@ class Cluster:
                 process.kill()
                 await process.wait()
 
+    async def _give_rights(self, service: str) -> None:
+        if service not in self.have_roles:
+            self.have_roles.add(service)
+            await give_rights(self.client, service)
+
     async def _run_service(self, name: str, options: object | None) -> None:
         def make(environment: Environment) -> Service:
             return SERVICES[name].make(environment, options)
 
-        await _run(self.kubeconfig, name, make, self.metrics[name])
+        await _run(self.kubeconfig, name, make, self.metrics[name], self.refused)
 
     # ── the end ──
 
     async def leave(self) -> None:
         """Stop what the test started and take away what it added. Doesn't wait for the namespace to be gone."""
+        self._check_services()
         for name in list(self._services):
             await self.stop_service(name)
         await _delete(self.client, Namespace, [self.namespace])  # from here on, nothing new is accepted in it
@@ -261,12 +279,18 @@ class Cluster:
 
 
 @asynccontextmanager
-async def enter_cluster(kubeconfig: Path, kubectl: Path | None) -> AsyncIterator[Cluster]:
-    """A namespace on the cluster that the kubeconfig names, for the length of the block."""
+async def enter_cluster(
+    kubeconfig: Path, kubectl: Path | None, have_roles: Iterable[str] = ()
+) -> AsyncIterator[Cluster]:
+    """A namespace on the cluster that the kubeconfig names, for the length of the block.
+
+    `have_roles`: services whose accounts have been given their rights already.
+    """
     async with AsyncExitStack() as stack:
         client = connect(kubeconfig)
         stack.push_async_callback(client.aclose)
         cluster = Cluster(client, kubeconfig, f"e2e-{secrets.token_hex(4)}", kubectl)
+        cluster.have_roles.update(have_roles)
         await client.create(Namespace(metadata=ObjectMeta(name=cluster.namespace)))
         stack.push_async_callback(cluster.leave)
 
@@ -290,9 +314,15 @@ async def running_beside(kubeconfig: Path, make: Callable[[Environment], Service
             await task
 
 
-async def _run(kubeconfig: Path, name: str, make: Callable[[Environment], Service], metrics: CollectorRegistry) -> None:
-    """Run a service with a client and informers of its own, until cancelled."""
-    client = connect(kubeconfig)
+async def _run(
+    kubeconfig: Path,
+    name: str,
+    make: Callable[[Environment], Service],
+    metrics: CollectorRegistry,
+    refused: list[str] | None = None,
+) -> None:
+    """Run a service with a client and informers of its own, as its own account, until cancelled."""
+    client = connect_as(kubeconfig, name, refused if refused is not None else [])
     try:
         clock = SystemClock()
         environment = Environment(

@@ -19,11 +19,13 @@ from bosket.embedded.bootstrap import bootstrap
 from bosket.embedded.cluster import EmbeddedCluster, Listen
 from bosket.embedded.controllers.simulated_storage import SimulatedStorage
 from bosket.embedded.gpu_devices import GpuDevices
+from bosket.install.account import ACCOUNTS
 from bosket.kube.kubeconfig import connect
 from tests.controlplane import assets
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.prometheus import find_prometheus
 from tests.e2e.cluster import Cluster, enter_cluster, find_kubectl, running_beside
+from tests.e2e.identity import give_rights
 
 EMBEDDED: Final = "embedded"
 REAL: Final = "real"
@@ -53,6 +55,8 @@ async def _bootstrap(kubeconfig: Path) -> None:
     client = connect(kubeconfig)
     try:
         await bootstrap(client)
+        for account in ACCOUNTS:
+            await give_rights(client, account.service)
     finally:
         await client.aclose()
 
@@ -90,7 +94,9 @@ async def cluster(
             embedded = EmbeddedCluster(nodes=0, services=embedded_services, listen=Listen(kubeconfig=kubeconfig))
             await stack.enter_async_context(embedded)
             await embedded.wait_ready()
-        yield await stack.enter_async_context(enter_cluster(kubeconfig, find_kubectl(assets.find(print))))
+        have_roles = {each.service for each in ACCOUNTS} if control_plane_if_real is not None else set()
+        kubectl = find_kubectl(assets.find(print))
+        yield await stack.enter_async_context(enter_cluster(kubeconfig, kubectl, have_roles))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,150 @@
+"""`call_sites.txt`: every call site, and the rights that it was seen to need; and what follows from it for accounts.
+
+rights_from(read_table())    what `src/bosket/install/rights.txt` must say
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from bosket.api.resource import AnyResource
+from bosket.api.table import resource_for
+from bosket.install.account import ACCOUNTS, Account
+from bosket.install.right import SCOPES, Right
+from bosket.podgrouper.groupers import grove, knative
+from bosket.podgrouper.karta import KARTA
+from bosket.podgrouper.owner import GroupVersionKind
+from bosket.podgrouper.table import GROUPERS, WRAPPERS
+from tests.install.call_site import CallSite, sites_of
+
+TABLE: Final = Path(__file__).parent / "call_sites.txt"
+LEASES: Final = "bosket.runtime.leader"
+EVENTS: Final = "bosket.runtime.events"
+#: Sites that ask for whatever kind an owner is of: what they may need follows from the pod grouper's own table.
+OWNERS: Final = "bosket.podgrouper.owner_lookup"
+#: Call sites that need no right: everybody may see what there is.
+DISCOVERY: Final = ("discover(", "raw('GET')")
+
+#: Kinds between a pod and those that have a grouper.
+_BETWEEN: Final = (
+    "grove.io/v1alpha1/PodClique",
+    "grove.io/v1alpha1/PodCliqueScalingGroup",
+    "kubevirt.io/v1/VirtualMachine",
+    "serving.knative.dev/v1/Configuration",
+    "v1/ReplicationController",
+)
+#: Who has no lease: all replicas of the first work, the others run on one node, or in one pod, each.
+_WITHOUT_LEASE: Final = ("admission", "numa-exporter", "reservation")
+#: Shards are made while the cluster runs, and each has a lease of its own.
+_ANY_LEASE: Final = ("scheduler",)
+#: What the API server asks for beside the right to call, by account.
+_IMPLIED: Final = {
+    # A claim that blocks its pod's deletion: where owner references are watched over (OpenShift), this is asked for.
+    "binder": (Right("", "pods/finalizers", "update"),),
+}
+
+Table = Mapping[str, frozenset[Right]]
+
+
+def read_table(text: str | None = None) -> dict[str, frozenset[Right]]:
+    """Rights by the key of the call site."""
+    found: dict[str, set[Right]] = {}
+    for line in (TABLE.read_text() if text is None else text).splitlines():
+        if not line or line.startswith("#"):
+            continue
+        key, _, right = line.partition(" -> ")
+        verb, group, resource, scope, *name = right.split()
+        assert scope in SCOPES, line
+        found.setdefault(key, set()).add(Right("" if group == "core" else group, resource, verb, scope, *name))
+    return {key: frozenset(rights) for key, rights in found.items()}
+
+
+def format_table(table: Table) -> str:
+    """Lines that `read_table` reads."""
+    lines = [
+        f"{key} -> {right.verb} {right.group or 'core'} {right.resource} {right.scope} {right.name}".rstrip()
+        for key, rights in sorted(table.items())
+        for right in sorted(rights)
+    ]
+    return "# Made by: python -m tests.install\n" + "".join(f"{line}\n" for line in lines)
+
+
+def own_sites(account: Account) -> tuple[CallSite, ...]:
+    """The call sites that need rights, in the account's own package."""
+    return tuple(each for each in sites_of(account.package) if not each.call.startswith(DISCOVERY))
+
+
+def known_keys() -> set[str]:
+    """The key of each site whose rights the table must have."""
+    sites = [site for account in ACCOUNTS for site in own_sites(account)]
+    return {each.key for each in (*sites, *sites_of(LEASES), *sites_of(EVENTS)) if each.module != OWNERS}
+
+
+def rights_from(table: Table) -> dict[str, frozenset[Right]]:
+    """What each account needs."""
+    return {account.name: frozenset(_without_covered(_needs(account, table))) for account in ACCOUNTS}
+
+
+def _needs(account: Account, table: Table) -> set[Right]:
+    needed = {right for site in own_sites(account) for right in _with_reading(site, table.get(site.key, ()))}
+    if any(site.module == OWNERS for site in own_sites(account)):
+        needed |= set(owner_rights())
+    if account.service not in _WITHOUT_LEASE:
+        lease = "" if account.service in _ANY_LEASE else account.service
+        rights = [right for site in sites_of(LEASES) for right in table.get(site.key, ())]
+        needed |= {each._replace(name=lease if each.verb != "create" else "") for each in rights}
+    if reports_events(account.package):
+        needed |= {right for site in sites_of(EVENTS) for right in table.get(site.key, ())}
+    if account.in_reservation_namespace:
+        needed = {right._replace(scope="reservation") for right in needed}
+    return needed | set(_IMPLIED.get(account.name, ()))
+
+
+def _with_reading(site: CallSite, rights: Iterable[Right]) -> set[Right]:
+    """`Client.modify` may have to look at the object again to say why a patch was refused."""
+    if not site.call.startswith("modify("):
+        return set(rights)
+    return {*rights, *(each._replace(verb="get", resource=each.resource.partition("/")[0]) for each in rights)}
+
+
+def _without_covered(rights: Iterable[Right]) -> set[Right]:
+    """What may be done anywhere need not be said of one namespace."""
+    everything = set(rights)
+    return {each for each in everything if each.scope == "cluster" or each._replace(scope="cluster") not in everything}
+
+
+def owner_rights() -> set[Right]:
+    """To read owners of every kind that has a grouper, and what groupers read beside them."""
+    kinds = {text for text in (*GROUPERS, *WRAPPERS, *_BETWEEN) if text != "v1/Pod"}
+    kinds |= {f"{each.group}/{each.version}/{each.kind}" for each in (grove._POD_GANG, knative._REVISION)}
+    rights = {_right(text, "get") for text in kinds}
+    return rights | {_right(f"{KARTA.group}/{KARTA.version}/{KARTA.kind}", "list")}
+
+
+def _right(text: str, verb: str) -> Right:
+    api_version, _, kind = text.rpartition("/")
+    gvk = GroupVersionKind.of(api_version, kind)
+    resource: AnyResource | None = resource_for(api_version, kind)
+    return Right(gvk.group, resource.plural if resource is not None else f"{kind.lower()}s", verb)
+
+
+def reports_events(package: str) -> bool:
+    """Whether its code tells events."""
+    modules = {site.module for site in sites_of(package)}
+    return any(_tells_events(module) for module in modules)
+
+
+def _tells_events(module: str) -> bool:
+    source = ast.parse(_source_of(module))
+    calls = (node.func for node in ast.walk(source) if isinstance(node, ast.Call))
+    return any(isinstance(each, ast.Attribute) and each.attr == "event" for each in calls)
+
+
+def _source_of(module: str) -> str:
+    import bosket
+
+    path = Path(bosket.__file__).parent.parent.joinpath(*module.split("."))
+    return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
