@@ -1,6 +1,6 @@
 """The control plane by hand.
 
-python -m tests.controlplane build               obtain the binaries, those of Prometheus, others' definitions
+python -m tests.controlplane build               obtain the binaries, Helm, those of Prometheus, others' definitions
 python -m tests.controlplane path                the folder they are in
 python -m tests.controlplane up [--scheduler]    start it, leave it running, say where its kubeconfig is
 python -m tests.controlplane down                stop it
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.controlplane.assets import cache_folder, find, obtain
 from tests.controlplane.build import BuildFailed
+from tests.controlplane.helm import obtain_helm
 from tests.controlplane.other_schedulers import obtain_files
 from tests.controlplane.plane import ControlPlane, Options
 from tests.controlplane.process import ComponentFailed, stop_recorded
@@ -33,6 +34,7 @@ def main() -> int:
         match arguments.command:
             case "build":
                 print(obtain(_say))
+                print(obtain_helm(_say))
                 _try(obtain_prometheus)
                 _try(obtain_files)
             case "path":

@@ -33,7 +33,7 @@ def build(cache: Path, say: Callable[[str], None]) -> Path:
     """The folder with all binaries, which is made if it isn't there."""
     target = cache / RELEASE
     cache.mkdir(parents=True, exist_ok=True)
-    with _lock(cache / "build.lock", say):
+    with lock(cache / "build.lock", say):
         if not missing_binaries(target):  # another process has built them while this one waited
             return target
         go = find_go(cache, say)
@@ -42,7 +42,7 @@ def build(cache: Path, say: Callable[[str], None]) -> Path:
         try:
             for number, binary in enumerate(BINARIES, start=1):
                 say(f"[{number}/{len(BINARIES)}] {binary.name}")
-                _build_one(go, binary, unfinished / binary.name, say)
+                build_one(go, _MODULE, binary, unfinished / binary.name, say)
             shutil.rmtree(target, ignore_errors=True)  # one that somebody took a part of
             unfinished.chmod(0o755)
             unfinished.rename(target)
@@ -56,13 +56,14 @@ def missing_binaries(folder: Path) -> list[str]:
     return [binary.name for binary in BINARIES if not os.access(folder / binary.name, os.X_OK)]
 
 
-def _build_one(go: Path, binary: Binary, output: Path, say: Callable[[str], None]) -> None:
+def build_one(go: Path, module: Path, binary: Binary, output: Path, say: Callable[[str], None]) -> None:
+    """Builds a program from the versions that the module pins; raises `BuildFailed`."""
     # Proxy, checksum database and caches are as the user has set them; a read-only module is held to its go.sum.
     environment = {"GOTOOLCHAIN": "auto"} | os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"}
     flags = ["-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", binary.link_flags()]
     started = time.monotonic()
     with subprocess.Popen(
-        [go, "build", *flags, "-o", output, binary.package], cwd=_MODULE, env=environment, stdin=subprocess.DEVNULL
+        [go, "build", *flags, "-o", output, binary.package], cwd=module, env=environment, stdin=subprocess.DEVNULL
     ) as process:
         while True:
             try:
@@ -78,7 +79,8 @@ def _build_one(go: Path, binary: Binary, output: Path, say: Callable[[str], None
 
 
 @contextmanager
-def _lock(path: Path, say: Callable[[str], None]) -> Iterator[None]:
+def lock(path: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Held while the block runs, by one process at a time."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

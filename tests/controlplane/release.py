@@ -11,6 +11,8 @@ from typing import Final
 KUBERNETES: Final = "v1.37.1"
 ETCD: Final = "v3.7.3"
 KWOK: Final = "v0.8.0"
+#: Not a part of the control plane: it has a module of its own, because it wants other versions of Kubernetes' packages.
+HELM: Final = "v3.19.4"
 
 #: Any `go` of at least this version will do: it fetches the toolchain that go.mod asks for by itself.
 OLDEST_GO: Final = (1, 24)
@@ -52,4 +54,19 @@ BINARIES: Final = (
     _kubernetes("kube-scheduler"),
     Binary("kwok", "sigs.k8s.io/kwok/cmd/kwok", (("sigs.k8s.io/kwok/pkg/consts.Version", KWOK),)),
     _kubernetes("kubectl"),
+)
+
+#: What Helm takes for the cluster's version when it renders without one.
+_HELM_KUBERNETES: Final = KUBERNETES.removeprefix("v").split(".")
+HELM_BINARY: Final = Binary(
+    "helm",
+    "helm.sh/helm/v3/cmd/helm",
+    (
+        ("helm.sh/helm/v3/internal/version.version", HELM),
+        *(
+            (f"helm.sh/helm/v3/pkg/{package}.k8sVersion{name}", value)
+            for package in ("chartutil", "lint/rules")
+            for name, value in zip(("Major", "Minor"), _HELM_KUBERNETES, strict=False)
+        ),
+    ),
 )

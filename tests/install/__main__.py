@@ -3,6 +3,7 @@
 python -m tests.install [TESTS…]    run these tests (by default, those that reach every call), note which call site
                                     asks the API server for what, and write call_sites.txt and rights.txt
 python -m tests.install --derive    write rights.txt from call_sites.txt, without running anything
+python -m tests.install chart       write charts/bosket, and the snapshots of what it renders
 
 Call sites that are still there keep what is known of them: after a change, the tests of what changed are enough.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,9 +20,11 @@ from pathlib import Path
 from typing import Final
 
 from bosket.install import right as right_module
+from bosket.install.chart import chart_files
 from bosket.install.right import Right, format_rights
 from tests.install.call_table import TABLE, format_table, known_keys, read_table, rights_from
 from tests.install.recording import OUTPUT
+from tests.install.rendering import CASES, CHART, rendered, snapshot_file
 
 RIGHTS: Final = Path(right_module.__file__).with_name("rights.txt")
 #: Tests of all services, of leases and of events.
@@ -36,6 +40,9 @@ _HEADER: Final = (
 
 
 def main(arguments: list[str]) -> int:
+    if arguments == ["chart"]:
+        _write_chart()
+        return 0
     table = read_table()
     if arguments != ["--derive"]:
         for key, seen in _record(arguments or list(_TESTS)).items():
@@ -47,6 +54,16 @@ def main(arguments: list[str]) -> int:
     for key in sorted(keys - set(table)):
         print(f"no test was seen to call: {key}", file=sys.stderr)
     return 1 if keys - set(table) else 0
+
+
+def _write_chart() -> None:
+    shutil.rmtree(CHART, ignore_errors=True)
+    for path, text in chart_files().items():
+        file = CHART / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    for case in CASES:
+        snapshot_file(case).write_text(rendered(case))
 
 
 def _record(tests: list[str]) -> dict[str, frozenset[Right]]:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import inspect as types
 
 from bosket.api import core
-from bosket.api.object import KubeObject, ObjectMeta
+from bosket.api.object import KubeObject, ObjectMeta, Wire
 
 Schema = dict[str, Any]
 
@@ -79,6 +79,11 @@ def structural_schema(struct: type[KubeObject]) -> Schema:
         name: field for name, field in schema["properties"].items() if name not in _ROOT_PROPERTIES
     }
     return schema
+
+
+def schema_of(struct: type[Wire]) -> Schema:
+    """The schema of a part of objects."""
+    return _schema(types.type_info(struct))
 
 
 def _schema(info: types.Type) -> Schema:

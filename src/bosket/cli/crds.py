@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from bosket.cli.output import Flag, flush_line
 from bosket.cli.path import OptionalFilePath
@@ -32,6 +31,7 @@ def crds(
         Print one JSON List instead of YAML documents.
     """
     from bosket.api.crd import crd_manifests
+    from bosket.install.chart import as_yaml
 
     if install:
         asyncio.run(_install(kubeconfig, context))
@@ -42,17 +42,7 @@ def crds(
 
         flush_line(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": manifests}).decode())
     else:
-        flush_line(_as_yaml(manifests))
-
-
-def _as_yaml(manifests: list[dict[str, Any]]) -> str:
-    import yaml
-
-    # The dumper in C is some ten times as fast; wheels have it, a build from source may not. What occurs twice is
-    # written twice: not every tool follows references.
-    fastest = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    plain = type("PlainDumper", (fastest,), {"ignore_aliases": lambda _self, _data: True})
-    return yaml.dump_all(manifests, Dumper=plain, sort_keys=False, explicit_start=True).rstrip()
+        flush_line(as_yaml(manifests).rstrip())
 
 
 async def _install(kubeconfig: Path | None, context: str | None) -> None:

@@ -73,6 +73,13 @@ _add_command(
     "bosket crds --install --context staging",
 )
 _add_command(
+    "bosket.cli.manifests:manifests",
+    "Print everything that installs Bosket on a cluster: what the Helm chart renders, without Helm.",
+    "bosket manifests --create-namespace > bosket.yaml",
+    "bosket manifests --values values.yaml --set global.registry=registry.example.com/team",
+    "bosket manifests --skip-crds --namespace scheduling | kubectl apply -f -",
+)
+_add_command(
     "bosket.cli.snapshot:snapshot",
     "Fetch all that a running scheduler knows, as a file for replay.",
     "bosket snapshot --kubeconfig kubeconfig     # of an embedded cluster: bosket up",

@@ -23,12 +23,17 @@ class Account:
     package: str
     #: Runs in reservation pods, and so in their namespace; the others run where the services do.
     in_reservation_namespace: bool = False
+    #: Runs only where the chart is told that the cluster grows and shrinks.
+    only_when_scaling: bool = False
 
     @property
     def role_name(self) -> str:
         """Of its roles and bindings. Cluster roles are everybody's, so the name says whose this one is."""
         return self.name if self.name.startswith("kai-") else f"kai-{self.name}"
 
+
+#: The one that deploys the others.
+OPERATOR: Final = Account("kai-operator", "operator", "bosket.operator")
 
 ACCOUNTS: Final = (
     Account("admission", "admission", "bosket.admission"),

@@ -1,3 +1,5 @@
+// Helm, for tests of the chart. To move to another release: `go get -tool helm.sh/helm/v3/cmd/helm@VERSION`, and
+// tests/controlplane/release.py.
 module bosket/helm
 
 go 1.25.0

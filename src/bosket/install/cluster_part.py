@@ -1,0 +1,124 @@
+"""What a cluster gets beside the services: namespaces, accounts and roles, queues and priority classes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from bosket.api.keys import PRIORITY_CLASSES
+from bosket.api.object import KubeObject
+from bosket.api.table import resource_of
+from bosket.install.account import OPERATOR, Account
+from bosket.install.config_part import KEEP
+from bosket.install.expression import Expression, ReleaseNamespace, Value
+from bosket.install.right import Right, Scope, read_rights
+from bosket.install.role import role_objects
+from bosket.install.template import Tree, When, if_set
+
+_AUTOSCALING: Final = Value("global.clusterAutoscaling")
+_RESERVATION: Final = "global.resourceReservation"
+#: What stands in manifests until the namespaces are known.
+_PLACEHOLDERS: Final[dict[Scope, str]] = {
+    "own": "\0own",
+    "reservation": "\0reservation",
+    "scale": "\0scale",
+}
+_RESERVATION_ACCOUNT: Final = "\0account"
+_MEANT: Final[dict[str, Expression]] = {
+    "\0own": ReleaseNamespace(),
+    "\0reservation": Value(f"{_RESERVATION}.namespace"),
+    "\0scale": Value("nodescaleadjuster.scalingPodNamespace"),
+    _RESERVATION_ACCOUNT: Value(f"{_RESERVATION}.serviceAccount"),
+}
+
+
+def namespaces() -> list[Tree]:
+    """Those beside the chart's own."""
+    reservation = _namespace(Value(f"{_RESERVATION}.namespace"), f"{_RESERVATION}.namespaceLabels")
+    reservation["metadata"]["annotations"] = KEEP
+    scaling = _namespace(Value("nodescaleadjuster.scalingPodNamespace"), "nodescaleadjuster.labels")
+    return [When(Value(f"{_RESERVATION}.createNamespace"), reservation), When(_AUTOSCALING, scaling)]
+
+
+def _namespace(name: Expression, labels: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": if_set(labels)}}
+
+
+def accounts() -> list[Tree]:
+    """Of those whom the operator doesn't deploy: itself, and what runs in pods that the binder makes."""
+    secrets = if_set("global.imagePullSecrets")
+    return [
+        {**_account(OPERATOR.name, ReleaseNamespace()), "imagePullSecrets": secrets},
+        When(
+            Value(f"{_RESERVATION}.createServiceAccount"),
+            {
+                **_account(Value(f"{_RESERVATION}.serviceAccount"), Value(f"{_RESERVATION}.namespace")),
+                "imagePullSecrets": secrets,
+            },
+        ),
+    ]
+
+
+def _account(name: str | Expression, namespace: Expression) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+
+
+def roles(account: Account) -> list[Tree]:
+    """An account's roles and bindings; those in the namespace of scaling pods only where that is there."""
+    own: frozenset[Right] = read_rights().get(account.name, frozenset())
+    documents = []
+    for each in role_objects(account, own, _PLACEHOLDERS):
+        document = _filled(_manifest(each), account)
+        only_when_scaling = each.metadata.namespace == _PLACEHOLDERS["scale"] or account.only_when_scaling
+        documents.append(When(_AUTOSCALING, document) if only_when_scaling else document)
+    return documents
+
+
+def _manifest(obj: KubeObject) -> dict[str, Any]:
+    resource = resource_of(type(obj))
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **msgspec.to_builtins(obj)}
+
+
+def _filled(tree: Any, account: Account) -> Any:
+    """With expressions for placeholders, and for the one account whose name is a value."""
+    if isinstance(tree, dict):
+        filled = {name: _filled(each, account) for name, each in tree.items()}
+        if account.in_reservation_namespace and tree.get("kind") == "ServiceAccount":
+            filled["name"] = _MEANT[_RESERVATION_ACCOUNT]
+        return filled
+    if isinstance(tree, list | tuple):
+        return [_filled(each, account) for each in tree]
+    return _MEANT.get(tree, tree) if isinstance(tree, str) else tree
+
+
+def queues() -> list[Tree]:
+    """The default queue and its parent. They belong to the cluster's administrators from then on."""
+    parent, child = Value("defaultQueue.parentName"), Value("defaultQueue.childName")
+    wanted = Value("defaultQueue.createDefaultQueue")
+    return [
+        When(wanted, _queue(parent, {"resources": Value("defaultQueue.parentResources")})),
+        When(wanted, _queue(child, {"parentQueue": parent, "resources": Value("defaultQueue.childResources")})),
+    ]
+
+
+def _queue(name: Expression, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": name, "annotations": KEEP}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": metadata, "spec": spec}
+
+
+def priority_classes() -> list[Tree]:
+    """KAI's."""
+    return [
+        When(
+            Value("defaultPriorityClasses.enabled"),
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": name},
+                "value": value,
+                "description": f"Bosket: {name} workloads",
+            },
+        )
+        for name, value in PRIORITY_CLASSES.items()
+    ]
