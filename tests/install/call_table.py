@@ -43,7 +43,8 @@ _ANY_LEASE: Final = ("scheduler",)
 #: What the API server asks for beside the right to call, by account.
 _IMPLIED: Final = {
     # A claim that blocks its pod's deletion: where owner references are watched over (OpenShift), this is asked for.
-    "binder": (Right("", "pods/finalizers", "update"),),
+    # Since Kubernetes 1.36, who changes a claim's allocation or its users must be allowed to bind it.
+    "binder": (Right("", "pods/finalizers", "update"), Right("resource.k8s.io", "resourceclaims/binding", "patch")),
 }
 
 Table = Mapping[str, frozenset[Right]]
