@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from bosket.admission.options import Options as AdmissionOptions
 from bosket.api.resource import AnyResource
 from bosket.api.table import resource_for
 from bosket.install.account import ACCOUNTS, Account
@@ -47,6 +48,17 @@ _IMPLIED: Final = {
     "binder": (Right("", "pods/finalizers", "update"), Right("resource.k8s.io", "resourceclaims/binding", "patch")),
 }
 
+_ADMISSION: Final = AdmissionOptions()
+#: Objects of which there is one of a kind, by the account that keeps them.
+_OWN_NAMES: Final = {
+    "admission": (
+        _ADMISSION.secret_name,
+        _ADMISSION.mutating_configuration_name,
+        _ADMISSION.validating_configuration_name,
+        *("kai-queue-validation-v2", "kai-podgroup-validation-v2alpha2"),
+    ),
+}
+
 Table = Mapping[str, frozenset[Right]]
 
 
@@ -74,8 +86,9 @@ def format_table(table: Table) -> str:
 
 
 def own_sites(account: Account) -> tuple[CallSite, ...]:
-    """The call sites that need rights, in the account's own package."""
-    return tuple(each for each in sites_of(account.package) if not each.call.startswith(DISCOVERY))
+    """The call sites that need rights, in the account's packages."""
+    found = (site for package in (account.package, *account.also) for site in sites_of(package))
+    return tuple(each for each in found if not each.call.startswith(DISCOVERY))
 
 
 def known_keys() -> set[str]:
@@ -91,6 +104,9 @@ def rights_from(table: Table) -> dict[str, frozenset[Right]]:
 
 def _needs(account: Account, table: Table) -> set[Right]:
     needed = {right for site in own_sites(account) for right in _with_reading(site, table.get(site.key, ()))}
+    # Code that several run is seen to ask for objects of each.
+    foreign = {name for other, names in _OWN_NAMES.items() if other != account.name for name in names}
+    needed = {right for right in needed if right.name not in foreign}
     if any(site.module == OWNERS for site in own_sites(account)):
         needed |= set(owner_rights())
     if account.service not in _WITHOUT_LEASE:

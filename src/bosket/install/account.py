@@ -21,6 +21,8 @@ class Account:
     service: str
     #: The package whose code acts as this account.
     package: str
+    #: Packages of several services whose code it runs, too.
+    also: tuple[str, ...] = ()
     #: Runs in reservation pods, and so in their namespace; the others run where the services do.
     in_reservation_namespace: bool = False
     #: Runs only where the chart is told that the cluster grows and shrinks.
@@ -36,8 +38,9 @@ class Account:
 OPERATOR: Final = Account("kai-operator", "operator", "bosket.operator")
 
 ACCOUNTS: Final = (
-    Account("admission", "admission", "bosket.admission"),
+    Account("admission", "admission", "bosket.admission", also=("bosket.webhook",)),
     Account("binder", "binder", "bosket.binder"),
+    Account("node-scale-adjuster", "node-scale-adjuster", "bosket.node_scale_adjuster", only_when_scaling=True),
     Account("numa-placement-exporter", "numa-exporter", "bosket.numa_exporter"),
     Account("pod-grouper", "podgrouper", "bosket.podgrouper"),
     Account("podgroup-controller", "podgroup-controller", "bosket.podgroup_controller"),

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bosket.api.keys import PRIORITY_CLASSES
+from bosket.api.keys import PRIORITY_CLASSES, SCALE_ADJUST_NAMESPACE
 from bosket.api.object import KubeObject
 from bosket.api.table import resource_of
 from bosket.install.account import OPERATOR, Account
@@ -46,8 +46,12 @@ def _namespace(name: Expression, labels: str) -> dict[str, Any]:
 
 
 def accounts() -> list[Tree]:
-    """Of those whom the operator doesn't deploy: itself, and what runs in pods that the binder makes."""
+    """Of those whom the operator doesn't deploy: itself, and what runs in reservation and scaling pods.
+
+    Scaling pods have one of their namespace's name, as a Config has it by default.
+    """
     secrets = if_set("global.imagePullSecrets")
+    scaling = _account(SCALE_ADJUST_NAMESPACE, Value("nodescaleadjuster.scalingPodNamespace"))
     return [
         {**_account(OPERATOR.name, ReleaseNamespace()), "imagePullSecrets": secrets},
         When(
@@ -57,6 +61,7 @@ def accounts() -> list[Tree]:
                 "imagePullSecrets": secrets,
             },
         ),
+        When(_AUTOSCALING, {**scaling, "imagePullSecrets": secrets, "automountServiceAccountToken": False}),
     ]
 
 
