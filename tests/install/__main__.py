@@ -30,9 +30,9 @@ RIGHTS: Final = Path(right_module.__file__).with_name("rights.txt")
 #: Tests of all services, of leases and of events.
 _TESTS: Final = (
     *("tests/binder", "tests/podgrouper", "tests/podgroup_controller", "tests/queue_controller", "tests/admission"),
-    *("tests/reservation", "tests/numa", "tests/node_scale_adjuster"),
+    *("tests/reservation", "tests/numa", "tests/node_scale_adjuster", "tests/operator"),
     *("tests/runtime/test_leader.py", "tests/runtime/test_events.py"),
-    *("tests/scheduler/test_live_scheduler.py", "tests/scheduler/test_evictor.py"),
+    *("tests/scheduler/test_live_scheduler.py", "tests/scheduler/test_evictor.py", "tests/scheduler/test_shards.py"),
 )
 _HEADER: Final = (
     "# What each account may do. Made from what the code calls by: python -m tests.install\n"

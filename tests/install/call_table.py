@@ -14,7 +14,9 @@ from bosket.admission.options import Options as AdmissionOptions
 from bosket.api.resource import AnyResource
 from bosket.api.table import resource_for
 from bosket.install.account import ACCOUNTS, Account
-from bosket.install.right import SCOPES, Right
+from bosket.install.right import SCOPES, Right, Scope
+from bosket.operator.kind import KINDS
+from bosket.operator.service import LEASE_NAME
 from bosket.podgrouper.groupers import grove, knative
 from bosket.podgrouper.karta import KARTA
 from bosket.podgrouper.owner import GroupVersionKind
@@ -26,6 +28,8 @@ LEASES: Final = "bosket.runtime.leader"
 EVENTS: Final = "bosket.runtime.events"
 #: Sites that ask for whatever kind an owner is of: what they may need follows from the pod grouper's own table.
 OWNERS: Final = "bosket.podgrouper.owner_lookup"
+#: Sites that write whatever kind the operator makes: what they may need follows from its table of kinds.
+OWNED: Final = "bosket.operator.owned"
 #: Call sites that need no right: everybody may see what there is.
 DISCOVERY: Final = ("discover(", "raw('GET')")
 
@@ -41,11 +45,18 @@ _BETWEEN: Final = (
 _WITHOUT_LEASE: Final = ("admission", "numa-exporter", "reservation")
 #: Shards are made while the cluster runs, and each has a lease of its own.
 _ANY_LEASE: Final = ("scheduler",)
+#: Leases that aren't named after their service.
+_LEASES: Final = {"operator": LEASE_NAME}
 #: What the API server asks for beside the right to call, by account.
 _IMPLIED: Final = {
     # A claim that blocks its pod's deletion: where owner references are watched over (OpenShift), this is asked for.
     # Since Kubernetes 1.36, who changes a claim's allocation or its users must be allowed to bind it.
     "binder": (Right("", "pods/finalizers", "update"), Right("resource.k8s.io", "resourceclaims/binding", "patch")),
+    # As for claims: what it makes blocks the deletion of Config and shards.
+    "kai-operator": (
+        Right("kai.scheduler", "configs/finalizers", "update"),
+        Right("kai.scheduler", "schedulingshards/finalizers", "update"),
+    ),
 }
 
 _ADMISSION: Final = AdmissionOptions()
@@ -55,7 +66,8 @@ _OWN_NAMES: Final = {
         _ADMISSION.secret_name,
         _ADMISSION.mutating_configuration_name,
         _ADMISSION.validating_configuration_name,
-        *("kai-queue-validation-v2", "kai-podgroup-validation-v2alpha2"),
+        _ADMISSION.queue_configuration_name,
+        _ADMISSION.pod_group_configuration_name,
     ),
 }
 
@@ -94,7 +106,7 @@ def own_sites(account: Account) -> tuple[CallSite, ...]:
 def known_keys() -> set[str]:
     """The key of each site whose rights the table must have."""
     sites = [site for account in ACCOUNTS for site in own_sites(account)]
-    return {each.key for each in (*sites, *sites_of(LEASES), *sites_of(EVENTS)) if each.module != OWNERS}
+    return {each.key for each in (*sites, *sites_of(LEASES), *sites_of(EVENTS)) if each.module not in (OWNERS, OWNED)}
 
 
 def rights_from(table: Table) -> dict[str, frozenset[Right]]:
@@ -107,10 +119,11 @@ def _needs(account: Account, table: Table) -> set[Right]:
     # Code that several run is seen to ask for objects of each.
     foreign = {name for other, names in _OWN_NAMES.items() if other != account.name for name in names}
     needed = {right for right in needed if right.name not in foreign}
-    if any(site.module == OWNERS for site in own_sites(account)):
-        needed |= set(owner_rights())
+    modules = {site.module for site in own_sites(account)}
+    needed |= owner_rights() if OWNERS in modules else set()
+    needed |= owned_rights() if OWNED in modules else set()
     if account.service not in _WITHOUT_LEASE:
-        lease = "" if account.service in _ANY_LEASE else account.service
+        lease = "" if account.service in _ANY_LEASE else _LEASES.get(account.service, account.service)
         rights = [right for site in sites_of(LEASES) for right in table.get(site.key, ())]
         needed |= {each._replace(name=lease if each.verb != "create" else "") for each in rights}
     if reports_events(account.package):
@@ -139,6 +152,27 @@ def owner_rights() -> set[Right]:
     kinds |= {f"{each.group}/{each.version}/{each.kind}" for each in (grove._POD_GANG, knative._REVISION)}
     rights = {_right(text, "get") for text in kinds}
     return rights | {_right(f"{KARTA.group}/{KARTA.version}/{KARTA.kind}", "list")}
+
+
+def owned_rights() -> set[Right]:
+    """To follow all objects of the operator's kinds, and to make and delete those where the services live.
+
+    Webhook configurations are everybody's: only those of Bosket may be touched. Server-side apply creates, too.
+    """
+    rights: set[Right] = set()
+    for kind in KINDS:
+        rights |= {Right(kind.group, kind.plural, verb) for verb in ("list", "watch")}
+        scope: Scope = "own" if kind.namespaced else "cluster"
+        names = ("",) if kind.namespaced else _webhook_names(kind.plural)
+        rights.add(Right(kind.group, kind.plural, "create", scope))
+        rights |= {Right(kind.group, kind.plural, verb, scope, name) for verb in ("patch", "delete") for name in names}
+    return rights
+
+
+def _webhook_names(plural: str) -> tuple[str, ...]:
+    mutating = _ADMISSION.mutating_configuration_name
+    others = (each for each in _OWN_NAMES["admission"] if each not in (mutating, _ADMISSION.secret_name))
+    return (mutating,) if plural.startswith("mutating") else tuple(others)
 
 
 def _right(text: str, verb: str) -> Right:

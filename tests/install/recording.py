@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -19,7 +20,7 @@ import pytest
 from bosket.api.keys import RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE, SYSTEM_NAMESPACE
 from bosket.apiserver.rbac.attributes import Attributes, attributes_of
 from bosket.install.right import Right, Scope
-from bosket.kube.client import Client
+from bosket.kube.client import Client, PatchType
 from bosket.kube.codec import codec_of
 from bosket.kube.informer import Informers
 from bosket.kube.transport import Request
@@ -73,7 +74,10 @@ def _record() -> Any:
         send, watch, of = Client._send, Client.watch, Informers.of
 
         async def recorded_send(self: Client, method: str, path: str, **rest: Any) -> Any:
-            _note(attributes_of(Request(method, path, rest.get("query", ()))))
+            asked = attributes_of(Request(method, path, rest.get("query", ())))
+            _note(asked)
+            if rest.get("content_type") == PatchType.APPLY:
+                _note(replace(asked, verb="create", name=""))  # what isn't there is made
             return await send(self, method, path, **rest)
 
         async def recorded_watch(self: Client, kind: Any, *args: Any, **rest: Any) -> AsyncGenerator[Any, None]:

@@ -39,7 +39,7 @@ def test_rights_are_those_that_the_calls_need() -> None:
 
 
 #: What the chart doesn't install, and a program that asks for nothing.
-WITHOUT_ACCOUNT = {"grove-admission", "grove-backends", "scaling-pod"}
+WITHOUT_ACCOUNT = {"grove-admission", "grove-backends", "grove-initc", "grove-operator", "scaling-pod"}
 
 
 def test_every_service_has_an_account() -> None:

@@ -41,6 +41,7 @@ ACCOUNTS: Final = (
     Account("admission", "admission", "bosket.admission", also=("bosket.webhook",)),
     Account("binder", "binder", "bosket.binder"),
     Account("node-scale-adjuster", "node-scale-adjuster", "bosket.node_scale_adjuster", only_when_scaling=True),
+    OPERATOR,
     Account("numa-placement-exporter", "numa-exporter", "bosket.numa_exporter"),
     Account("pod-grouper", "podgrouper", "bosket.podgrouper"),
     Account("podgroup-controller", "podgroup-controller", "bosket.podgroup_controller"),
