@@ -131,12 +131,22 @@ def _tidied_pod(obj: Json) -> Json:
         spec["schedulingGates"] = gates
     if spec.get("nodeName"):
         spec["nodeName"] = "<node>"
+    if _is_wish_for_former_place(spec.get("affinity")):
+        del spec["affinity"]
     conditions = [
         {key: each[key] for key in ("type", "status", "reason") if each.get(key)}
         for each in obj["status"].get("conditions", [])
     ]
     status = {"phase": obj["status"].get("phase"), "conditions": conditions}
     return _with_sorted_conditions({**obj, "spec": spec, "status": status})
+
+
+def _is_wish_for_former_place(affinity: Json | None) -> bool:
+    """Whether nothing but the reuse of reservations is asked for."""
+    if affinity is None or affinity.keys() != {"nodeAffinity"}:
+        return False
+    wishes = affinity["nodeAffinity"].get("preferredDuringSchedulingIgnoredDuringExecution", [])
+    return len(affinity["nodeAffinity"]) == 1 and all("matchFields" in each["preference"] for each in wishes)
 
 
 #: Gates that the backends set and take away themselves.
@@ -148,7 +158,8 @@ def _tidied_gang(obj: Json) -> Json:
         {**each, "podReferences": sorted(each.get("podReferences", []), key=lambda reference: reference["name"])}
         for each in obj["spec"]["podgroups"]
     ]
-    return _with_sorted_conditions({**obj, "spec": {**obj["spec"], "podgroups": groups}})
+    spec = {key: value for key, value in obj["spec"].items() if key != "reuseReservationRef"}
+    return _with_sorted_conditions({**obj, "spec": {**spec, "podgroups": groups}})
 
 
 def _with_sorted_conditions(obj: Json) -> Json:

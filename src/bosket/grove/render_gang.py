@@ -154,12 +154,22 @@ def pod_gang(
         topologyConstraint=plan.constraint,
         topologyConstraintGroupConfigs=plan.group_constraints,
         priorityClassName=owner.spec.template.priorityClassName,
-        reuseReservationRef=existing.spec.reuseReservationRef if existing else None,
+        reuseReservationRef=_former_gang(owner, plan, existing),
     )
     meta = child_meta(existing, owner, plan.name, labels, annotations)
     if existing is None:
         return PodGang(metadata=meta, spec=spec)
     return replace(existing, metadata=meta, spec=spec)
+
+
+def _former_gang(owner: PodCliqueSet, plan: GangPlan, existing: PodGang | None) -> NamespacedName | None:
+    """Whose place the gang should take: its own of before, while the set is updated; else what somebody else says."""
+    itself = NamespacedName(namespace=owner.metadata.namespace, name=plan.name)
+    progress = owner.status.updateProgress
+    if existing is not None and progress is not None and progress.updateEndedAt is None:
+        return itself
+    said = existing.spec.reuseReservationRef if existing is not None else None
+    return said if said != itself else None
 
 
 def _pod_group(owner: PodCliqueSet, plan: GangPlan, part: GangPart, pods: Sequence[Pod]) -> GangPodGroup:

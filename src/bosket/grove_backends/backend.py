@@ -21,6 +21,7 @@ from bosket.api.grove import PodCliqueSet, PodGang
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.ownership import controller_reference
 from bosket.api.table import resource_of
+from bosket.grove_backends.former_place import prefer_former_places
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -45,6 +46,8 @@ class Surroundings:
     owned: tuple[KubeObject, ...] = ()
     #: The gang's pods, in no particular order.
     pods: tuple[Pod, ...] = ()
+    #: Pods of the gang whose place this one should take.
+    former: tuple[Pod, ...] = ()
     #: All objects of the kinds that the backend `reads`.
     related: tuple[KubeObject, ...] = ()
 
@@ -155,7 +158,7 @@ def prepare_pod(backend: SchedulerBackend, gang: PodGang, pod: Pod, cluster: Sur
             raise Refused(f"pod {pod.key} of PodGang {gang.key} has label {label} {found!r}")
     if not pod.spec.schedulerName:
         pod = with_spec(pod, schedulerName=backend.scheduler_name)
-    pod = backend.pod_additions(gang, pod, cluster)
+    pod = backend.pod_additions(gang, prefer_former_places(gang, pod, cluster.former), cluster)
     if backend.gate is None or _is_ready(backend, gang, cluster):
         return pod
     if any(each.name == backend.gate for each in pod.spec.schedulingGates):

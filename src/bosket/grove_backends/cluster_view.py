@@ -17,6 +17,7 @@ from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.ownership import controller_of
 from bosket.api.table import resource_of
 from bosket.grove_backends.backend import SchedulerBackend, Surroundings, identity
+from bosket.grove_backends.former_place import former_gang
 from bosket.kube.informer import Change, Informer
 from bosket.runtime.service import Environment
 
@@ -79,7 +80,8 @@ class ClusterView:
             served=self._served,
             owner=self.owner(gang),
             owned=self.owned(gang, backend),
-            pods=tuple(self.pods_of(gang)),
+            pods=tuple(self.pods_of(gang.key)),
+            former=tuple(self.pods_of(former)) if (former := former_gang(gang)) is not None else (),
             related=tuple(
                 each for kind in backend.reads if kind in self._watched for each in self._watched[kind].store.values()
             ),
@@ -103,9 +105,9 @@ class ClusterView:
         found = self._sets.store.get(ObjectKey(gang.metadata.namespace, reference.name))
         return found if found is not None and found.metadata.uid == reference.uid else None
 
-    def pods_of(self, gang: PodGang) -> list[Pod]:
+    def pods_of(self, gang: ObjectKey) -> list[Pod]:
         """The pods that say they are the gang's."""
-        return self.pods.store.by_index(BY_GANG, str(gang.key))
+        return self.pods.store.by_index(BY_GANG, str(gang))
 
     def observe(self, written: KubeObject) -> None:
         """Lay an own write over what is watched."""

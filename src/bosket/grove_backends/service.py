@@ -243,7 +243,7 @@ class GangController:
         return look_again_seconds(status, seen, now)
 
     def _observe(self, gang: PodGang, verdict: Verdict) -> Observation:
-        pods = tuple(sorted(self._cluster.pods_of(gang), key=lambda pod: pod.metadata.name))
+        pods = tuple(sorted(self._cluster.pods_of(gang.key), key=lambda pod: pod.metadata.name))
         found = {
             group.name: self._cliques.store.get(ObjectKey(gang.metadata.namespace, group.name))
             for group in gang.spec.podgroups
