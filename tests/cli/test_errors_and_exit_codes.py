@@ -46,6 +46,7 @@ def test_the_version_is_data_when_asked_for_as_data(capsys: pytest.CaptureFixtur
             f"which services? there are: {SERVICE_NAMES}",
         ),
         (["run", "oracle"], 'there is no service "oracle"'),
+        (["run", "backend-slurm"], 'there is no service "backend-slurm"; there are: backend-default, backend-koord'),
         (["run", "scheduler", "--listen", "here"], "--listen here: not an address"),
         (["run", "scheduler", "--log-format", "xml"], "xml"),
         (["demo", "--nodes", "1"], "--nodes"),

@@ -13,6 +13,7 @@ from bosket.api.core.pod import PodSchedulingGate
 from bosket.api.grove import GangPodGroup, PodGang
 from bosket.api.kai import PodGroup, PodGroupSpec
 from bosket.api.ownership import controller_of
+from bosket.embedded.services import entries
 from bosket.grove_backends import Options, Registry, Rendering, SchedulerBackend, Surroundings
 from bosket.grove_backends.backend import owned_metadata
 from bosket.grove_backends.gang_status import condition
@@ -233,3 +234,20 @@ async def test_a_gang_that_changes_hands_loses_what_the_first_backend_made() -> 
 
         await rig.until(gone)
         assert (await rig.client.get(PodGang, "g", NAMESPACE)).metadata.labels[keys.GROVE_BACKEND_LABEL] == "broken"
+
+
+async def test_a_backend_has_a_service_of_its_own_name() -> None:
+    (entry,) = entries(["backend-kai"])
+    rig = await grove_rig()
+    sound = await created(rig, "g", part("g-a"))
+    other = await created(rig, "v", part("v-a"), scheduler="volcano")
+
+    def apart(env: Environment) -> Service:
+        service = entry.make(env)
+        assert service.name == "backend-kai"  # its lease is its own
+        return service
+
+    async with rig.running(apart):
+        await rig.until(lambda: group_of(rig, sound))
+        await rig.clock.sleep(10)
+        assert (await rig.client.get(PodGang, other.metadata.name, NAMESPACE)).status.conditions == ()

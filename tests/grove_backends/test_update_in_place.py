@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from bosket.api.grove import NamespacedName, PodCliqueSet, PodGang
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.kube.client import Client
 from bosket.kube.errors import NotFound
+from bosket.kube.informer import Change, Informer
 from bosket.runtime.clock import LoopClock
 
 pytestmark = pytest.mark.looptime
@@ -37,13 +40,13 @@ def manifest(version: str) -> dict[str, Any]:
 
 
 async def until(clock: LoopClock, look: Callable[[], Awaitable[bool]]) -> None:
-    for _ in range(6000):
+    for _ in range(600):
         try:
             if await look():
                 return
         except NotFound:
             pass
-        await clock.sleep(0.05)
+        await clock.sleep(0.5)
     pytest.fail(f"not so after 300 s: {look.__name__}")
 
 
@@ -51,6 +54,26 @@ async def running(client: Client) -> dict[str, Pod]:
     """By uid."""
     pods = (await client.list(Pod, NAMESPACE)).items
     return {each.metadata.uid: each for each in pods if each.status.phase == "Running"}
+
+
+@asynccontextmanager
+async def every_reference(client: Client) -> AsyncIterator[set[NamespacedName | None]]:
+    """What gangs refer to, at any moment of the block."""
+    seen: set[NamespacedName | None] = set()
+
+    def note(change: Change[PodGang]) -> None:
+        if change.new is not None:
+            seen.add(change.new.spec.reuseReservationRef)
+
+    gangs = Informer(client, PodGang)
+    gangs.subscribe(note)
+    task = asyncio.create_task(gangs.run())
+    try:
+        await gangs.wait_synced()
+        yield seen
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def liked(pod: Pod) -> set[str]:
@@ -71,19 +94,15 @@ async def test_pods_of_an_update_ask_for_the_places_of_their_predecessors() -> N
 
         await until(clock, both_run)
         before = await running(client)
-        referred: set[NamespacedName] = set()
-        spec = manifest("2")["spec"]
-        await client.patch(PodCliqueSet, "s", {"spec": spec}, namespace=NAMESPACE)
+        async with every_reference(client) as referred:
+            await client.patch(PodCliqueSet, "s", {"spec": manifest("2")["spec"]}, namespace=NAMESPACE)
 
-        async def all_are_new() -> bool:
-            gang = await client.get(PodGang, "s-0", NAMESPACE)
-            if gang.spec.reuseReservationRef is not None:
-                referred.add(gang.spec.reuseReservationRef)
-            now = await running(client)
-            return len(now) == 2 and not now.keys() & before.keys()
+            async def all_are_new() -> bool:
+                now = await running(client)
+                return len(now) == 2 and not now.keys() & before.keys()
 
-        await until(clock, all_are_new)
-        assert referred == {NamespacedName(namespace=NAMESPACE, name="s-0")}
+            await until(clock, all_are_new)
+            assert referred == {None, NamespacedName(namespace=NAMESPACE, name="s-0")}
         places = {each.spec.nodeName for each in before.values()}
         wishes = [liked(each) for each in (await running(client)).values()]
         assert all(each and each <= places for each in wishes), wishes

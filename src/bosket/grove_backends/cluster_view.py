@@ -76,12 +76,14 @@ class ClusterView:
 
     def surroundings(self, gang: PodGang, backend: SchedulerBackend) -> Surroundings:
         """What `backend` may know about the gang."""
+        owner = self.owner(gang)
+        former = former_gang(gang, owner)
         return Surroundings(
             served=self._served,
-            owner=self.owner(gang),
+            owner=owner,
             owned=self.owned(gang, backend),
             pods=tuple(self.pods_of(gang.key)),
-            former=tuple(self.pods_of(former)) if (former := former_gang(gang)) is not None else (),
+            former=tuple(self.pods_of(former)) if former is not None else (),
             related=tuple(
                 each for kind in backend.reads if kind in self._watched for each in self._watched[kind].store.values()
             ),

@@ -20,7 +20,7 @@ from bosket.api.core.affinity import (
     NodeSelectorTerm,
     PreferredSchedulingTerm,
 )
-from bosket.api.grove import PodGang
+from bosket.api.grove import PodCliqueSet, PodGang
 from bosket.api.object import ObjectKey
 
 #: Places of pods of the same clique, and of others in the gang.
@@ -30,16 +30,19 @@ _SAME_GANG_WEIGHT: Final = 10
 _MOST_PLACES: Final = 16
 
 
-def former_gang(gang: PodGang) -> ObjectKey | None:
-    """The gang whose place this one should take."""
+def former_gang(gang: PodGang, owner: PodCliqueSet | None) -> ObjectKey | None:
+    """The gang whose place this one should take; itself while its set is updated, also before the gang says so."""
     reference = gang.spec.reuseReservationRef
-    return ObjectKey(reference.namespace, reference.name) if reference is not None else None
+    if reference is not None:
+        return ObjectKey(reference.namespace, reference.name)
+    progress = owner.status.updateProgress if owner is not None else None
+    return gang.key if progress is not None and progress.updateEndedAt is None else None
 
 
 def prefer_former_places(gang: PodGang, pod: Pod, former: Sequence[Pod]) -> Pod:
     """The pod with a liking for the nodes of `former`, the pods of the gang that its own refers to."""
     clique = pod.metadata.labels.get(keys.GROVE_POD_CLIQUE_LABEL)
-    is_update = former_gang(gang) == gang.key
+    is_update = any(each.metadata.labels.get(keys.GROVE_POD_GANG_LABEL) == gang.metadata.name for each in former)
     weights: dict[str, int] = {}
     for each in former:
         same = each.metadata.labels.get(keys.GROVE_POD_CLIQUE_LABEL) == clique
