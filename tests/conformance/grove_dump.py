@@ -58,7 +58,7 @@ def dumped(objects: Iterable[Json]) -> list[Json]:
 
 
 def _is_left_out(obj: Json) -> bool:
-    return obj["kind"] == "ServiceAccount" and obj["metadata"]["name"] == "default"
+    return bool(obj["kind"] == "ServiceAccount" and obj["metadata"]["name"] == "default")
 
 
 class _Placeholders:
