@@ -29,10 +29,13 @@ def clique(
     after: Sequence[str] = (),
     image: str = "app:1",
     memory: str = "",
+    gpus: int = 0,
     scheduler: str = "",
     **template: Any,
 ) -> PodCliqueTemplateSpec:
-    resources = ResourceRequirements(requests={"memory": memory} if memory else {})
+    resources = ResourceRequirements(
+        requests={"memory": memory} if memory else {}, limits={"nvidia.com/gpu": str(gpus)} if gpus else {}
+    )
     pod_spec = PodSpec(
         containers=(Container(name="main", image=image, resources=resources),),
         restartPolicy="Always",
