@@ -10,11 +10,12 @@ address, with all that it knew.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -74,10 +75,11 @@ def _run(command: list[str | Path], folder: Path) -> None:
 
 
 class Prometheus:
-    """Starts on entry, stops on exit. `history` is text in the OpenMetrics format, with times."""
+    """Starts on entry, stops on exit. `history` is text in the OpenMetrics format, with times; `targets` are addresses
+    (`host:port`) whose /metrics it asks for every second."""
 
-    def __init__(self, programs: Path, folder: Path, history: str) -> None:
-        self._programs, self._folder, self._history = programs, folder, history
+    def __init__(self, programs: Path, folder: Path, history: str = "", targets: Sequence[str] = ()) -> None:
+        self._programs, self._folder, self._history, self._targets = programs, folder, history, targets
         (self._port,) = free_ports(1)
         self.url = f"http://{HOST}:{self._port}"
         self._component: Component | None = None
@@ -110,7 +112,13 @@ class Prometheus:
             self._component = None
 
     def _write_history(self) -> None:
-        (self._folder / "prometheus.yml").write_text("global: {scrape_interval: 1h}\n")
+        scrape = f"scrape_configs: [{{job_name: bosket, static_configs: [{{targets: {json.dumps(self._targets)}}}]}}]"
+        interval = "1s" if self._targets else "1h"
+        limit = "scrape_timeout: 1s, " if self._targets else ""
+        text = f"global: {{{limit}scrape_interval: {interval}}}\n{scrape if self._targets else ''}\n"
+        (self._folder / "prometheus.yml").write_text(text)
+        if not self._history:
+            return
         source = self._folder / "history.txt"
         source.write_text(self._history)
         _run([self._programs / "promtool", *_BACKFILL, source, self._folder / "data"], self._folder)

@@ -8,9 +8,10 @@ from prometheus_client import CollectorRegistry
 
 from bosket.api.time import format_time
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.framework.configuration import Configuration, PluginChoice, SearchBudgets
 from bosket.scheduler.metrics import SchedulerMetrics
-from bosket.testing.build import gang, node, pod, pod_group, queue
+from bosket.scheduler.solver.budget import STEPS_PER_SECOND
+from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, snapshot_of
 
 
@@ -109,3 +110,73 @@ def test_where_nobody_divides_there_is_no_fair_share():
     measured = Measured()
     measured.cycle(node("n"), queue("q"), configuration=Configuration(plugins=(PluginChoice("predicates"),)))
     assert measured.queues("gpu") == {}
+
+
+def preemption(*waiting):
+    running = pod("low").gpu(1).of_group("low").running_on("n").build()
+    return [
+        node("n", gpus=1),
+        queue("q"),
+        priority_class("high", 90),
+        pod_group("low"),
+        running,
+        *(pod_group(name, priority="high") for name in waiting),
+        *(each for name in waiting for each in gang(name, 1)),
+    ]
+
+
+def test_a_search_for_victims_is_counted_and_timed():
+    measured = Measured()
+    measured.cycle(preemption("high-a"))
+    assert measured.value("podgroups_acted_on_by_action", action="preempt") == 1
+    assert measured.value("podgroups_scheduled_by_action", action="preempt") == 1
+    assert measured.value("total_preemption_attempts") == 1
+    solved = {"action": "preempt", "result": "solved"}
+    assert measured.value("scenario_search_jobs_total", **solved, reduced_budget="false") == 1
+    assert measured.value("scenario_search_duration_seconds_count", **solved, generator="NodeLocalGreedy") == 1
+    assert 0 < measured.value("scenario_search_duration_seconds_sum", **solved, generator="NodeLocalGreedy") < 10
+    for state in ("emitted", "simulated"):
+        labels = {"action": "preempt", "generator": "NodeLocalGreedy", "state": state}
+        assert measured.value("scenario_search_scenarios_total", **labels) == 1
+    assert measured.value("scenarios_simulation_by_action", action="preempt") == 1
+
+
+def test_victims_that_make_too_little_room_are_counted_without_a_simulation():
+    measured = Measured()
+    large = [pod_group("large", priority="high"), *gang("large", 1, gpus=2)]
+    more = pod("low-1").gpu(1).of_group("low-1").running_on("n").build()
+    objects = [node("n", gpus=2), *preemption()[1:], pod_group("low-1"), more, *large]
+    measured.cycle(objects)
+    assert measured.value("scenarios_filtered_by_action", action="preempt") == 1
+    assert measured.value("scenarios_simulation_by_action", action="preempt") == 1
+
+
+def test_a_budget_that_is_used_up_is_told_of_with_the_jobs_that_were_not_tried():
+    measured = Measured()
+    budgets = SearchBudgets(action={"default": 1 / STEPS_PER_SECOND})
+    measured.cycle(preemption("high-a", "high-b"), configuration=Configuration(search_budgets=budgets))
+    assert measured.value("scenario_search_action_budget_exhausted_total", action="preempt") == 1
+    labels = {"action": "preempt", "result": "not_attempted", "reduced_budget": "true"}
+    assert measured.value("scenario_search_jobs_total", **labels) == 1
+
+
+def test_budgets_are_shown_as_they_are_configured():
+    registry = CollectorRegistry()
+    SchedulerMetrics(registry, Configuration(search_budgets=SearchBudgets(action={"default": 7.0, "reclaim": 3.0})))
+
+    def value(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"kai_scenario_search_{name}", labels)
+
+    assert value("action_budget_configured_seconds", action="reclaim") == 3.0
+    assert value("action_budget_configured_seconds", action="preempt") == 7.0
+    assert value("action_budget_configured_seconds", action="allocate") is None
+    assert value("job_budget_configured_seconds") == 240.0
+    assert value("generator_budget_configured_seconds", generator="NodeLocalGreedy") == 30.0
+    assert value("action_budget_exhausted_total", action="preempt") == 0
+
+
+def test_the_time_to_write_a_bind_request_is_observed():
+    measured = Measured()
+    measured.metrics.requested(0.004)
+    assert measured.value("task_bind_latency_milliseconds_sum") == pytest.approx(4.0)
+    assert measured.value("task_bind_latency_milliseconds_bucket", le="5.0") == 1

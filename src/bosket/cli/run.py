@@ -191,7 +191,7 @@ def parse_address(text: str) -> Address | None:
 
 
 async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, ProcessCollector
 
     from bosket.kube.client import Client
     from bosket.kube.http import HttpTransport
@@ -201,6 +201,7 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
     from bosket.runtime.service import run_services, stop_on_signals
 
     metrics = CollectorRegistry()
+    ProcessCollector(registry=metrics)
     client = Client(MeasuredTransport(HttpTransport(find(settings.kubeconfig, settings.context)), metrics))
     try:
         await _check_cluster(client, settings.namespace if settings.leader_elect else None)

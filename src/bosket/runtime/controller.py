@@ -49,7 +49,7 @@ class Controller(Generic[K]):
         self._reconcile = reconcile
         self._workers = workers
         self._clock = clock
-        self._metrics = collectors.controller(name)
+        self._metrics = collectors.controller(name, workers)
         self._informers: list[Informer[Any]] = []
 
     def watch(self, informer: Informer[T], keys: Callable[[T], Iterable[K]]) -> None:

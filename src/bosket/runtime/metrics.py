@@ -21,17 +21,23 @@ _TIME_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.
 class QueueMetrics:
     """What one work queue reports about itself."""
 
-    def __init__(self, depth: Gauge, adds: Counter, retries: Counter) -> None:
+    def __init__(self, depth: Gauge, adds: Counter, retries: Counter, waited: Histogram, worked: Histogram) -> None:
         self._depth = depth
         self._adds = adds
         self._retries = retries
+        self._waited = waited
+        self._worked = worked
 
     def added(self, depth: int) -> None:
         self._adds.inc()
         self._depth.set(depth)
 
-    def taken(self, depth: int) -> None:
+    def taken(self, depth: int, waited_seconds: float) -> None:
         self._depth.set(depth)
+        self._waited.observe(waited_seconds)
+
+    def done(self, worked_seconds: float) -> None:
+        self._worked.observe(worked_seconds)
 
     def retried(self) -> None:
         self._retries.inc()
@@ -99,6 +105,26 @@ class RuntimeMetrics:
         self._queue_retries = Counter(
             "workqueue_retries_total", "Keys added again after a failure, by queue name", ["name"], registry=registry
         )
+        self._queue_waited = Histogram(
+            "workqueue_queue_duration_seconds",
+            "Time that a key waits in the queue, by queue name",
+            ["name"],
+            buckets=_TIME_BUCKETS,
+            registry=registry,
+        )
+        self._queue_worked = Histogram(
+            "workqueue_work_duration_seconds",
+            "Time that a key from the queue is in hand, by queue name",
+            ["name"],
+            buckets=_TIME_BUCKETS,
+            registry=registry,
+        )
+        self._most_workers = Gauge(
+            "controller_runtime_max_concurrent_reconciles",
+            "Workers that there are, by controller",
+            ["controller"],
+            registry=registry,
+        )
         self._service_restarts = Counter(
             "bosket_service_restarts_total",
             "Services that failed and were started again",
@@ -115,14 +141,19 @@ class RuntimeMetrics:
             registry=registry,
         )
 
-    def controller(self, name: str) -> ControllerMetrics:
+    def controller(self, name: str, workers: int = 1) -> ControllerMetrics:
+        self._most_workers.labels(name).set(workers)
         return ControllerMetrics(
             name, self._reconcile_total, self._reconcile_errors, self._reconcile_seconds, self._active_workers
         )
 
     def queue(self, name: str) -> QueueMetrics:
         return QueueMetrics(
-            self._queue_depth.labels(name), self._queue_adds.labels(name), self._queue_retries.labels(name)
+            self._queue_depth.labels(name),
+            self._queue_adds.labels(name),
+            self._queue_retries.labels(name),
+            self._queue_waited.labels(name),
+            self._queue_worked.labels(name),
         )
 
     def service_restarted(self, service: str) -> None:

@@ -59,6 +59,8 @@ class WorkQueue(Generic[K]):
         self._ready: asyncio.Queue[object] = asyncio.Queue()
         self._dirty: set[K] = set()  # wait to be taken, in `_ready` unless a worker still has them
         self._processing: set[K] = set()
+        self._since: dict[K, float] = {}  # when keys that wait were added
+        self._in_hand_since: dict[K, float] = {}
         self._failures: dict[K, int] = {}
         self._deadlines: dict[K, float] = {}  # the one delayed addition that counts, by key
         self._heap: list[tuple[float, int, K]] = []  # may hold outdated entries; `_deadlines` decides
@@ -77,6 +79,7 @@ class WorkQueue(Generic[K]):
             return
         self._dirty.add(key)
         if self._metrics is not None:
+            self._since[key] = self._clock.monotonic()
             self._metrics.added(len(self._dirty))
         if key not in self._processing:
             self._ready.put_nowait(key)
@@ -121,12 +124,16 @@ class WorkQueue(Generic[K]):
         self._dirty.discard(key)
         self._processing.add(key)
         if self._metrics is not None:
-            self._metrics.taken(len(self._dirty))
+            now = self._in_hand_since[key] = self._clock.monotonic()
+            self._metrics.taken(len(self._dirty), now - self._since.pop(key, now))
         return key
 
     def done(self, key: K) -> None:
         """The worker lets go of `key`."""
         self._processing.discard(key)
+        if self._metrics is not None:
+            now = self._clock.monotonic()
+            self._metrics.done(now - self._in_hand_since.pop(key, now))
         if key in self._dirty and not self._closed:
             self._ready.put_nowait(key)
 

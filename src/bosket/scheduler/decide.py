@@ -5,8 +5,6 @@ Who wants to know what each step costs hands in a `Watch`; `decide` itself reads
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from bosket.kube.codec import gc_paused
@@ -15,17 +13,9 @@ from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.plugin import Plugin, installed_plugins, make_plugin
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.watch import Watch, unwatched
 from bosket.scheduler.plugins import BUILT_IN
 from bosket.scheduler.snapshot.snapshot import Snapshot
-
-#: Entered for the time of each step: ("open", ""), in it ("plugin", name) for each; ("action", name); ("close", "").
-Watch = Callable[[str, str], AbstractContextManager[None]]
-
-
-def unwatched(step: str, name: str) -> AbstractContextManager[None]:
-    """For those who don't measure."""
-    del step, name
-    return nullcontext()
 
 
 def decide(snapshot: Snapshot, configuration: Configuration, watch: Watch = unwatched) -> Decisions:
@@ -43,6 +33,7 @@ def decide(snapshot: Snapshot, configuration: Configuration, watch: Watch = unwa
 def open_session(snapshot: Snapshot, configuration: Configuration, watch: Watch = unwatched) -> Session:
     """A session with its plugins; the first step of `decide`."""
     session = Session(snapshot, configuration)
+    session.watch = watch
     for choice, plugin in zip(configuration.plugins, make_plugins(configuration), strict=True):
         with watch("plugin", choice.name):
             try:

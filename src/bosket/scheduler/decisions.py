@@ -11,6 +11,7 @@ import msgspec
 
 from bosket.api.kai import ExtendedResourceClaimAllocation, NUMAZonePlacement, ResourceClaimAllocation
 from bosket.scheduler.cause import Cause
+from bosket.scheduler.framework.search_tally import SearchTally
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task, TaskStatus
@@ -106,6 +107,7 @@ class Decisions:
     queue_allocated: Mapping[str, Shares] = field(default_factory=dict)
     #: (GPUs, millicores, bytes) by queue: what each may count on, as divided when the cycle began
     fair_share: Mapping[str, Shares] = field(default_factory=dict)
+    searches: SearchTally = field(default_factory=SearchTally)
 
     @cached_property
     def binds(self) -> tuple[Bind, ...]:

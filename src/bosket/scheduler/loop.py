@@ -42,9 +42,14 @@ class Scheduler:
         seen = options.state()
         self._state = ClusterState(seen, report=_log.warning)
         self._feed = Feed(env.informers, self._state, in_shard=seen.in_shard, budgets=not options.evict_by_deletion)
-        self._metrics = SchedulerMetrics(env.metrics)
+        self._metrics = SchedulerMetrics(env.metrics, self._configuration)
         self._applier = Applier(
-            env, self._state, options, changed=self._feed.changed.set, evicted=self._metrics.evicted
+            env,
+            self._state,
+            options,
+            changed=self._feed.changed.set,
+            evicted=self._metrics.evicted,
+            requested=self._metrics.requested,
         )
         self._decided: Snapshot | None = None
         self._look_again_at = math.inf

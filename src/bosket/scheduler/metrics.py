@@ -18,8 +18,10 @@ from prometheus_client.registry import Collector
 
 from bosket.api.keys import DEFAULT_NODE_POOL, NODE_POOL_LABEL
 from bosket.scheduler.decisions import Decisions, Eviction
+from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.reason import GangShort, OverCapacity
+from bosket.scheduler.search_metrics import SearchMetrics
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
 #: KAI's `metrics-namespace`.
@@ -28,6 +30,7 @@ NAMESPACE: Final = "kai"
 BUCKETS: Final = tuple(5.0 * 2**power for power in range(10))
 #: The one action that binds; others place what has to wait.
 BINDING_ACTION: Final = "allocate"
+PREEMPTING_ACTION: Final = "preempt"
 
 
 class QueueLabels(NamedTuple):
@@ -49,7 +52,9 @@ QUEUE_LABELS: Final = ("queue_name", "queue_metadata_name", "queue_display_name"
 class SchedulerMetrics:
     """The scheduler's collectors in one registry."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, configuration: Configuration | None = None) -> None:
+        """`configuration`: what the searches for victims may cost, if somebody wants to see that."""
+
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(name, text, labels, namespace=NAMESPACE, registry=registry)
 
@@ -65,6 +70,13 @@ class SchedulerMetrics:
             buckets=BUCKETS,
             registry=registry,
         )
+        self._bind = Histogram(
+            "task_bind_latency_milliseconds",
+            "Time that it takes to write a bind request",
+            namespace=NAMESPACE,
+            buckets=BUCKETS,
+            registry=registry,
+        )
         # They only ever grow. But the library ends the names of counters in "_total", and KAI's have no such end.
         self._scheduled = gauge("podgroups_scheduled_by_action", "Pod groups that an action placed, so far", "action")
         self._tried = gauge("podgroups_acted_on_by_action", "Pod groups that an action tried, so far", "action")
@@ -76,6 +88,10 @@ class SchedulerMetrics:
             namespace=NAMESPACE,
             registry=registry,
         )
+        self._preemptions = gauge("total_preemption_attempts", "Jobs for which others were preempted, so far")
+        self._searches = SearchMetrics(registry, NAMESPACE)
+        if configuration is not None:
+            self._searches.show_budgets(configuration)
         self._shares = _FairShares()
         registry.register(self._shares)
 
@@ -96,8 +112,14 @@ class SchedulerMetrics:
                 self._plugin.labels(name, "OnSessionOpen").set(milliseconds)
             case "action":
                 self._action.labels(name).set(milliseconds)
+            case "search":
+                self._searches.turn_took(milliseconds / 1000)
             case "close":
                 self._close.set(milliseconds)
+
+    def requested(self, seconds: float) -> None:
+        """A bind request is written."""
+        self._bind.observe(seconds * 1000)
 
     def evicted(self, eviction: Eviction) -> None:
         """A pod goes."""
@@ -124,6 +146,10 @@ class SchedulerMetrics:
             if any(isinstance(reason, GangShort | OverCapacity) for reason in each.reasons)
         }
         self._tried.labels(BINDING_ACTION).inc(len(failed | placed[BINDING_ACTION]))
+        for action, jobs_tried in decisions.searches.tried.items():
+            self._tried.labels(action).inc(jobs_tried)
+        self._preemptions.inc(len(placed.get(PREEMPTING_ACTION, ())))
+        self._searches.add(decisions.searches)
         self._shares.update(snapshot.queues, decisions.fair_share)
 
 

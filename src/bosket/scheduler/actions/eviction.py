@@ -13,6 +13,7 @@ from operator import attrgetter
 from bosket.scheduler.actions.order import JobsByQueue
 from bosket.scheduler.framework.extension import AllOf, ScenarioValidator, VictimFilter
 from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.search_tally import SearchResult
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
@@ -102,7 +103,9 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
             if not tables.running.by_queue:
                 return  # nobody to take from
         for_job = budget.for_job()
+        session.searches.tried[session.action] += 1
         if for_job.is_used_up():
+            _note(session, "not_attempted", for_job)
             session.not_placed(job, SearchCutShort(session.action, begun=False))
             continue
         cause_of = policy.explain(job)
@@ -112,10 +115,12 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
         solution = policy.solve(job, tables, for_job)
         if solution is not None:
             changed = solution.statement.jobs()
-            if _conclude(session, job, solution, cause_of):
-                tables.renew(changed)
-                continue
+            is_served = _conclude(session, job, solution, cause_of)
             tables.renew(changed)
+            if is_served:
+                _note(session, "solved", for_job)
+                continue
+        _note(session, "deadline_exhausted" if for_job.cut_short() else "generators_exhausted", for_job)
         if session.allowance.refused is not None:
             session.not_placed(job, session.allowance.refused)
         if solution is None and _is_a_matter_of_time(session, policy, job, tables, for_job):
@@ -125,6 +130,13 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
         if for_job.cut_short():
             # KAI ends the whole action here; one large gang then keeps all others from being tried, cycle by cycle.
             session.not_placed(job, SearchCutShort(session.action, begun=True))
+
+
+def _note(session: Session, result: SearchResult, budget: JobBudget) -> None:
+    """Counts what came of the search for one job."""
+    session.searches.jobs[session.action, result, budget.is_reduced] += 1
+    if result == "not_attempted" or (result == "deadline_exhausted" and budget.is_reduced):
+        session.searches.exhausted.add(session.action)
 
 
 def _is_a_matter_of_time(session: Session, policy: Policy, job: JobState, tables: Tables, budget: JobBudget) -> bool:

@@ -41,8 +41,10 @@ class Applier:
         *,
         changed: Callable[[], None],
         evicted: Callable[[Eviction], None],
+        requested: Callable[[float], None],
     ) -> None:
-        """`changed` is called when the state changed otherwise than by a watch, `evicted` for every pod that goes."""
+        """`changed` is called when the state changed otherwise than by a watch, `evicted` for every pod that goes, and
+        `requested` for every bind request that is written, with the seconds that it took."""
         self._client, self._clock, self._state = env.client, env.clock, state
         self._events = env.events.for_component(options.scheduler_name)
         self._status = StatusWriter(env)
@@ -50,7 +52,7 @@ class Applier:
         self._node_pool = options.node_pool or DEFAULT_NODE_POOL
         self._configuration = options.configuration
         self._starts_matter = False
-        self._binds = BindWriter(env, state, options, self._events, changed)
+        self._binds = BindWriter(env, state, options, events=self._events, changed=changed, requested=requested)
         self._evictor = Evictor(
             env, state, events=self._events, notes=self._notes, changed=changed, evicted=evicted,
             by_deletion=options.evict_by_deletion,

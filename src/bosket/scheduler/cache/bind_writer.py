@@ -41,12 +41,15 @@ class BindWriter:
         env: Environment,
         state: ClusterState,
         options: Options,
+        *,
         events: EventRecorder,
         changed: Callable[[], None],
+        requested: Callable[[float], None],
     ) -> None:
-        """`changed` is called when the state changed otherwise than by a watch."""
+        """`changed` is called when the state changed otherwise than by a watch, `requested` when a request is written,
+        with the seconds that it took."""
         self._client, self._clock, self._events = env.client, env.clock, events
-        self._state, self._changed = state, changed
+        self._state, self._changed, self._requested = state, changed, requested
         #: what bind requests of this shard carry, and pods that are bound in it
         self._labels = {options.node_pool_label: options.node_pool} if options.node_pool else {}
         self._node_pool = options.node_pool or DEFAULT_NODE_POOL
@@ -104,6 +107,7 @@ class BindWriter:
 
     async def _create(self, bind: Bind) -> None:
         wanted = bind_request_for(bind, self._labels)
+        began = self._clock.monotonic()
         await self._label(bind.task.pod)
         try:
             await self._client.create(wanted)
@@ -113,6 +117,7 @@ class BindWriter:
             if found.metadata.ownerReferences != wanted.metadata.ownerReferences:
                 await self._delete(found)
                 await self._client.create(wanted)
+        self._requested(self._clock.monotonic() - began)
         text = f"Successfully assigned pod {bind.task.key} to node {bind.node} at node-pool {self._node_pool}"
         self._events.event(bind.task.pod, "Normal", "Scheduled", text)
 

@@ -44,6 +44,8 @@ from bosket.scheduler.framework.extension import (
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
 from bosket.scheduler.framework.protection import Protection
+from bosket.scheduler.framework.search_tally import SearchTally
+from bosket.scheduler.framework.watch import Watch, unwatched
 from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.queue import QueueTree
@@ -89,6 +91,8 @@ class Session:
         self.reason_book = ReasonBook()
         self.version = 0  #: changes with every commit
         self.action = ""  #: the one that is under way, by its configured name
+        self.searches = SearchTally()
+        self.watch: Watch = unwatched
         #: by queue: what each may count on; set by the plugin that knows about shares
         self.fair_share: Sequence[Shares] = [(math.inf, math.inf, math.inf)] * len(snapshot.queues.queues)
 
@@ -377,6 +381,7 @@ class Session:
             look_again_at=self._look_again_at,
             queue_allocated=_by_queue(tree, self.queues.allocated),
             fair_share=_by_queue(tree, self.fair_share),
+            searches=self.searches,
         )
 
     def _reason_against(self, job: Job) -> JobReason | None:

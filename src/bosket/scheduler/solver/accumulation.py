@@ -80,6 +80,8 @@ class Accumulation:
                 self._add_room(batch.job, task)
             if self._suffices():
                 yield
+            else:
+                self.session.searches.filtered[self.session.action] += 1
 
     def _add_room(self, job: JobState, task: Task) -> None:
         self._room.add(job, task)

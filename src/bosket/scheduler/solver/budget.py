@@ -43,14 +43,16 @@ class ActionBudget(Budget):
         """What the search for one job may take; the configured minimum even when nothing is left for the action."""
         limits = self._limits
         least = limits.least_per_job * STEPS_PER_SECOND
-        return JobBudget(max(least, min(self.left, _steps(limits.job))), self, limits)
+        wanted = _steps(limits.job)
+        return JobBudget(max(least, min(self.left, wanted)), self, limits, is_reduced=self.left < wanted)
 
 
 class JobBudget(Budget):
     """What the search for one job may take, whichever generators are asked."""
 
-    def __init__(self, steps: float, whole: Budget, limits: SearchBudgets) -> None:
+    def __init__(self, steps: float, whole: Budget, limits: SearchBudgets, *, is_reduced: bool = False) -> None:
         super().__init__(steps, whole)
+        self.is_reduced = is_reduced  #: by what other jobs of the action have used
         self._limits = limits
         self._of_generators: list[Budget] = []
 

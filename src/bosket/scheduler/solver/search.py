@@ -16,6 +16,7 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.extension import AllOf, ScenarioGenerator, ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
+from bosket.scheduler.framework.search_tally import CHEAPEST_MOVES, ScenarioState, SearchResult, Turn
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.node import Mask
@@ -60,6 +61,7 @@ class Search:
         self._allocated, self._non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
         self._feasible = _feasible_nodes(session, job)
         self._failed: set[Hashable] = set()
+        self._generator = CHEAPEST_MOVES
 
     def solve(self) -> Solution | None:
         """A way to place the whole job, in effect and to be committed; None when there is no just one."""
@@ -68,13 +70,27 @@ class Search:
             return None
         for generator in self._session.scenario_generators:
             budget = self._budget.for_generator(generator.name)
-            solution = self._with_first_victim(tasks, generator, budget) or self._step_by_step(tasks, generator, budget)
+            self._generator = generator.name
+            with self._session.watch("search", generator.name):
+                solution = self._with_first_victim(tasks, generator, budget) or self._step_by_step(
+                    tasks, generator, budget
+                )
+            self._end_turn(solution, budget)
             if solution is not None:
                 return solution
         return None
 
+    def _end_turn(self, solution: Solution | None, budget: Budget) -> None:
+        result: SearchResult = "deadline_exhausted" if budget.is_used_up() else "generators_exhausted"
+        turn = Turn(self._session.action, self._generator, "solved" if solution is not None else result)
+        self._session.searches.turns.append(turn)
+
+    def _count(self, state: ScenarioState) -> None:
+        self._session.searches.scenarios[self._session.action, self._generator, state] += 1
+
     def solve_with(self, victims: tuple[Batch, ...]) -> Solution | None:
         """The same with these victims."""
+        self._generator = CHEAPEST_MOVES
         tasks = tuple(self._job.next_tasks())
         if not tasks or not victims:
             return None
@@ -139,8 +155,10 @@ class Search:
                 session, start, victims, feasible, domains=domains, budget=budget, most_victims=most_victims
             )
             for scenario in generator(search):
+                self._count("emitted")
                 fingerprint = (pending, frozenset(task for _, task in scenario.victims()))
                 if fingerprint in self._failed:
+                    self._count("duplicate")
                     continue
                 solution = self._try(scenario, feasible, budget)
                 if solution is not None:
@@ -156,6 +174,7 @@ class Search:
         if not victims or any(job.job.key in self._spared for job, _ in victims):
             return None
         budget.spend(len(victims) + len(scenario.pending))
+        self._count("simulated")
         session, preemptor = self._session, self._job
         on = feasible.copy()
         statement = Statement(session, preemptor.job)
@@ -170,6 +189,7 @@ class Search:
                 return None
         gone = [task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)]
         if session.allowance.objection(gone) or not all(validator(scenario) for validator in self._validators):
+            self._count("validator_rejected")
             statement.discard()
             return None
         going = set(gone)
