@@ -21,14 +21,15 @@ from bosket.api.keys import (
     DEFAULT_QUEUE,
     PRIORITY_CLASSES,
     RESERVATION_NAMESPACE,
-    RESERVATION_SERVICE_ACCOUNT,
     SCALE_ADJUST_NAMESPACE,
     SCALING_POD_SERVICE_ACCOUNT,
     SYSTEM_NAMESPACE,
 )
 from bosket.api.object import KubeObject, ObjectMeta
-from bosket.api.rbac import PolicyRule, Role, RoleBinding, RoleRef, Subject
 from bosket.api.scheduling_k8s import PriorityClass
+from bosket.install.account import account_of
+from bosket.install.right import read_rights
+from bosket.install.role import DEFAULT_NAMESPACES, role_objects
 from bosket.kube.client import Client
 from bosket.kube.errors import AlreadyExists
 
@@ -113,16 +114,10 @@ _SCALING_POD_ACCOUNT = ServiceAccount(
 
 def _reservation_rights() -> list[KubeObject]:
     """Who reservation pods are, and that they may say on themselves which GPU they hold."""
-    name = RESERVATION_SERVICE_ACCOUNT
-    meta = ObjectMeta(name=name, namespace=RESERVATION_NAMESPACE)
-    rule = PolicyRule(apiGroups=("",), resources=("pods",), verbs=("get", "patch"))
-    subject = Subject(kind="ServiceAccount", name=name, namespace=RESERVATION_NAMESPACE)
-    role = RoleRef(kind="Role", name=name, apiGroup="rbac.authorization.k8s.io")
-    return [
-        ServiceAccount(metadata=meta),
-        Role(metadata=meta, rules=(rule,)),
-        RoleBinding(metadata=meta, subjects=(subject,), roleRef=role),
-    ]
+    account = account_of("reservation")
+    assert account is not None
+    meta = ObjectMeta(name=account.name, namespace=RESERVATION_NAMESPACE)
+    return [ServiceAccount(metadata=meta), *role_objects(account, read_rights()[account.name], DEFAULT_NAMESPACES)]
 
 
 def _priority_classes() -> list[PriorityClass]:

@@ -29,6 +29,7 @@ def templates() -> dict[str, list[Tree]]:
         "namespaces.yaml": cluster_part.namespaces(),
         "service-accounts.yaml": cluster_part.accounts(),
         **{f"rbac/{account.name}.yaml": cluster_part.roles(account) for account in ACCOUNTS},
+        "rbac/prometheus.yaml": cluster_part.prometheus_roles(),
         "priority-classes.yaml": cluster_part.priority_classes(),
         "kai-config.yaml": [config_part.config()],
         "default-shard.yaml": [config_part.default_shard()],

@@ -11,7 +11,7 @@ from bosket.api.object import KubeObject
 from bosket.api.table import resource_of
 from bosket.install.account import OPERATOR, Account
 from bosket.install.config_part import KEEP
-from bosket.install.expression import Expression, ReleaseNamespace, Value
+from bosket.install.expression import AllOf, Expression, Not, ReleaseNamespace, Value
 from bosket.install.right import Right, Scope, read_rights
 from bosket.install.role import role_objects
 from bosket.install.template import Tree, When, if_set
@@ -95,6 +95,27 @@ def _filled(tree: Any, account: Account) -> Any:
     if isinstance(tree, list | tuple):
         return [_filled(each, account) for each in tree]
     return _MEANT.get(tree, tree) if isinstance(tree, str) else tree
+
+
+def prometheus_roles() -> list[Tree]:
+    """That the Prometheus which the operator asks for may find whom to read; one that is elsewhere has its own."""
+    name, group = "kai-prometheus", "rbac.authorization.k8s.io"
+    metadata = {"name": name}
+    verbs = ["get", "list", "watch"]
+    found = [
+        {"apiGroups": [""], "resources": ["endpoints", "pods", "services"], "verbs": verbs},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": verbs},
+    ]
+    role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": found}
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": metadata,
+        "subjects": [{"kind": "ServiceAccount", "name": "prometheus", "namespace": ReleaseNamespace()}],
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+    }
+    deployed = AllOf((Value("prometheus.enabled"), Not(Value("prometheus.externalPrometheusUrl"))))
+    return [When(deployed, role), When(deployed, binding)]
 
 
 def queues() -> list[Tree]:
