@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from bosket.operator.service import LEASE_NAME
-
 from bosket.admission.options import Options as AdmissionOptions
 from bosket.api.resource import AnyResource
 from bosket.api.table import resource_for
 from bosket.install.account import ACCOUNTS, Account
 from bosket.install.right import SCOPES, Right, Scope
 from bosket.operator.kind import KINDS
+from bosket.operator.reconciler import LEASE_NAME
 from bosket.podgrouper.groupers import grove, knative
 from bosket.podgrouper.karta import KARTA
 from bosket.podgrouper.owner import GroupVersionKind
