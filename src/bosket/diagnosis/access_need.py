@@ -1,55 +1,32 @@
-"""What each service must be allowed to do: the least without which it can't do its work.
+"""What each service must be allowed to do, by the table that its roles are made of (`bosket.install`).
 
-By the names of the service accounts that KAI's chart gives them. `collect` asks the API server about those that exist.
+`collect` asks the API server about the service accounts that exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from functools import cache
 
 from bosket.diagnosis.bundle import AccessNeed
-
-_READ: Final = ("list", "watch")
-_KAI: Final = "scheduling.run.ai"
-
-#: Service account → verbs, group, resource.
-_NEEDS: Final[dict[str, tuple[tuple[tuple[str, ...], str, str], ...]]] = {
-    "scheduler": (
-        (_READ, "", "pods"),
-        (_READ, "", "nodes"),
-        (_READ, _KAI, "queues"),
-        (_READ, _KAI, "podgroups"),
-        ((*_READ, "create", "delete"), _KAI, "bindrequests"),
-        (("create",), "", "pods/eviction"),
-        (("patch",), "", "pods/status"),
-        (("patch",), _KAI, "podgroups/status"),
-    ),
-    "binder": (
-        ((*_READ, "patch"), "", "pods"),
-        (("create",), "", "pods/binding"),
-        (_READ, _KAI, "bindrequests"),
-        (("patch",), _KAI, "bindrequests/status"),
-    ),
-    "pod-grouper": (
-        ((*_READ, "patch"), "", "pods"),
-        ((*_READ, "create", "patch"), _KAI, "podgroups"),
-    ),
-    "podgroup-controller": (
-        (_READ, "", "pods"),
-        (_READ, _KAI, "podgroups"),
-        (("patch",), _KAI, "podgroups/status"),
-    ),
-    "queue-controller": (
-        (_READ, _KAI, "queues"),
-        (_READ, _KAI, "podgroups"),
-        (("patch",), _KAI, "queues/status"),
-    ),
-}
+from bosket.diagnosis.installation import Installation
+from bosket.install.right import Right, read_rights
 
 
-def needs_of(service_account: str) -> Iterator[AccessNeed]:
+@cache
+def _rights() -> Mapping[str, frozenset[Right]]:
+    return read_rights()
+
+
+def needs_of(service_account: str, installation: Installation) -> Iterator[AccessNeed]:
     """What is asked about for this service account; nothing for one that isn't a service's."""
-    for verbs, group, resource in _NEEDS.get(service_account, ()):
-        for verb in verbs:
-            yield AccessNeed(service_account, verb, group, resource)
+    namespaces = {
+        "cluster": "",
+        "own": installation.namespace,
+        "reservation": installation.reservation_namespace,
+        "scale": installation.scale_namespace,
+    }
+    for right in sorted(_rights().get(service_account, ())):
+        yield AccessNeed(
+            service_account, right.verb, right.group, right.resource, namespaces[right.scope], name=right.name
+        )

@@ -41,10 +41,22 @@ class AccessNeed:
     group: str
     resource: str  #: with its subresource: `pods/status`
     namespace: str = ""  #: empty: everywhere
+    name: str = ""  #: the only object that is meant; empty: any
+
+    @property
+    def subresource(self) -> str:
+        return self.resource.partition("/")[2]
 
     @property
     def group_resource(self) -> str:
-        return f"{self.resource}.{self.group}" if self.group else self.resource
+        """As kubectl names it, without the subresource."""
+        plural = self.resource.partition("/")[0]
+        return f"{plural}.{self.group}" if self.group else plural
+
+    def __str__(self) -> str:
+        what = f"{self.group_resource}/{self.subresource}" if self.subresource else self.group_resource
+        named = f" {self.name}" if self.name else ""
+        return f"{self.verb} {what}{named}" + (f" in namespace {self.namespace}" if self.namespace else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,14 @@ from typing import Any, Final
 
 import msgspec
 
+from bosket.admission.options import Options as AdmissionOptions
 from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.apps import DaemonSet, Deployment
 from bosket.api.authorization import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
 from bosket.api.coordination import Lease
 from bosket.api.core import ConfigMap, Endpoints, Namespace, Node, Pod, Secret, Service, ServiceAccount
+from bosket.api.grove.operator_configuration import WebhookServerConfiguration
 from bosket.api.kai import BindRequest, Config, PodGroup, Queue, SchedulingShard, Topology
 from bosket.api.node_k8s import RuntimeClass
 from bosket.api.object import KubeObject
@@ -28,7 +30,8 @@ from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.diagnosis.access_need import needs_of
 from bosket.diagnosis.bundle import AccessNeed, Bundle, Obstacle, Refused, Unread, bundle_of
-from bosket.diagnosis.installation import DEFAULT_ADMISSION_SECRET, Installation
+from bosket.diagnosis.checks.deployment import runs_bosket
+from bosket.diagnosis.installation import Installation
 from bosket.kube.client import Client
 from bosket.kube.errors import ApiError, Forbidden, KubeError, NotFound, TransportError
 
@@ -55,6 +58,13 @@ _IN_SYSTEM: Final[tuple[type[KubeObject], ...]] = (Deployment, DaemonSet, Lease,
 #: Everything that a bundle may know; those of which there is none are known, too.
 KINDS: Final = (*_EVERYWHERE, *_IN_SYSTEM, ServiceAccount)
 
+#: Where webhooks keep their certificates: ours, Grove's, and KAI's, whose operator never renews them.
+_CERTIFICATES: Final = (
+    AdmissionOptions().secret_name,
+    WebhookServerConfiguration().secretName,
+    "queue-webhook-tls-secret",
+    "podgroup-webhook-tls-secret",
+)
 #: So many requests are on their way at a time.
 _AT_A_TIME: Final = 8
 #: Kinds of others that a migration asks about: group and kind.
@@ -78,7 +88,7 @@ async def collect(client: Client, *, foreign: bool = False, runs_in_process: boo
     return replace(
         partial,
         certificates=await _certificates(client, system),
-        refused=await _refused(client, partial, system, gate),
+        refused=await _refused(client, Installation(partial), gate),
         foreign=await _foreign(client) if foreign else {},
         server_version=version,
         now=time.time(),
@@ -123,34 +133,37 @@ async def _server_version(client: Client) -> str:
 
 
 async def _certificates(client: Client, namespace: str) -> dict[tuple[str, str], bytes]:
-    """What the admission service shows to those who connect; public, unlike what else is in its Secret."""
-    name = DEFAULT_ADMISSION_SECRET
-    try:
-        secret = await client.get(Secret, name, namespace)
-    except ApiError:
-        return {}  # there is none, or we may not see it: what a connection would show can't be told
-    try:
-        return {(namespace, name): base64.b64decode(secret.data["tls.crt"], validate=True)}
-    except (KeyError, binascii.Error):
-        return {}
+    """What webhooks show to those who connect; public, unlike what else is in their Secrets, which is dropped here."""
+    found: dict[tuple[str, str], bytes] = {}
+    for name in _CERTIFICATES:
+        try:
+            secret = await client.get(Secret, name, namespace)
+            found[namespace, name] = base64.b64decode(secret.data["tls.crt"], validate=True)
+        except (ApiError, KeyError, binascii.Error):
+            continue  # there is none, or we may not see it: what a connection would show can't be told
+    return found
 
 
-async def _refused(
-    client: Client, bundle: Bundle, namespace: str, gate: asyncio.Semaphore
-) -> tuple[Refused, ...] | None:
-    """What services may not do though they must; None if we may not ask."""
+async def _refused(client: Client, installation: Installation, gate: asyncio.Semaphore) -> tuple[Refused, ...] | None:
+    """What services may not do though they must; None if we may not ask. Services of KAI have needs of their own."""
+    bundle, namespace = installation.bundle, installation.namespace
+    foreign = {
+        each.spec.template.spec.serviceAccountName
+        for each in bundle.of(Deployment)
+        if each.metadata.namespace == namespace and not runs_bosket(each.spec.template)
+    }
     accounts = [each.metadata.name for each in bundle.of(ServiceAccount) if each.metadata.namespace == namespace]
-    needs = [need for account in accounts for need in needs_of(account)]
+    needs = [need for account in accounts if account not in foreign for need in needs_of(account, installation)]
 
     async def ask(need: AccessNeed) -> Refused | None:
         async with gate:
-            resource, _, subresource = need.resource.partition("/")
             attributes = ResourceAttributes(
                 namespace=need.namespace,
                 verb=need.verb,
                 group=need.group,
-                resource=resource,
-                subresource=subresource,
+                resource=need.resource.partition("/")[0],
+                subresource=need.subresource,
+                name=need.name,
             )
             user = f"system:serviceaccount:{namespace}:{need.service_account}"
             groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")

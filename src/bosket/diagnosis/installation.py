@@ -12,10 +12,6 @@ from bosket.api.kai import CONFIG_NAME, Config, ConfigSpec, Queue, SchedulingSha
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.diagnosis.bundle import Bundle
 
-#: On what the operator made, KAI's and ours.
-MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
-DEFAULT_ADMISSION_SECRET = "kai-admission-webhook-tls-secret"  # noqa: S105 - the name of one, not one
-
 
 @dataclass(frozen=True)
 class Installation:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bosket.diagnosis.bundle import AccessNeed
 from bosket.diagnosis.finding import Finding, Severity, counted, some
 from bosket.diagnosis.installation import Installation
 
 
 def check(installation: Installation) -> Iterator[Finding]:
     """Rights that services lack, one finding for each service."""
-    by_account: dict[str, list[str]] = {}
+    by_account: dict[str, list[AccessNeed]] = {}
     for refused in installation.bundle.refused or ():
-        need = refused.need
-        where = f" in namespace {need.namespace}" if need.namespace else ""
-        by_account.setdefault(need.service_account, []).append(f"{need.verb} {need.group_resource}{where}")
+        by_account.setdefault(refused.need.service_account, []).append(refused.need)
     for account, lacking in by_account.items():
-        verb, resource = lacking[0].split(" ")[:2]
         yield Finding(
             "access-missing",
             Severity.ERROR,
@@ -24,5 +22,14 @@ def check(installation: Installation) -> Iterator[Finding]:
             "",
             f"the service can't do its work: it lacks {counted(len(lacking), 'right')} ({some(lacking)})",
             "apply the roles that come with this version again",
-            f"kubectl auth can-i {verb} {resource} --as=system:serviceaccount:{installation.namespace}:{account}",
+            _question(lacking[0], installation.namespace),
         )
+
+
+def _question(need: AccessNeed, namespace: str) -> str:
+    """The same question for kubectl."""
+    subresource = f" --subresource={need.subresource}" if need.subresource else ""
+    what = f"{need.group_resource}/{need.name}" if need.name else need.group_resource
+    where = f"-n {need.namespace}" if need.namespace else "--all-namespaces"
+    account = f"--as=system:serviceaccount:{namespace}:{need.service_account}"
+    return f"kubectl auth can-i {need.verb} {what}{subresource} {where} {account}"
