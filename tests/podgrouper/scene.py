@@ -36,9 +36,16 @@ def _spec() -> PodSpec:
     )
 
 
-async def make_pod(rig: Rig, name: str, owner: OwnerReference | None = None, **labels: str) -> Pod:
+async def make_pod(
+    rig: Rig, name: str, owner: OwnerReference | None = None, group: str | None = None, **labels: str
+) -> Pod:
+    """`group`: the one that the pod says it belongs to when it arrives."""
     metadata = ObjectMeta(
-        name=name, namespace=NAMESPACE, labels=labels, ownerReferences=(owner,) if owner is not None else ()
+        name=name,
+        namespace=NAMESPACE,
+        labels=labels,
+        annotations={keys.POD_GROUP_ANNOTATION: group} if group is not None else {},
+        ownerReferences=(owner,) if owner is not None else (),
     )
     return await rig.client.create(Pod(metadata=metadata, spec=_spec()))
 

@@ -57,6 +57,20 @@ async def test_pods_that_come_later_join_the_group_without_writing_it() -> None:
     assert writes(transport) == {"POST podgroups": 1, "PATCH pods": 3}
 
 
+async def test_pods_that_arrive_with_the_name_of_their_group_are_not_written_to() -> None:
+    """Admission knew it. Where it was wrong, or somebody else was, the pod is put right."""
+    rig = await scene()
+    transport = FaultyTransport(rig.server.transport())
+    async with rig.running(grouper, transport):
+        owner = await make_job(rig)
+        name = f"pg-{owner.name}-{owner.uid}"
+        for number, said in enumerate((name, name, "pg-of-something-else")):
+            await make_pod(rig, f"train-{number}", owner, group=said)
+        await rig.clock.sleep(60)
+    assert (await grouped(rig, [f"train-{number}" for number in range(3)])).metadata.name == name
+    assert writes(transport) == {"POST podgroups": 1, "PATCH pods": 1}
+
+
 async def test_a_grouper_that_starts_again_finds_nothing_to_do() -> None:
     rig = await scene()
     names = await make_gang(rig, 8)

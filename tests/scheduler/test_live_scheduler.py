@@ -16,6 +16,7 @@ from bosket.kube.informer import Informers
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
 from bosket.scheduler import Options, service
+from bosket.scheduler.loop import rest_seconds
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.faults import FaultyTransport, delay, hang_up, matching, refuse
@@ -154,6 +155,11 @@ async def test_a_gang_that_misses_pods_for_long_says_how_many():
     async with rig.running(scheduler):
         (event,) = await rig.until(lambda: rig.events("NotReady"))
     assert event.message == "Job is not ready for scheduling. Waiting for 3 pods, currently 2 exist, 0 are gated"
+
+
+def test_the_loop_rests_longer_the_longer_a_cycle_took():
+    """At least the least; short cycles are gathered, long ones leave two thirds of the time to others."""
+    assert [rest_seconds(spent, 0.02) for spent in (0.0, 0.0005, 0.002, 0.03, 1.0)] == [0.02, 0.02, 0.04, 0.1, 2.0]
 
 
 async def test_the_same_thing_is_not_written_twice():

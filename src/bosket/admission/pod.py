@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from bosket.admission.config_map_name import Suffix, random_suffix
 from bosket.admission.options import PodRules
@@ -17,6 +17,7 @@ from bosket.admission.plugin import PodPlugin
 from bosket.admission.plugins.deviceaccess import DeviceAccess
 from bosket.admission.plugins.gpusharing import GpuSharing
 from bosket.admission.plugins.hamicore import HamiCore
+from bosket.admission.plugins.membership import Membership, is_of_a_job
 from bosket.admission.plugins.runtimeenforcement import RuntimeEnforcement
 from bosket.api.core import Pod
 from bosket.api.keys import (
@@ -27,16 +28,18 @@ from bosket.api.keys import (
 )
 from bosket.webhook.verdict import Refusal
 
-#: Of a pod without any of these, only device access has something to say.
+#: Of a pod without any of these, which belongs to no Job, only device access has something to say.
 _ANNOTATIONS: Final = frozenset(
     {GPU_FRACTION_ANNOTATION, GPU_MEMORY_ANNOTATION, GPU_FRACTION_DEVICES_ANNOTATION, MPS_ANNOTATION}
 )
 
 
-def may_concern(scheduler_name: str, annotations: Mapping[str, str], rules: PodRules) -> bool:
+def may_concern(scheduler_name: str, metadata: Mapping[str, Any], rules: PodRules) -> bool:
     """Whether it is worth decoding a pod: most have nothing to do with any of this."""
     return scheduler_name == rules.scheduler_name and (
-        rules.block_nvidia_visible_devices or not _ANNOTATIONS.isdisjoint(annotations)
+        rules.block_nvidia_visible_devices
+        or is_of_a_job(metadata)
+        or not _ANNOTATIONS.isdisjoint(metadata.get("annotations") or ())
     )
 
 
@@ -75,4 +78,5 @@ def plugins(rules: PodRules, make_suffix: Suffix = random_suffix) -> tuple[PodPl
         chosen.append(DeviceAccess())
     if rules.gpu_fraction_runtime_class_name:
         chosen.append(RuntimeEnforcement(rules.gpu_fraction_runtime_class_name))
+    chosen.append(Membership())
     return tuple(chosen)

@@ -1,4 +1,6 @@
-"""Whether a gang has its minimum: the one rule of a PodGroup's tree of sub-groups, for those who only count pods."""
+"""What is agreed on about gangs: how their groups are called, and whether one has its minimum, for those who only count
+pods: the one rule of a PodGroup's tree of sub-groups.
+"""
 
 from __future__ import annotations
 
@@ -37,3 +39,8 @@ def has_minimum(spec: PodGroupSpec, pods: Mapping[str, int]) -> bool:
 def minimum(spec: PodGroupSpec) -> int:
     """How many pods a gang without sub-groups must have."""
     return _DEFAULT_MINIMUM if spec.minMember is None else spec.minMember
+
+
+def usual_group_name(owner: str, uid: str) -> str:
+    """The name of an owner's group; the uid tells it from an earlier object of the same name."""
+    return f"pg-{owner}-{uid}"

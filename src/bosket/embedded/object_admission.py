@@ -76,7 +76,7 @@ class ObjectAdmission:
         pod, rules = request.object, self._options.pods
         namespace = self._namespace_labels(pod["metadata"].get("namespace", "")) if request.oldObject is None else {}
         if not may_matter(namespace, self._options.queue_label_key) and not may_concern(
-            pod["spec"].get("schedulerName", ""), pod["metadata"].get("annotations") or {}, rules
+            pod["spec"].get("schedulerName", ""), pod["metadata"], rules
         ):
             return ADMITTED
         completion = complete_pod(request, self._options, namespace)

@@ -2,7 +2,8 @@
 
 A cycle starts as soon as something changed, or when the cycle before said that time alone makes a difference. The loop
 rests for at least twice as long as the last cycle took, so that a cluster where everything changes all the time leaves
-room for the rest of the process.
+room for the rest of the process; and for longer, up to a moment that nobody notices, so that what changes in such a
+cluster is decided on together.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.usage.live import live_usage
 
 _log = logging.getLogger(__name__)
+
+#: Nobody minds that a pod is placed so much later.
+_UNNOTICED_SECONDS = 0.1
 
 
 class Scheduler:
@@ -70,7 +74,7 @@ class Scheduler:
             while True:
                 await self._wait_for_change()
                 spent = self._cycle()
-                await self._env.clock.sleep(max(self._options.least_pause_seconds, 2 * spent))
+                await self._env.clock.sleep(rest_seconds(spent, self._options.least_pause_seconds))
 
     def _cycle(self) -> float:
         started = time.perf_counter()
@@ -95,6 +99,11 @@ class Scheduler:
                 await self._feed.changed.wait()
         except TimeoutError:
             pass  # time itself is a change
+
+
+def rest_seconds(spent: float, least: float) -> float:
+    """How long to rest after a cycle that took so long."""
+    return max(least, 2 * spent, min(20 * spent, _UNNOTICED_SECONDS))
 
 
 def service(env: Environment, options: Options | None = None) -> Scheduler:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, cast
 
 from bosket.api import keys
+from bosket.api.gang import usual_group_name
 from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup, TopologyConstraint
 from bosket.api.object import ObjectMeta
 from bosket.api.time import format_duration, parse_duration
@@ -75,8 +76,8 @@ def base_group(
 
 
 def group_name(owner: Owner) -> str:
-    """The name of an owner's group; the uid tells it from an earlier object of the same name."""
-    return f"pg-{owner.name}-{owner.metadata.uid}"
+    """The name of an owner's group."""
+    return usual_group_name(owner.name, owner.metadata.uid)
 
 
 def _labels(workload: Workload) -> dict[str, str]:
