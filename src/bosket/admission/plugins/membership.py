@@ -46,5 +46,5 @@ class Membership:
 
 def is_of_a_job(metadata: Mapping[str, Any]) -> bool:
     """Whether a pod, as it is on the wire, belongs to a Job."""
-    owners = metadata.get("ownerReferences") or ()
+    owners: list[dict[str, Any]] = metadata.get("ownerReferences") or []
     return len(owners) == 1 and (owners[0].get("apiVersion"), owners[0].get("kind")) == _JOB
