@@ -19,7 +19,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 KINDS = EXAMPLES / "kinds"
 #: In the folder above: built-in kinds, without an operator.
 PLAIN = ("10-gang-job.yaml", "30-deployment.yaml", "40-pod.yaml")
-SERVICES = ("admission", "podgrouper", "podgroup-controller", "queue-controller", "scheduler", "binder")
 
 
 class Seen(NamedTuple):
@@ -64,7 +63,7 @@ EXPECTED: dict[str, list[Seen]] = {
     "mpi-job.yaml": [Seen("MPIJob/allreduce", "team-a", "train", 3, 3)],
     "notebook.yaml": [Seen("Notebook/lab", "team-b", "build", 1, 1)],
     "pod-clique-set.yaml": [
-        Seen("PodGang/serve-0", "team-a", "train", 3, 3, (("serve-0-prefill", 2), ("serve-0-decode", 1)))
+        Seen("PodGang/serve-0", "team-a", "inference", 3, 3, (("serve-0-prefill", 2), ("serve-0-decode", 1)))
     ],
     "pod-gang-set.yaml": [
         Seen("PodGang/legacy-0", "team-a", "train", 3, 3, (("legacy-0-prefill", 2), ("legacy-0-decode", 1)))
@@ -98,7 +97,7 @@ EXPECTED: dict[str, list[Seen]] = {
 @pytest.mark.looptime
 async def test_every_example_runs_in_the_groups_that_its_kind_stands_for() -> None:
     found = {}
-    async with EmbeddedCluster(nodes=16, services=SERVICES, clock=LoopClock()) as cluster:
+    async with EmbeddedCluster(nodes=16, clock=LoopClock()) as cluster:
         await cluster.wait_ready()
         client = cluster.client()
         definitions = definitions_by_kind(read_example(KINDS / "definitions.yaml"))

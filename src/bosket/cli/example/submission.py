@@ -14,6 +14,7 @@ from typing import Final
 from bosket.api.apps import ReplicaSet, StatefulSet
 from bosket.api.batch import Job
 from bosket.api.core import Pod
+from bosket.api.grove import PodClique
 from bosket.api.object import KubeObject
 from bosket.api.resource import AnyResource
 from bosket.api.table import resource_for
@@ -76,7 +77,7 @@ class Submission:
         """The pods among what was created, and those that controllers made of it."""
         known = set(self._uids)
         everything: list[KubeObject] = []
-        for kind in (Pod, Job, ReplicaSet, StatefulSet):
+        for kind in (Pod, Job, ReplicaSet, StatefulSet, PodClique):
             everything += (await self._client.list(kind, self._namespace)).items
         size = -1
         while size != len(known):  # owners of owners: each round knows one more level
