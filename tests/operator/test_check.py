@@ -19,6 +19,7 @@ from bosket.api.kai.config import (
 )
 from bosket.api.kai.operand import Image, ServiceConfig
 from bosket.api.kai.shard import ActionConfig, MinRuntime, PlacementStrategy, UsageDBConfig
+from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.operator.check import config_problems, shard_problems
 from bosket.operator.common import Common
 from bosket.operator.options import Options
@@ -30,6 +31,10 @@ PROMETHEUS = UsageDBConfig(clientType="prometheus")
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
+        (
+            {"namespace": "elsewhere"},
+            'spec.namespace: is "elsewhere": this operator deploys in kai-scheduler, and has no rights elsewhere',
+        ),
         ({"global_": GlobalConfig(replicaCount=-2)}, "spec.global.replicaCount: is -2: it must be 0 or more"),
         (
             {"admission": AdmissionConfig(webhook=AdmissionWebhook(targetPort=70000))},
@@ -54,11 +59,12 @@ PROMETHEUS = UsageDBConfig(clientType="prometheus")
     ],
 )
 def test_a_config_that_cannot_be_followed(spec: dict[str, Any], sentence: str) -> None:
-    assert [str(each) for each in config_problems(config(**spec).spec)] == [sentence]
+    assert [str(each) for each in config_problems(config(**spec).spec, SYSTEM_NAMESPACE)] == [sentence]
 
 
 def test_an_empty_config_is_fine() -> None:
-    assert config_problems(config().spec) == []
+    assert config_problems(config(namespace=SYSTEM_NAMESPACE).spec, SYSTEM_NAMESPACE) == []
+    assert config_problems(config().spec, "elsewhere") == []
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,11 @@ class Problem(NamedTuple):
         return f"{self.field}: {self.sentence}"
 
 
-def config_problems(spec: ConfigSpec) -> list[Problem]:
-    """Everything that is wrong, in the order of the fields."""
-    return list(_walk("spec", spec))
+def config_problems(spec: ConfigSpec, namespace: str) -> list[Problem]:
+    """Everything that is wrong, in the order of the fields. `namespace`: where the operator deploys."""
+    elsewhere = f'is "{spec.namespace}": this operator deploys in {namespace}, and has no rights elsewhere'
+    found = [Problem("spec.namespace", elsewhere)] if spec.namespace not in ("", namespace) else []
+    return [*found, *_walk("spec", spec)]
 
 
 def shard_problems(shard: SchedulingShard, common: Common, others: Iterable[SchedulingShard]) -> list[Problem]:

@@ -28,18 +28,16 @@ _LOCKED_DOWN: Final[Manifest] = {
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """A Config's `global` section and namespace."""
+    """A Config's `global` section, and where it is deployed."""
 
     config: Config
     options: Options
+    #: The operator's own, where everything is deployed.
+    namespace: str = keys.SYSTEM_NAMESPACE
 
     @property
     def settings(self) -> GlobalConfig:
         return self.config.spec.global_ or GlobalConfig()
-
-    @property
-    def namespace(self) -> str:
-        return self.config.spec.namespace or keys.SYSTEM_NAMESPACE
 
     @property
     def scheduler_name(self) -> str:

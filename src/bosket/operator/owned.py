@@ -39,11 +39,15 @@ class Refused:
 class Owned:
     """All objects that carry the operator's label."""
 
-    def __init__(self, client: Client, informers: Informers) -> None:
+    def __init__(self, client: Client, informers: Informers, namespace: str) -> None:
+        """`namespace`: where all of them are that can be in one."""
         self._client = client
         label = f"{MANAGED_BY_LABEL}={MANAGER}"
         self._informers: dict[Dynamic, Informer[dict[str, Any]]] = {
-            kind: informers.of(kind, labels=label, optional=kind in OPTIONAL) for kind in KINDS
+            kind: informers.of(
+                kind, namespace=namespace if kind.namespaced else None, labels=label, optional=kind in OPTIONAL
+            )
+            for kind in KINDS
         }
 
     def subscribe(self, changed: Callable[[Manifest], None]) -> None:

@@ -18,7 +18,7 @@ from bosket.api.kai.config import CONFIG, CONFIG_NAME, Config, ConfigStatus, Ext
 from bosket.api.kai.shard import SCHEDULING_SHARD, SchedulingShard, SchedulingShardStatus
 from bosket.api.object import ObjectKey
 from bosket.kube.errors import NotFound
-from bosket.kube.informer import Change, Informer
+from bosket.kube.informer import Change
 from bosket.operator import monitoring, shard
 from bosket.operator.check import config_problems, shard_problems
 from bosket.operator.common import Common
@@ -48,10 +48,10 @@ class Operator:
         self._env, self._options = env, options
         self._configs = env.informers.of(Config)
         self._shards = env.informers.of(SchedulingShard)
-        self._owned = Owned(env.client, env.informers)
+        self._owned = Owned(env.client, env.informers, env.namespace)
         self._served = Served(env.client, env.clock, options.look_again_seconds)
-        self._leases: dict[str, Informer[Lease]] = {}
-        #: By namespace and name of a lease: the shard whose schedulers compete for it.
+        self._leases = env.informers.of(Lease, namespace=env.namespace)
+        #: By lease: the shard whose schedulers compete for it.
         self._shard_of_lease: dict[ObjectKey, str] = {}
         self._controller: Controller[ObjectKey] = Controller(
             NAME, self._reconcile, clock=env.clock, metrics=env.metrics
@@ -59,12 +59,14 @@ class Operator:
         self._configs.subscribe(self._config_changed)
         self._shards.subscribe(self._shard_changed)
         self._owned.subscribe(self._owned_changed)
+        self._leases.subscribe(self._lease_changed)
 
     async def run(self) -> None:
         """Until cancelled; may be called again after that."""
         await self._configs.wait_synced()
         await self._shards.wait_synced()
         await self._owned.wait_synced()
+        await self._leases.wait_synced()
         self._look_at_everything()
         await self._controller.run()
 
@@ -113,8 +115,8 @@ class Operator:
     async def _reconcile_config(self, config: Config) -> float | None:
         if config.metadata.deletionTimestamp:
             return None
-        common = Common(config, self._options)
-        wrong = config_problems(config.spec)
+        common = Common(config, self._options, self._env.namespace)
+        wrong = config_problems(config.spec, common.namespace)
         if wrong:
             findings = Findings(problems=[str(each) for each in wrong])
         else:
@@ -139,8 +141,8 @@ class Operator:
     async def _shard_findings(self, found: SchedulingShard, config: Config | None) -> Findings:
         if config is None:
             return Findings(absent=["nothing is deployed"], missing=[f"Config {CONFIG_NAME} doesn't exist"])
-        common = Common(config, self._options)
-        wrong = [f"Config {CONFIG_NAME}: {each}" for each in config_problems(config.spec)]
+        common = Common(config, self._options, self._env.namespace)
+        wrong = [f"Config {CONFIG_NAME}: {each}" for each in config_problems(config.spec, common.namespace)]
         wrong += map(str, shard_problems(found, common, self._shards.store.values()))
         if wrong:
             return Findings(problems=wrong)
@@ -177,12 +179,7 @@ class Operator:
         """Who decides for the shard, if that is a pod that can be reached."""
         key = ObjectKey(common.namespace, shard.lease_name(found, common))
         self._shard_of_lease[key] = found.metadata.name
-        leases = self._leases.get(common.namespace)
-        if leases is None:
-            leases = self._leases[common.namespace] = self._env.informers.of(Lease, namespace=common.namespace)
-            leases.subscribe(self._lease_changed)
-        await leases.wait_synced()
-        lease = leases.store.get(key)
+        lease = self._leases.store.get(key)
         holder = (lease.spec.holderIdentity or "").partition("_")[0] if lease is not None else ""
         if not holder:
             return None

@@ -1,9 +1,11 @@
 """Leader election by a Lease, with the rules of client-go, so that replicas in Go and in Python could share one.
 
 A candidate trusts no other machine's clock: it takes a lease over only when it has *itself* seen no renewal for the
-lease's duration. The leader renews every `retry_seconds`; when it has not managed to for `renew_seconds` it stops its
-work at once, which is before anyone else may believe the lease to be free. Both count from when a write was *sent*: its
-answer may be late, and others have seen the lease since. A leader that ends in order gives the lease back.
+lease's duration. It looks every `look_seconds`, more often than client-go's: a look is only a read, and a lease that is
+given back at an update shouldn't lie there. The leader renews every `retry_seconds`; when it has not managed to for
+`renew_seconds` it stops its work at once, which is before anyone else may believe the lease to be free. Both count from
+when a write was *sent*: its answer may be late, and others have seen the lease since. A leader that ends in order gives
+the lease back.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ class LeaderElector:
         lease_seconds: int = 15,
         renew_seconds: float = 10.0,
         retry_seconds: float = 5.0,
+        look_seconds: float = 1.0,
         metrics: CollectorRegistry | None = None,
     ) -> None:
         if not lease_seconds > renew_seconds > retry_seconds > 0:
@@ -66,6 +69,7 @@ class LeaderElector:
         self._lease_seconds = lease_seconds
         self._renew_seconds = renew_seconds
         self._retry_seconds = retry_seconds
+        self._look_seconds = min(look_seconds, retry_seconds)
         self._metrics = runtime_metrics(metrics if metrics is not None else CollectorRegistry())
         self._observation: _Observation | None = None
         self._renewed = 0.0  # by our own clock, before the last write that succeeded was sent
@@ -96,7 +100,7 @@ class LeaderElector:
     async def _acquire(self) -> None:
         while True:
             if not await self._try_to_hold():
-                await self._clock.sleep(self._retry_seconds)
+                await self._clock.sleep(self._look_seconds)
             elif self._remaining() > 0:
                 return
             else:
