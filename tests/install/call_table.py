@@ -155,14 +155,14 @@ def owner_rights() -> set[Right]:
 
 
 def owned_rights() -> set[Right]:
-    """To follow all objects of the operator's kinds, and to make and delete those where the services live.
+    """To follow, make and delete objects of the operator's kinds where the services live.
 
     Webhook configurations are everybody's: only those of Bosket may be touched. Server-side apply creates, too.
     """
     rights: set[Right] = set()
     for kind in KINDS:
-        rights |= {Right(kind.group, kind.plural, verb) for verb in ("list", "watch")}
         scope: Scope = "own" if kind.namespaced else "cluster"
+        rights |= {Right(kind.group, kind.plural, verb, scope) for verb in ("list", "watch")}
         names = ("",) if kind.namespaced else _webhook_names(kind.plural)
         rights.add(Right(kind.group, kind.plural, "create", scope))
         rights |= {Right(kind.group, kind.plural, verb, scope, name) for verb in ("patch", "delete") for name in names}

@@ -35,10 +35,11 @@ class Problem(NamedTuple):
         return f"{self.field}: {self.sentence}"
 
 
-def config_problems(spec: ConfigSpec, namespace: str) -> list[Problem]:
-    """Everything that is wrong, in the order of the fields. `namespace`: where the operator deploys."""
+def config_problems(spec: ConfigSpec, namespace: str = "") -> list[Problem]:
+    """Everything that is wrong, by field. `namespace`: where the operator deploys, if that is known."""
     elsewhere = f'is "{spec.namespace}": this operator deploys in {namespace}, and has no rights elsewhere'
-    found = [Problem("spec.namespace", elsewhere)] if spec.namespace not in ("", namespace) else []
+    is_elsewhere = bool(namespace and spec.namespace and spec.namespace != namespace)
+    found = [Problem("spec.namespace", elsewhere)] if is_elsewhere else []
     return [*found, *_walk("spec", spec)]
 
 
