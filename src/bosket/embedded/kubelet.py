@@ -25,6 +25,7 @@ from bosket.embedded.node import NODE_INDEX, host_address, is_ready, is_simulate
 from bosket.embedded.pod_lifecycle import TERMINAL_PHASES, Remove, Wait, Write, next_step
 from bosket.embedded.pod_status import Place
 from bosket.embedded.simulation import Behaviour, InvalidBehaviour
+from bosket.embedded.start_order import StartOrder
 from bosket.kube.errors import Conflict, NotFound
 from bosket.kube.informer import Change
 from bosket.runtime.controller import Controller
@@ -47,6 +48,7 @@ class Kubelet:
         self._nodes = environment.informers.of(Node)
         self._ledger = NodeLedger()
         self._addresses = AddressPool()
+        self._order = StartOrder()
         # When a pod's present state began, exactly, by uid; the pod's status has whole seconds only.
         self._observed: dict[str, float] = {}
         self._stopping: set[str] = set()
@@ -65,6 +67,8 @@ class Kubelet:
 
     def _pod_changed(self, change: Change[Pod]) -> None:
         old, new = change
+        for key in self._order.changed(old, new):
+            self._controller.queue.add(key)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._forget(old)
         if new is None or not new.spec.nodeName:
@@ -120,7 +124,8 @@ class Kubelet:
                     pod = await self._write(pod, pod_status.refused(pod, refusal.reason, refusal.message, now), now)
                     continue
             self._notice_deletion(pod, now)
-            step = next_step(pod, behaviour, place, now, self._observed.get(pod.metadata.uid))
+            is_held = pod.status.phase != "Running" and self._order.holds(pod)
+            step = next_step(pod, behaviour, place, now, self._observed.get(pod.metadata.uid), is_held=is_held)
             match step:
                 case Write(status):
                     pod = await self._write(pod, status, now)

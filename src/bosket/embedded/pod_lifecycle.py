@@ -5,9 +5,10 @@ is in the pod's own status, so a kubelet that starts anew goes on where the last
 whole seconds; the kubelet passes the exact moment it remembers as `observed`, and it counts where it agrees with
 what is written.
 
-    bound ──► (ContainerCreating, with a start delay) ──► Running ──► Succeeded / Failed ──► removed
-                                                          │    ▲
-                                        CrashLoopBackOff  ▼────┘   (restartPolicy)
+    bound ──► (PodInitializing, while others start first) ──► (ContainerCreating, with a start delay) ──►
+          ──► Running ──► Succeeded / Failed ──► removed
+              │    ▲
+              ▼────┘   CrashLoopBackOff (restartPolicy)
 """
 
 from __future__ import annotations
@@ -47,8 +48,13 @@ class Wait:
 Step = Write | Remove | Wait | None
 
 
-def next_step(pod: Pod, behaviour: Behaviour, place: Place, now: float, observed: float | None = None) -> Step:
-    """What a kubelet does with a pod that is bound to its node and was admitted."""
+def next_step(
+    pod: Pod, behaviour: Behaviour, place: Place, now: float, observed: float | None = None, *, is_held: bool = False
+) -> Step:
+    """What a kubelet does with a pod that is bound to its node and was admitted.
+
+    One that `is_held` has an init container that waits for other pods.
+    """
     if pod.metadata.deletionTimestamp is not None:
         return _stop(pod, behaviour, now, observed)
     phase = pod.status.phase
@@ -57,7 +63,12 @@ def next_step(pod: Pod, behaviour: Behaviour, place: Place, now: float, observed
     deadline = _deadline(pod)
     if deadline is not None and now >= deadline:
         return Write(pod_status.exceeded_deadline(pod, now))
-    step = _run(pod, behaviour, now, observed) if phase == "Running" else _start(pod, behaviour, place, now, observed)
+    if phase == "Running":
+        step = _run(pod, behaviour, now, observed)
+    elif is_held:
+        step = Write(pod_status.initializing(pod, now)) if pod.status.startTime is None else None
+    else:
+        step = _start(pod, behaviour, place, now, observed)
     if deadline is not None and (step is None or isinstance(step, Wait)):
         until_deadline = deadline - now
         return Wait(until_deadline if step is None else min(step.seconds, until_deadline))

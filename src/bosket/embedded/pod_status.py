@@ -66,6 +66,30 @@ def creating(pod: Pod, now: float) -> PodStatus:
     )
 
 
+def initializing(pod: Pod, now: float) -> PodStatus:
+    """Admitted; the last init container runs, and what comes after it waits for that."""
+    at = format_time(now)
+    *done, last = pod.spec.initContainers
+    completed = ContainerState(
+        terminated=ContainerStateTerminated(exitCode=0, reason="Completed", startedAt=at, finishedAt=at)
+    )
+    running = ContainerState(running=ContainerStateRunning(startedAt=at))
+    waiting = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
+    conditions = [
+        ("Initialized", "False", "ContainersNotInitialized"),
+        ("ContainersReady", "False", "ContainersNotReady"),
+        ("Ready", "False", "ContainersNotReady"),
+    ]
+    return replace(
+        pod.status,
+        phase="Pending",
+        startTime=at,
+        conditions=_conditions(pod, now, conditions),
+        initContainerStatuses=(*(_container(each, completed) for each in done), _container(last, running)),
+        containerStatuses=tuple(_container(container, waiting) for container in pod.spec.containers),
+    )
+
+
 def started(pod: Pod, place: Place, now: float) -> PodStatus:
     """All containers run; init containers are done, sidecars run with the rest."""
     at = format_time(now)
