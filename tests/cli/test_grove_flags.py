@@ -72,3 +72,14 @@ def test_a_file_that_is_wrong_is_told_with_its_field(tmp_path: Path, capsys: pyt
     file.write_text("{logLevel: loud}")
     assert main(["run", "grove-admission", "--config", str(file)]) == 2
     assert "config.yaml: logLevel: Unsupported value" in capsys.readouterr().err
+
+
+def test_settings_that_flags_decide_are_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("{logLevel: debug, server: {metrics: {port: 1}}, leaderElection: {enabled: true}}")
+    grove_options(GroveFlags(config=file), ["grove-operator"])
+    said = capsys.readouterr().err
+    assert "logLevel has no effect; what decides is --log-level" in said
+    assert "server.metrics has no effect; what decides is --listen" in said
+    assert "leaderElection has no effect; what decides is --leader-elect" in said
+    assert "logFormat" not in said

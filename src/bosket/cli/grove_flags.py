@@ -20,6 +20,14 @@ _OPERATOR: Final = "grove-operator"
 _ADMISSION: Final = "grove-admission"
 _BACKENDS: Final = "grove-backends"
 _BACKEND_PREFIX: Final = "backend-"
+#: What the file may say and flags decide here, for all services of a process alike.
+_FLAGS_INSTEAD: Final = {
+    "clientConnection": "nothing: calls aren't held back",
+    "leaderElection": "--leader-elect and --namespace",
+    "debugging": "nothing: there is no profiling server",
+    "logLevel": "--log-level",
+    "logFormat": "--log-format",
+}
 
 
 @Parameter(name="*", group=Group("Grove", sort_key=16))
@@ -95,12 +103,27 @@ def _read(file: Path | None) -> OperatorConfiguration:
     def report(problem: str) -> None:
         complain(f"--config {file}: {problem}")
 
+    def complain_about_flags(configuration: OperatorConfiguration) -> OperatorConfiguration:
+        default = OperatorConfiguration()
+        without_effect = {name: flag for name, flag in _FLAGS_INSTEAD.items() if _differ(configuration, default, name)}
+        for part in ("healthProbes", "metrics"):
+            if _differ(configuration.server, default.server, part):
+                without_effect[f"server.{part}"] = "--listen"
+        for name, flag in without_effect.items():
+            report(f"{name} has no effect; what decides is {flag}")
+        return configuration
+
     schedulers = dict.fromkeys((*SUPPORTED_SCHEDULERS, *(backend.scheduler_name for backend in load_backends())))
     try:
-        return parse_operator_configuration(file.read_text(encoding="utf-8"), schedulers=schedulers, report=report)
+        text = file.read_text(encoding="utf-8")
+        return complain_about_flags(parse_operator_configuration(text, schedulers=schedulers, report=report))
     except OSError as error:
         raise UsageError(f"--config {file}: can't read it: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"--config {file}: not UTF-8") from error
     except InvalidOperatorConfiguration as error:
         raise UsageError(f"--config {file}: {error}") from error
+
+
+def _differ(left: object, right: object, name: str) -> bool:
+    return bool(getattr(left, name) != getattr(right, name))
