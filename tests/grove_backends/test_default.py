@@ -12,7 +12,7 @@ from bosket.api.grove import PodCliqueScalingGroupConfig, PodGang, TopologyConst
 from bosket.api.object import Condition, KubeObject
 from bosket.api.scheduling_k8s import v1alpha1, v1alpha2, v1alpha3, v1beta1
 from bosket.api.scheduling_k8s.part import GangSchedulingPolicy, PodGroupSchedulingPolicy
-from bosket.grove_backends import Surroundings, prepare_pod
+from bosket.grove_backends import Refused, Surroundings, prepare_pod
 from bosket.grove_backends.default import DefaultBackend
 from tests.grove_backends.scene import clique, clique_set, member, pack, part, pod_gang, serving
 
@@ -58,6 +58,12 @@ def test_v1alpha1_counts_more_groups_than_a_workload_has_as_one() -> None:
     assert pod.spec.workloadRef == PodWorkloadReference(name="w-0", podGroup="w-0")
 
 
+def test_v1alpha1_refuses_topology_that_must_hold() -> None:
+    gang = pod_gang("w-0", part("w-0-a"), topologyConstraint=pack("rack"))
+    with pytest.raises(Refused, match=r"w-0-a must be in one domain of rack; Kubernetes 1\.35 knows no topology"):
+        DEFAULT.sync(gang, Surroundings(served=FIRST))
+
+
 def test_v1alpha2_has_a_pod_group_for_each_part_made_from_templates_of_a_workload() -> None:
     gang = pod_gang("w-0", part("w-0-a", 2, topology=pack("rack")), topologyConstraint=pack("zone"))
     found = objects(gang, SECOND)
@@ -79,6 +85,7 @@ def test_v1beta1_alone_keeps_each_group_together_and_says_what_it_can_not() -> N
         "rack",
     ]
     assert rendering.left_out == (
+        "each of its pod groups is a gang of its own: without CompositePodGroups they can't be bound together",
         "each of w-0-a, w-0-b is kept in one domain of rack, but not all of them in the same one",
         "the gang prefers one domain of host; the default scheduler can't be told preferences",
     )
@@ -178,6 +185,21 @@ def test_a_minimum_that_changes_is_changed_in_place_where_that_is_possible() -> 
     assert changed(BETA, v1beta1.PodGroup).spec.schedulingPolicy == gang_of(3)
     assert changed(SECOND, v1alpha2.PodGroup) is None
     assert changed(FIRST, v1alpha1.Workload) is None
+
+
+@pytest.mark.parametrize("served", [SECOND, BETA])
+def test_a_server_that_drops_topology_is_found_out(served: frozenset[tuple[str, str]]) -> None:
+    """It does so without a word where its feature gate is off."""
+    gang = pod_gang("w-0", part("w-0-a", topology=pack("rack")))
+    wanted = DEFAULT.sync(gang, Surroundings(served=served)).objects
+
+    def dropped(each: Any) -> KubeObject:
+        if not hasattr(each.spec, "schedulingConstraints"):
+            return each
+        return msgspec.structs.replace(each, spec=msgspec.structs.replace(each.spec, schedulingConstraints=None))
+
+    with pytest.raises(Refused, match="w-0-a must be in one domain of rack, and the API server drops that"):
+        DEFAULT.sync(gang, Surroundings(served=served, owned=tuple(map(dropped, wanted))))
 
 
 def test_only_the_newest_version_is_looked_at() -> None:

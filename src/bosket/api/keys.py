@@ -162,6 +162,9 @@ KARTA_VERSION_LABEL: Final = "run.ai/karta-version"
 
 # Bosket's own -------------------------------------------------------------------------------------------------------
 
+#: On PodGroups of the default scheduler: the level of topology that was asked for; a server may drop the field itself.
+ASKED_LEVEL_ANNOTATION: Final = "bosket.dev/topology-level"
+
 #: On a namespace: who schedules its pods that name nobody.
 NAMESPACE_SCHEDULER_LABEL: Final = "bosket.dev/scheduler-name"
 #: On a bind request: JSON, by claim of the pod the volume that the scheduler chose for it.

@@ -12,9 +12,10 @@ from bosket.api.core import Pod
 from bosket.api.grove import PodGang
 from bosket.api.object import KubeObject
 from bosket.api.scheduling_k8s import v1alpha2, v1beta1
-from bosket.grove_backends.backend import Rendering, SchedulerBackend, Surroundings, Verdict, with_spec
+from bosket.grove_backends.backend import Refused, Rendering, SchedulerBackend, Surroundings, Verdict, with_spec
 from bosket.grove_backends.composition import label_name
 from bosket.grove_backends.gang_api import APIS, GangApi, find_api
+from bosket.grove_backends.gang_api.adapter import dropped_level
 
 
 class DefaultBackend(SchedulerBackend):
@@ -77,6 +78,11 @@ def _without_impossible_changes(api: GangApi, rendering: Rendering, cluster: Sur
     objects, untold = [], list(rendering.left_out)
     for wanted in rendering.objects:
         present = found.get((type(wanted), wanted.metadata.name))
+        if present is not None and (level := dropped_level(present, wanted)):
+            raise Refused(
+                f"{wanted.metadata.name} must be in one domain of {level}, and the API server drops that: its feature "
+                "gate TopologyAwareWorkloadScheduling is off"
+            )
         is_workload = type(wanted) is api.kinds[0]
         if present is None or is_workload or not cluster.pods or api.update(present, wanted) is not None:
             objects.append(wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from bosket.api import keys
 from bosket.api.core import Pod
@@ -65,6 +65,19 @@ def controller_reference_of(owner: PodCliqueSet | None) -> ControllerReference |
     return ControllerReference(apiGroup=resource.group, kind=resource.kind, name=owner.metadata.name)
 
 
+def asked_level(level: str) -> dict[str, str]:
+    """Annotations of a group whose pods must share a domain of `level`."""
+    return {keys.ASKED_LEVEL_ANNOTATION: level} if level else {}
+
+
+def dropped_level(found: KubeObject, wanted: KubeObject) -> str:
+    """The level that was asked for when `found` was made, if the server dropped it: it does where the gate is off."""
+    level = wanted.metadata.annotations.get(keys.ASKED_LEVEL_ANNOTATION, "")
+    spec: Any = getattr(found, "spec", None)
+    was_asked = found.metadata.annotations.get(keys.ASKED_LEVEL_ANNOTATION) == level
+    return level if level and was_asked and spec.schedulingConstraints is None else ""
+
+
 def with_group_name(pod: Pod) -> Pod:
     """The pod as a member of the PodGroup that is named like its clique."""
     name = label_name(pod.metadata.labels[keys.GROVE_POD_CLIQUE_LABEL])
@@ -95,9 +108,11 @@ def untold_preferences(gang: PodGang) -> list[str]:
     ]
 
 
-def loosened_levels(gang: PodGang) -> list[str]:
-    """Constraints over several groups that hold for each of them alone, where groups can't be told to go together."""
+def loosened_bonds(gang: PodGang) -> list[str]:
+    """What holds for each pod group alone and not for several, where groups can't be told to go together."""
     spec = gang.spec
+    if len(spec.podgroups) < 2:
+        return []
     several = [
         (required_level(spec.topologyConstraint), [each.name for each in spec.podgroups]),
         *(
@@ -106,7 +121,10 @@ def loosened_levels(gang: PodGang) -> list[str]:
         ),
     ]
     return [
-        f"each of {', '.join(names)} is kept in one domain of {level}, but not all of them in the same one"
-        for level, names in several
-        if level and len(names) > 1
+        "each of its pod groups is a gang of its own: without CompositePodGroups they can't be bound together",
+        *(
+            f"each of {', '.join(names)} is kept in one domain of {level}, but not all of them in the same one"
+            for level, names in several
+            if level and len(names) > 1
+        ),
     ]

@@ -31,8 +31,10 @@ from bosket.grove_backends.composition import label_name, priority_class_of
 from bosket.grove_backends.gang_api.adapter import (
     MOST_TEMPLATES,
     GangApi,
+    asked_level,
     controller_reference_of,
-    loosened_levels,
+    dropped_level,
+    loosened_bonds,
     narrowest_level,
     policy,
     untold_preferences,
@@ -75,7 +77,10 @@ class GroupsApi(GangApi):
         assert isinstance(found, PodGroup)
         assert isinstance(wanted, PodGroup)
         kept = msgspec.structs.replace(found.spec, schedulingPolicy=wanted.spec.schedulingPolicy)
-        if _told(kept, wanted.spec) != wanted.spec or not same_sort(found.spec, wanted.spec):
+        told = _told(kept, wanted.spec)
+        if dropped_level(found, wanted):
+            told = msgspec.structs.replace(told, schedulingConstraints=wanted.spec.schedulingConstraints)
+        if told != wanted.spec or not same_sort(found.spec, wanted.spec):
             return None
         return msgspec.structs.replace(found, metadata=merged_metadata(found, wanted), spec=kept)
 
@@ -104,7 +109,9 @@ class GroupsApi(GangApi):
             disruptionMode=made_of.disruptionMode,
             priorityClassName=made_of.priorityClassName,
         )
-        return self.group_kind(metadata=owned_metadata(gang, made_of.name), spec=spec)
+        level = made_of.schedulingConstraints.topology[0].key if made_of.schedulingConstraints else ""
+        metadata = owned_metadata(gang, made_of.name, annotations=asked_level(level))
+        return self.group_kind(metadata=metadata, spec=spec)
 
 
 def template(gang: PodGang, cluster: Surroundings, part: GangPodGroup, level: str) -> PodGroupTemplate:
@@ -141,8 +148,9 @@ def _told(found: PodGroupSpec, wanted: PodGroupSpec) -> PodGroupSpec:
 
 
 def _shapes(templates: tuple[PodGroupTemplate, ...]) -> list[object]:
-    return [(each.name, each.schedulingPolicy, each.schedulingConstraints) for each in templates]
+    """Without what a server may drop: nobody reads that from a Workload."""
+    return [(each.name, each.schedulingPolicy) for each in templates]
 
 
 def _untold(gang: PodGang) -> tuple[str, ...]:
-    return (*loosened_levels(gang), *untold_preferences(gang))
+    return (*loosened_bonds(gang), *untold_preferences(gang))

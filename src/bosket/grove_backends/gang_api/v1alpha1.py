@@ -10,12 +10,13 @@ from bosket.api.core.pod import PodWorkloadReference
 from bosket.api.grove import PodGang
 from bosket.api.object import KubeObject
 from bosket.api.scheduling_k8s.v1alpha1 import PodGroup, Workload, WorkloadSpec
-from bosket.grove_backends.backend import Rendering, Surroundings, merged_metadata, owned_metadata, with_spec
+from bosket.grove_backends.backend import Refused, Rendering, Surroundings, merged_metadata, owned_metadata, with_spec
 from bosket.grove_backends.composition import label_name
 from bosket.grove_backends.gang_api.adapter import (
     MOST_TEMPLATES,
     GangApi,
     controller_reference_of,
+    loosened_bonds,
     narrowest_level,
     policy,
     untold_preferences,
@@ -28,10 +29,14 @@ class WorkloadApi(GangApi):
     kinds = (Workload,)
 
     def render(self, gang: PodGang, cluster: Surroundings) -> Rendering:
+        for group in gang.spec.podgroups:
+            if level := narrowest_level(gang, group):
+                raise Refused(
+                    f"{group.name} must be in one domain of {level}; Kubernetes 1.35 knows no topology of gangs"
+                )
         spec = WorkloadSpec(controllerRef=controller_reference_of(cluster.owner), podGroups=_groups(gang))
         workload = Workload(metadata=owned_metadata(gang, gang.metadata.name), spec=spec)
-        levels = sorted({level for group in gang.spec.podgroups if (level := narrowest_level(gang, group))})
-        untold = [f"nothing is kept in one domain of {level}: Kubernetes 1.35 knows no topology" for level in levels]
+        untold = [] if _is_folded(gang) else loosened_bonds(gang)
         if _is_folded(gang):
             untold.append(f"its {len(gang.spec.podgroups)} pod groups count as one: a Workload has {MOST_TEMPLATES}")
         return Rendering((workload,), (*untold, *untold_preferences(gang)))

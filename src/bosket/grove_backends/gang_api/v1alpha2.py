@@ -25,8 +25,10 @@ from bosket.grove_backends.composition import label_name, priority_class_of
 from bosket.grove_backends.gang_api.adapter import (
     MOST_TEMPLATES,
     GangApi,
+    asked_level,
     controller_reference_of,
-    loosened_levels,
+    dropped_level,
+    loosened_bonds,
     narrowest_level,
     policy,
     untold_preferences,
@@ -53,7 +55,7 @@ class FirstGroupsApi(GangApi):
             spec = WorkloadSpec(controllerRef=controller_reference_of(cluster.owner), podGroupTemplates=templates)
             metadata = owned_metadata(gang, gang.metadata.name)
             objects = (Workload(metadata=metadata, spec=spec), *objects)
-        return Rendering(objects, (*loosened_levels(gang), *untold_preferences(gang)))
+        return Rendering(objects, (*loosened_bonds(gang), *untold_preferences(gang)))
 
     def link(self, gang: PodGang, pod: Pod) -> Pod:
         del gang
@@ -66,7 +68,10 @@ class FirstGroupsApi(GangApi):
         else:
             assert isinstance(found, PodGroup)
             assert isinstance(wanted, PodGroup)
-            same = _told(found.spec, wanted.spec) == wanted.spec
+            told = _told(found.spec, wanted.spec)
+            if dropped_level(found, wanted):
+                told = msgspec.structs.replace(told, schedulingConstraints=wanted.spec.schedulingConstraints)
+            same = told == wanted.spec
         if not same:
             return None
         return msgspec.structs.replace(found, metadata=merged_metadata(found, wanted))
@@ -97,7 +102,8 @@ def _group(gang: PodGang, template: PodGroupTemplate, *, has_workload: bool) -> 
         disruptionMode=template.disruptionMode,
         priorityClassName=template.priorityClassName,
     )
-    return PodGroup(metadata=owned_metadata(gang, template.name), spec=spec)
+    level = template.schedulingConstraints.topology[0].key if template.schedulingConstraints else ""
+    return PodGroup(metadata=owned_metadata(gang, template.name, annotations=asked_level(level)), spec=spec)
 
 
 def _told(found: PodGroupSpec, wanted: PodGroupSpec) -> PodGroupSpec:
@@ -105,11 +111,12 @@ def _told(found: PodGroupSpec, wanted: PodGroupSpec) -> PodGroupSpec:
     return msgspec.structs.replace(
         found,
         priority=wanted.priority,
-        priorityClassName=found.priorityClassName if wanted.priorityClassName else "",
-        # A server without the feature drops it.
+        # A server without the feature drops both.
+        priorityClassName=(found.priorityClassName or wanted.priorityClassName) if wanted.priorityClassName else "",
         disruptionMode=found.disruptionMode or wanted.disruptionMode,
     )
 
 
 def _told_templates(templates: tuple[PodGroupTemplate, ...]) -> list[object]:
-    return [(each.name, each.schedulingPolicy, each.schedulingConstraints) for each in templates]
+    """Without what a server may drop: nobody reads that from a Workload."""
+    return [(each.name, each.schedulingPolicy) for each in templates]
