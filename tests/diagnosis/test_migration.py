@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.core import Node
@@ -44,6 +45,7 @@ EXPECTED = {
     ("changes", "PodGroup ml/pg-train", "spec.minSubGroup"),
     ("changes", "1 PodGroup", "status"),
     ("changes", "1 Pod", "spec.topologySpreadConstraints"),
+    ("changes", "evictions", ""),
     ("changes", "PodDisruptionBudget ml/train", ""),
     ("keep", "1 Pod", ""),
 }
@@ -83,6 +85,28 @@ def test_the_steps_come_in_an_order_in_which_nothing_is_lost() -> None:
     others = commands.index("kubectl scale -n kai-scheduler --replicas=0 deployment/binder")
     assert operator < scheduler < others < commands.index("bosket crds --install")
     assert "kubectl delete lease -n kai-scheduler 2ad35f9c.kai.scheduler" in commands
+
+
+def test_bosket_can_be_installed_as_the_step_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the cluster's administrators have written isn't overwritten."""
+    step = next(step for step in plan_migration(read_files(FILES)).steps if step.title == "install Bosket")
+    program, *arguments = step.commands[0].removesuffix(" | kubectl apply -f -").split()
+    assert program == "bosket"
+    assert main(arguments) == 0
+    kinds = {document["kind"] for document in yaml.safe_load_all(capsys.readouterr().out)}
+    assert {"Deployment", "ClusterRole", "ServiceAccount"} <= kinds
+    assert not kinds & {"Config", "SchedulingShard", "Queue", "PriorityClass", "CustomResourceDefinition"}
+
+
+def test_fields_of_a_newer_kai_need_action(tmp_path: Path) -> None:
+    config = yaml.safe_load(FILES[0].read_text().split("\n---\n")[0])
+    config["spec"]["queueAdmissionGating"] = {"enabled": True}
+    config["spec"]["binder"]["service"]["image"]["digest"] = "sha256:0"
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(config))
+    fields = {each.field for each in plan_migration(read_files([file])).items if each.outlook is Outlook.ACTION}
+    assert {"spec.queueAdmissionGating", "spec.binder.service.image.digest"} <= fields
+    assert len(fields) == 3  # and the image of their own
 
 
 def test_steps_that_are_done_are_left_out() -> None:

@@ -77,6 +77,8 @@ class Bundle:
     malformed: tuple[str, ...] = ()
     #: Kinds of other projects, by group and kind, as they are on the wire.
     foreign: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = field(default_factory=dict)
+    #: Config and shards as they are on the wire, with fields that no Struct knows.
+    settings: Mapping[type[KubeObject], tuple[dict[str, Any], ...]] = field(default_factory=dict)
     #: Of the serving certificate, by the Secret's namespace and name; nothing else of Secrets is kept.
     certificates: Mapping[tuple[str, str], bytes] = field(default_factory=dict)
     #: What services lack; None if nobody was asked.

@@ -28,11 +28,13 @@ from bosket.api.node_k8s import RuntimeClass
 from bosket.api.object import KubeObject
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.scheduling_k8s import PriorityClass
+from bosket.api.table import resource_of
 from bosket.diagnosis.access_need import needs_of
 from bosket.diagnosis.bundle import AccessNeed, Bundle, Obstacle, Refused, Unread, bundle_of
 from bosket.diagnosis.checks.deployment import runs_bosket
 from bosket.diagnosis.installation import Installation
 from bosket.kube.client import Client
+from bosket.kube.codec import untyped
 from bosket.kube.errors import ApiError, Forbidden, KubeError, NotFound, TransportError
 
 #: Read in the whole cluster.
@@ -67,6 +69,8 @@ _CERTIFICATES: Final = (
 )
 #: So many requests are on their way at a time.
 _AT_A_TIME: Final = 8
+#: Kinds of which a migration asks about every field, also such as nobody knows.
+SETTINGS: Final[tuple[type[KubeObject], ...]] = (Config, SchedulingShard)
 #: Kinds of others that a migration asks about: group and kind.
 FOREIGN_KINDS: Final = (("kueue.x-k8s.io", "Topology"),)
 
@@ -90,6 +94,7 @@ async def collect(client: Client, *, foreign: bool = False, runs_in_process: boo
         certificates=await _certificates(client, system),
         refused=await _refused(client, Installation(partial), gate),
         foreign=await _foreign(client) if foreign else {},
+        settings=await _settings(client) if foreign else {},
         server_version=version,
         now=time.time(),
         runs_in_process=runs_in_process,
@@ -179,6 +184,17 @@ async def _refused(client: Client, installation: Installation, gate: asyncio.Sem
     except ApiError:
         return None
     return tuple(answer for answer in answers if answer is not None)
+
+
+async def _settings(client: Client) -> dict[type[KubeObject], tuple[dict[str, Any], ...]]:
+    """Config and shards as they are on the wire."""
+    found: dict[type[KubeObject], tuple[dict[str, Any], ...]] = {}
+    for kind in SETTINGS:
+        try:
+            found[kind] = tuple((await client.list(untyped(resource_of(kind)))).items)
+        except ApiError:
+            continue
+    return found
 
 
 async def _foreign(client: Client) -> dict[tuple[str, str], tuple[dict[str, Any], ...]]:

@@ -19,6 +19,7 @@ import yaml
 from bosket.api.object import KubeObject
 from bosket.api.table import resource_for
 from bosket.diagnosis.bundle import Bundle, bundle_of
+from bosket.diagnosis.collect import SETTINGS
 from bosket.kube.codec import strip_nulls
 from bosket.scheduler.snapshot.recorded import RecordedError
 from bosket.scheduler.snapshot.recorded import read as read_recording
@@ -37,6 +38,7 @@ class _Gathered:
     kinds: set[type[KubeObject]] = field(default_factory=set)
     malformed: list[str] = field(default_factory=list)
     foreign: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+    settings: dict[type[KubeObject], list[dict[str, Any]]] = field(default_factory=dict)
     now: float | None = None
 
 
@@ -55,6 +57,7 @@ def read_files(paths: Iterable[Path]) -> Bundle:
         gathered.kinds,
         malformed=tuple(gathered.malformed),
         foreign={key: tuple(each) for key, each in gathered.foreign.items()},
+        settings={kind: tuple(each) for kind, each in gathered.settings.items()},
         now=gathered.now,
     )
 
@@ -145,4 +148,6 @@ def _take(document: Any, source: str, into: _Gathered) -> None:
         into.malformed.append(f"{kind} {name}: {error} ({source})")
         return
     into.kinds.add(resource.struct)
+    if resource.struct in SETTINGS:
+        into.settings.setdefault(resource.struct, []).append(document)
     into.objects.append(msgspec.structs.replace(obj, apiVersion="", kind=""))

@@ -92,11 +92,12 @@ def _lacking(version: CustomResourceDefinitionVersion, resource: AnyResource) ->
     """Paths of fields that our own schema has and theirs doesn't."""
     if version.schema is None or version.schema.openAPIV3Schema is None:
         return
-    yield from _compare(_own_schema(resource), version.schema.openAPIV3Schema, "")
+    yield from _compare(own_schema(resource), version.schema.openAPIV3Schema, "")
 
 
 @cache
-def _own_schema(resource: AnyResource) -> Mapping[str, Any]:
+def own_schema(resource: AnyResource) -> Mapping[str, Any]:
+    """The schema of the definition that Bosket installs."""
     schema: Mapping[str, Any] = crd_manifest(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from bosket.api.core import ConfigMap
 from bosket.api.kai import CONFIG_NAME, Config, SchedulingShard
 from bosket.api.kai.operand import Image
+from bosket.api.table import resource_of
+from bosket.diagnosis.checks.definition import own_schema
 from bosket.diagnosis.checks.shard_setting import known_plugins
 from bosket.diagnosis.finding import named, some
 from bosket.diagnosis.installation import Installation
@@ -26,6 +28,7 @@ _FILE: Final = "config.yaml"
 
 def of_settings(installation: Installation) -> Iterator[Item]:
     """Config, shards, and files of the schedulers."""
+    yield from _of_unknown_fields(installation)
     for config in installation.bundle.of(Config):
         if config.metadata.name == CONFIG_NAME:
             yield from _of_config(config)
@@ -36,6 +39,40 @@ def of_settings(installation: Installation) -> Iterator[Item]:
     for file in installation.bundle.of(ConfigMap):
         if file.metadata.namespace == installation.namespace and _FILE in file.data:
             yield from _of_file(file)
+
+
+def _of_unknown_fields(installation: Installation) -> Iterator[Item]:
+    """Of a KAI that is newer than what Bosket knows of it."""
+    for kind, documents in installation.bundle.settings.items():
+        schema = own_schema(resource_of(kind))["properties"]["spec"]
+        for document in documents:
+            name = f"{kind.__name__} {(document.get('metadata') or {}).get('name', '')}"
+            for field in unknown_fields(document.get("spec"), schema, "spec"):
+                yield Item(
+                    Outlook.ACTION,
+                    name,
+                    field,
+                    "Bosket doesn't know this field: the definition that it installs drops it",
+                    "find out what depends on it, and whether Bosket has another way",
+                    f"kubectl get {kind.__name__.lower()}.kai.scheduler {name.partition(' ')[2]} -o yaml",
+                )
+
+
+def unknown_fields(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Paths in a document for which a schema has no place; what is below them isn't named."""
+    if isinstance(value, list):
+        for each in value:
+            yield from unknown_fields(each, schema.get("items", {}), f"{path}[]")
+    if not isinstance(value, dict) or schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    known, others = schema.get("properties"), schema.get("additionalProperties")
+    for key, inner in value.items():
+        if known is not None and key in known:
+            yield from unknown_fields(inner, known[key], f"{path}.{key}")
+        elif isinstance(others, dict):
+            yield from unknown_fields(inner, others, f"{path}.{key}")
+        elif known is not None:
+            yield f"{path}.{key}"
 
 
 def _of_config(config: Config) -> Iterator[Item]:

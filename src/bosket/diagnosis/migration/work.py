@@ -189,7 +189,15 @@ def _of_bind_requests(installation: Installation) -> Iterator[Item]:
 
 
 def _of_budgets(installation: Installation) -> Iterator[Item]:
-    """Those that guard a pod of ours: KAI doesn't ask them."""
+    """Evictions; and the budgets that guard a pod of ours, which KAI doesn't ask."""
+    if installation.own_pods:
+        yield Item(
+            Outlook.CHANGES,
+            "evictions",
+            "",
+            "pods that have to make way are evicted through the eviction API instead of deleted, with the condition "
+            "DisruptionTarget",
+        )
     for budget in installation.bundle.of(PodDisruptionBudget):
         try:
             selector = label_selector(budget.spec.selector)
