@@ -10,12 +10,13 @@ from bosket.api.keys import PRIORITY_CLASSES, SCALE_ADJUST_NAMESPACE
 from bosket.api.object import KubeObject
 from bosket.api.table import resource_of
 from bosket.install.account import OPERATOR, Account
-from bosket.install.config_part import KEEP
 from bosket.install.expression import AllOf, Expression, Not, ReleaseNamespace, Value
 from bosket.install.right import Right, Scope, read_rights
 from bosket.install.role import role_objects
 from bosket.install.template import Tree, When, if_set
 
+#: What administrators have made theirs stays when the chart goes.
+_KEEP: Final = {"helm.sh/resource-policy": "keep", "argocd.argoproj.io/sync-options": "Prune=false"}
 _AUTOSCALING: Final = Value("global.clusterAutoscaling")
 _RESERVATION: Final = "global.resourceReservation"
 #: What stands in manifests until the namespaces are known.
@@ -36,7 +37,7 @@ _MEANT: Final[dict[str, Expression]] = {
 def namespaces() -> list[Tree]:
     """Those beside the chart's own."""
     reservation = _namespace(Value(f"{_RESERVATION}.namespace"), f"{_RESERVATION}.namespaceLabels")
-    reservation["metadata"]["annotations"] = KEEP
+    reservation["metadata"]["annotations"] = _KEEP
     scaling = _namespace(Value("nodescaleadjuster.scalingPodNamespace"), "nodescaleadjuster.labels")
     return [When(Value(f"{_RESERVATION}.createNamespace"), reservation), When(_AUTOSCALING, scaling)]
 
@@ -129,7 +130,7 @@ def queues() -> list[Tree]:
 
 
 def _queue(name: Expression, spec: dict[str, Any]) -> dict[str, Any]:
-    metadata = {"name": name, "annotations": KEEP}
+    metadata = {"name": name, "annotations": _KEEP}
     return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": metadata, "spec": spec}
 
 

@@ -8,9 +8,6 @@ from bosket.api.keys import CONFIG_NAME, DEFAULT_NODE_POOL
 from bosket.install.expression import AnyOf, ReleaseNamespace, Value
 from bosket.install.template import EachName, Tree, When, if_set
 
-#: Stays when the chart goes: its status, and whoever changed it, matter more than tidiness.
-KEEP = {"helm.sh/resource-policy": "keep", "argocd.argoproj.io/sync-options": "Prune=false"}
-
 
 def config() -> Tree:
     """`kai-config`. Sections are named by the values that they come from, and by their fields in a Config."""
@@ -46,7 +43,7 @@ def config() -> Tree:
 
 
 def default_shard() -> Tree:
-    """The shard of all nodes that are in no node pool."""
+    """The shard of all nodes that are in no node pool. It goes with the chart: its scheduler would have no rights."""
     strategy = Value("scheduler.placementStrategy")
     spec = {
         "partitionLabelValue": "",
@@ -59,7 +56,7 @@ def default_shard() -> Tree:
     manifest = {
         "apiVersion": "kai.scheduler/v1",
         "kind": "SchedulingShard",
-        "metadata": {"name": DEFAULT_NODE_POOL, "annotations": KEEP},
+        "metadata": {"name": DEFAULT_NODE_POOL},
         "spec": spec,
     }
     return When(Value("defaultShard.enabled"), manifest)
