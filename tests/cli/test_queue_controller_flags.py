@@ -6,16 +6,18 @@ import pytest
 
 from bosket.cli.output import UsageError
 from bosket.cli.queue_controller_flags import QueueControllerFlags, queue_controller_options
+from bosket.cli.scheduler_flags import SchedulerFlags, scheduler_options
+from bosket.cli.workload_flags import WorkloadFlags
 from bosket.queue_controller import Options
+from bosket.scheduler import Options as SchedulerOptions
 
 
 def test_flags_that_are_left_out_change_nothing() -> None:
-    assert queue_controller_options(QueueControllerFlags(), ["scheduler"]) == {}
+    assert queue_controller_options(QueueControllerFlags(), WorkloadFlags(), ["scheduler"]) == {}
 
 
 def test_flags_become_options() -> None:
     flags = QueueControllerFlags(
-        metrics_namespace="team",
         queue_label_to_metric_label="priority=queue_priority",
         queue_label_to_default_metric_value="priority=normal",
     )
@@ -24,14 +26,14 @@ def test_flags_become_options() -> None:
         queue_label_to_metric_label={"priority": "queue_priority"},
         queue_label_to_default_metric_value={"priority": "normal"},
     )
-    assert queue_controller_options(flags, ["queue-controller"]) == {"queue-controller": expected}
+    assert queue_controller_options(flags, WorkloadFlags(metrics_namespace="team"), ["queue-controller"]) == {
+        "queue-controller": expected
+    }
 
 
 @pytest.mark.parametrize(
     ("flags", "services", "sentence"),
     [
-        (QueueControllerFlags(metrics_namespace="x"), ["binder"], "--metrics-namespace: queue-controller is not among"),
-        (QueueControllerFlags(metrics_namespace="a-b"), ["queue-controller"], '"a-b" can\'t be part of a metric'),
         (
             QueueControllerFlags(queue_label_to_metric_label="priority=1st"),
             ["queue-controller"],
@@ -48,4 +50,24 @@ def test_flags_that_mean_nothing_are_refused_by_name(
     flags: QueueControllerFlags, services: list[str], sentence: str
 ) -> None:
     with pytest.raises(UsageError, match=sentence):
-        queue_controller_options(flags, services)
+        queue_controller_options(flags, WorkloadFlags(), services)
+
+
+def test_the_beginning_of_metrics_is_that_of_the_scheduler_too() -> None:
+    workloads = WorkloadFlags(metrics_namespace="team")
+    workloads.check(["scheduler"])
+    made = scheduler_options(None, SchedulerFlags(), workloads, ["scheduler"])["scheduler"]
+    assert isinstance(made, SchedulerOptions)
+    assert made.metrics_namespace == "team"
+
+
+@pytest.mark.parametrize(
+    ("name", "services", "sentence"),
+    [
+        ("x", ["binder"], "--metrics-namespace: scheduler or queue-controller is not among"),
+        ("a-b", ["queue-controller"], '"a-b" can\'t be part of a metric'),
+    ],
+)
+def test_a_beginning_that_means_nothing_is_refused(name: str, services: list[str], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        WorkloadFlags(metrics_namespace=name).check(services)

@@ -180,3 +180,11 @@ def test_the_time_to_write_a_bind_request_is_observed():
     measured.metrics.requested(0.004)
     assert measured.value("task_bind_latency_milliseconds_sum") == pytest.approx(4.0)
     assert measured.value("task_bind_latency_milliseconds_bucket", le="5.0") == 1
+
+
+def test_names_begin_as_they_are_told_to():
+    registry = CollectorRegistry()
+    SchedulerMetrics(registry, Configuration(), "team")
+    names = {family.name for family in registry.collect()}
+    assert {"team_queue_fair_share_gpu", "team_scenario_search_jobs", "team_total_preemption_attempts"} <= names
+    assert not any(name.startswith("kai") for name in names)

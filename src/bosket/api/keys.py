@@ -26,6 +26,8 @@ DEFAULT_PARENT_QUEUE: Final = "default-parent-queue"
 DEFAULT_SUBGROUP: Final = "default"
 #: What messages call the node pool of nodes without the label.
 DEFAULT_NODE_POOL: Final = "default"
+#: What the names of metrics begin with that KAI has, too.
+METRICS_NAMESPACE: Final = "kai"
 #: The one Config object that is read.
 CONFIG_NAME: Final = "kai-config"
 

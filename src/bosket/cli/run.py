@@ -151,7 +151,7 @@ def run(
     options |= node_scale_adjuster_options(node_scale_adjuster or NodeScaleAdjusterFlags(), workloads, names)
     options |= operator_options(operator or OperatorFlags(), names)
     options |= podgrouper_options(podgrouper or PodGrouperFlags(), workloads, names)
-    options |= queue_controller_options(queue_controller or QueueControllerFlags(), names)
+    options |= queue_controller_options(queue_controller or QueueControllerFlags(), workloads, names)
     settings = _Settings(
         kubeconfig=kubeconfig,
         context=context,

@@ -104,6 +104,7 @@ def scheduler_options(
         stuck_in_releasing_seconds=_seconds(flags, "stuck_in_releasing_threshold"),
         worker_labels=workers if flags.restrict_node_scheduling else None,
         evict_by_deletion=flags.evict_by_deletion,
+        metrics_namespace=workloads.metrics_namespace,
     )
     return {NAME: options}
 

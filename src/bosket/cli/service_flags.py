@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from bosket.cli.output import UsageError
+
+_METRIC_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 
 
 def are_given(flags: object, service: str, running: Iterable[str]) -> bool:
@@ -13,6 +17,12 @@ def are_given(flags: object, service: str, running: Iterable[str]) -> bool:
     if given and service not in running:
         raise UsageError(f"--{given[0].replace('_', '-')}: {service} is not among the services that run")
     return bool(given)
+
+
+def check_metric_name(name: str) -> None:
+    """Raises `UsageError` for what can't be part of a metric's name, or the name of one of its labels."""
+    if not _METRIC_NAME.fullmatch(name):
+        raise UsageError(f'"{name}" can\'t be part of a metric: letters, digits and _ only, no digit first')
 
 
 def pairs(flag: str, text: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from cyclopts import Group, Parameter
 
 from bosket.api import keys
 from bosket.cli.output import UsageError
-from bosket.cli.service_flags import are_given
+from bosket.cli.service_flags import are_given, check_metric_name
 
 _USERS: Final = {
     "scheduler_name": ("admission", "podgrouper", "scheduler", "node-scale-adjuster"),
@@ -19,6 +19,7 @@ _USERS: Final = {
     "pod_label_selector": ("admission", "podgrouper"),
     "namespace_label_selector": ("admission", "podgrouper"),
     "scale_adjust_namespace": ("binder", "node-scale-adjuster"),
+    "metrics_namespace": ("scheduler", "queue-controller"),
 }
 
 
@@ -41,6 +42,8 @@ class WorkloadFlags:
         Labels that their namespaces must have.
     scale_adjust_namespace
         Where the node scale adjuster makes its pods; while one of them waits for a node, the binder reserves no GPU.
+    metrics_namespace
+        What the names of the scheduler's and of queues' metrics begin with.
     """
 
     scheduler_name: str = keys.SCHEDULER_NAME
@@ -49,6 +52,7 @@ class WorkloadFlags:
     pod_label_selector: str = ""
     namespace_label_selector: str = ""
     scale_adjust_namespace: str = keys.SCALE_ADJUST_NAMESPACE
+    metrics_namespace: str = keys.METRICS_NAMESPACE
 
     def given(self) -> list[str]:
         """Which of them aren't as by default."""
@@ -57,6 +61,7 @@ class WorkloadFlags:
 
     def check(self, running: Iterable[str]) -> None:
         """Raises `UsageError` for a flag that none of the services looks at."""
+        check_metric_name(self.metrics_namespace)
         services = set(running)
         for name in self.given():
             if services.isdisjoint(_USERS[name]):

@@ -46,7 +46,7 @@ class Scheduler:
         seen = options.state()
         self._state = ClusterState(seen, report=_log.warning)
         self._feed = Feed(env.informers, self._state, in_shard=seen.in_shard, budgets=not options.evict_by_deletion)
-        self._metrics = SchedulerMetrics(env.metrics, self._configuration)
+        self._metrics = SchedulerMetrics(env.metrics, self._configuration, options.metrics_namespace)
         self._applier = Applier(
             env,
             self._state,
@@ -57,7 +57,7 @@ class Scheduler:
         )
         self._decided: Snapshot | None = None
         self._look_again_at = math.inf
-        self._usage = live_usage(env, self._state, self._configuration, options.usage_source)
+        self._usage = live_usage(env, self._state, self._configuration, options.usage_source, options.metrics_namespace)
         self.lease_name = options.lease_name
         # Makes the plugins: what is wrong with the configuration is said before anything starts.
         add_endpoints(env, self._state, options, self._configuration)

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from bosket.api.keys import DEFAULT_NODE_POOL, NODE_POOL_LABEL
+from bosket.api.keys import DEFAULT_NODE_POOL, METRICS_NAMESPACE, NODE_POOL_LABEL
 from bosket.scheduler.decisions import Decisions, Eviction
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.queue import QueueTree
@@ -24,8 +24,6 @@ from bosket.scheduler.reason import GangShort, OverCapacity
 from bosket.scheduler.search_metrics import SearchMetrics
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
-#: KAI's `metrics-namespace`.
-NAMESPACE: Final = "kai"
 #: Of latencies, in milliseconds: 5, 10, 20 … 2560.
 BUCKETS: Final = tuple(5.0 * 2**power for power in range(10))
 #: The one action that binds; others place what has to wait.
@@ -52,11 +50,16 @@ QUEUE_LABELS: Final = ("queue_name", "queue_metadata_name", "queue_display_name"
 class SchedulerMetrics:
     """The scheduler's collectors in one registry."""
 
-    def __init__(self, registry: CollectorRegistry, configuration: Configuration | None = None) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        configuration: Configuration | None = None,
+        namespace: str = METRICS_NAMESPACE,
+    ) -> None:
         """`configuration`: what the searches for victims may cost, if somebody wants to see that."""
 
         def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(name, text, labels, namespace=NAMESPACE, registry=registry)
+            return Gauge(name, text, labels, namespace=namespace, registry=registry)
 
         self._cycle = gauge("e2e_scheduling_latency_milliseconds", "Time that the last cycle took")
         self._open = gauge("open_session_latency_milliseconds", "Time for the snapshot and the opening of the session")
@@ -66,33 +69,33 @@ class SchedulerMetrics:
         self._task = Histogram(
             "task_scheduling_latency_milliseconds",
             "Time from a pod's creation to the decision where it runs",
-            namespace=NAMESPACE,
+            namespace=namespace,
             buckets=BUCKETS,
             registry=registry,
         )
         self._bind = Histogram(
             "task_bind_latency_milliseconds",
             "Time that it takes to write a bind request",
-            namespace=NAMESPACE,
+            namespace=namespace,
             buckets=BUCKETS,
             registry=registry,
         )
         # They only ever grow. But the library ends the names of counters in "_total", and KAI's have no such end.
         self._scheduled = gauge("podgroups_scheduled_by_action", "Pod groups that an action placed, so far", "action")
         self._tried = gauge("podgroups_acted_on_by_action", "Pod groups that an action tried, so far", "action")
-        self._binds = Counter("bind_requests", "Bind requests decided on", namespace=NAMESPACE, registry=registry)
+        self._binds = Counter("bind_requests", "Bind requests decided on", namespace=namespace, registry=registry)
         self._evictions = Counter(
             "pod_group_evicted_pods",
             "Pods that were evicted, by the group that they belonged to",
             ("podgroup", "namespace", "uid", "nodepool", "action"),
-            namespace=NAMESPACE,
+            namespace=namespace,
             registry=registry,
         )
         self._preemptions = gauge("total_preemption_attempts", "Jobs for which others were preempted, so far")
-        self._searches = SearchMetrics(registry, NAMESPACE)
+        self._searches = SearchMetrics(registry, namespace)
         if configuration is not None:
             self._searches.show_budgets(configuration)
-        self._shares = _FairShares()
+        self._shares = _FairShares(namespace)
         registry.register(self._shares)
 
     def snapshot_taken(self, seconds: float) -> None:
@@ -163,7 +166,8 @@ class _FairShares(Collector):
         ("memory_gb", "Fair share of a queue, in gigabytes of memory", 1e9),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
         self._queues: QueueTree | None = None
         self._shares: Mapping[str, tuple[float, ...]] = {}
 
@@ -173,7 +177,7 @@ class _FairShares(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         queues = self._queues.queues if self._queues is not None else ()
         for place, (name, text, unit) in enumerate(self._METRICS):
-            family = GaugeMetricFamily(f"{NAMESPACE}_queue_fair_share_{name}", text, labels=QUEUE_LABELS)
+            family = GaugeMetricFamily(f"{self._namespace}_queue_fair_share_{name}", text, labels=QUEUE_LABELS)
             for queue in queues:
                 share = self._shares.get(queue.name)
                 if share is not None and math.isfinite(share[place]):  # else nobody divided anything

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bosket.api.keys import NODE_POOL_LABEL, SCHEDULER_NAME
+from bosket.api.keys import METRICS_NAMESPACE, NODE_POOL_LABEL, SCHEDULER_NAME
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.snapshot import WorkerLabels
 from bosket.scheduler.snapshot.state import StateOptions
@@ -36,6 +36,8 @@ class Options:
     usage_source: UsageSource | None = None
     #: whether pods are deleted, as KAI does, instead of asking the eviction API, which respects disruption budgets
     evict_by_deletion: bool = False
+    #: what the names of its metrics begin with
+    metrics_namespace: str = METRICS_NAMESPACE
 
     @property
     def lease_name(self) -> str:

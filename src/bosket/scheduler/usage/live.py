@@ -12,6 +12,7 @@ import logging
 from typing import Final
 
 from bosket.api.kai import Queue
+from bosket.api.keys import METRICS_NAMESPACE
 from bosket.api.time import format_duration
 from bosket.runtime.service import Environment
 from bosket.runtime.workqueue import Backoff
@@ -32,11 +33,18 @@ _FIRST_RETRY_SECONDS: Final = 1.0
 class LiveUsage:
     """Keeps the state's usage up to date while it runs."""
 
-    def __init__(self, env: Environment, state: ClusterState, source: UsageSource, parameters: Parameters) -> None:
+    def __init__(
+        self,
+        env: Environment,
+        state: ClusterState,
+        source: UsageSource,
+        parameters: Parameters,
+        metrics_namespace: str = METRICS_NAMESPACE,
+    ) -> None:
         self._clock, self._state, self._source, self._parameters = env.clock, state, source, parameters
         interval = parameters.fetch_interval_seconds
         self._backoff = Backoff(min(_FIRST_RETRY_SECONDS, interval), interval)
-        self._metrics = UsageMetrics(env.metrics, env.clock.now, self._queue_labels)
+        self._metrics = UsageMetrics(env.metrics, env.clock.now, self._queue_labels, metrics_namespace)
         self._usage = NO_USAGE
         self._answered = asyncio.Event()
         self._stale = False
@@ -125,7 +133,11 @@ class LiveUsage:
 
 
 def live_usage(
-    env: Environment, state: ClusterState, configuration: Configuration, source: UsageSource | None = None
+    env: Environment,
+    state: ClusterState,
+    configuration: Configuration,
+    source: UsageSource | None = None,
+    metrics_namespace: str = METRICS_NAMESPACE,
 ) -> LiveUsage | None:
     """For a configuration with a usage database; raises `ConfigurationError` for one that can't be used.
 
@@ -134,4 +146,5 @@ def live_usage(
     config = configuration.usage_db
     if config is None:
         return None
-    return LiveUsage(env, state, source or open_source(config), parameters_from(config.usageParams))
+    parameters = parameters_from(config.usageParams)
+    return LiveUsage(env, state, source or open_source(config), parameters, metrics_namespace)

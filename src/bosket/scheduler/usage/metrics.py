@@ -9,7 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from bosket.scheduler.metrics import BUCKETS, NAMESPACE, QUEUE_LABELS, QueueLabels
+from bosket.api.keys import METRICS_NAMESPACE
+from bosket.scheduler.metrics import BUCKETS, QUEUE_LABELS, QueueLabels
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 
 
@@ -19,19 +20,23 @@ class UsageMetrics(Collector):
     _RESOURCES: Final = ("gpu", "cpu", "memory")
 
     def __init__(
-        self, registry: CollectorRegistry, now: Callable[[], float], queues: Callable[[], Iterable[QueueLabels]]
+        self,
+        registry: CollectorRegistry,
+        now: Callable[[], float],
+        queues: Callable[[], Iterable[QueueLabels]],
+        namespace: str = METRICS_NAMESPACE,
     ) -> None:
-        self._now, self._queues = now, queues
+        self._now, self._queues, self._namespace = now, queues, namespace
         self._usage = NO_USAGE
         self._latency = Histogram(
             "usage_query_latency_milliseconds",
             "Time that an answer about what queues used took",
-            namespace=NAMESPACE,
+            namespace=namespace,
             buckets=BUCKETS,
             registry=registry,
         )
         self._failures = Counter(
-            "usage_query_failures", "Questions about what queues used that had no answer", namespace=NAMESPACE,
+            "usage_query_failures", "Questions about what queues used that had no answer", namespace=namespace,
             registry=registry,
         )  # fmt: skip
         registry.register(self)
@@ -45,7 +50,8 @@ class UsageMetrics(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         age = GaugeMetricFamily(
-            f"{NAMESPACE}_usage_age_seconds", "Age of what is known about the use of queues; absent while nothing is"
+            f"{self._namespace}_usage_age_seconds",
+            "Age of what is known about the use of queues; absent while nothing is",
         )
         if self._usage.as_of is not None:
             age.add_metric((), max(0.0, self._now() - self._usage.as_of))
@@ -53,7 +59,7 @@ class UsageMetrics(Collector):
         queues = list(self._queues()) if self._usage.as_of is not None else []
         for place, resource in enumerate(self._RESOURCES):
             text = f"Part of the cluster's {resource} that a queue used in the window; 1 is all of it, all the time"
-            family = GaugeMetricFamily(f"{NAMESPACE}_queue_{resource}_usage", text, labels=QUEUE_LABELS)
+            family = GaugeMetricFamily(f"{self._namespace}_queue_{resource}_usage", text, labels=QUEUE_LABELS)
             for labels in queues:
                 family.add_metric(labels, self._usage.of(labels.metadata_name)[place])
             yield family
