@@ -146,6 +146,17 @@ def test_a_lease_that_nobody_holds() -> None:
     assert told(broken) == [("lease-not-held", "Lease kai-scheduler/scheduler", "spec.holderIdentity")]
 
 
+def test_a_service_that_was_stopped() -> None:
+    broken = edited(installed(), Deployment, "binder", "spec.replicas", 0)
+    assert told(broken) == [("deployment-stopped", "Deployment kai-scheduler/binder", "spec.replicas")]
+
+
+def test_leases_that_kai_left_behind() -> None:
+    name = "2ad35f9c.kai.scheduler"
+    left = [*installed(), Lease(metadata=ObjectMeta(name=name, namespace=SYSTEM))]
+    assert told(left) == [("lease-left-over", f"Lease {SYSTEM}/{name}", "")]
+
+
 def test_nobody_runs_a_scheduler() -> None:
     broken = installed()
     for kind in (Deployment, Lease, Config, SchedulingShard):

@@ -101,6 +101,17 @@ def check_deployments(installation: Installation) -> Iterator[Finding]:
 def _of_deployment(deployment: Deployment, pods: tuple[Pod, ...]) -> Iterator[Finding]:
     wanted = 1 if deployment.spec.replicas is None else deployment.spec.replicas
     there = deployment.status.availableReplicas
+    if not wanted:
+        name, namespace = deployment.metadata.name, deployment.metadata.namespace
+        yield Finding(
+            "deployment-stopped",
+            Severity.WARNING,
+            named(deployment),
+            "spec.replicas",
+            "it is scaled to 0, so nobody does its work",
+            "start it, or switch the service off in the Config",
+            f"kubectl scale -n {namespace} deployment/{name} --replicas=2",
+        )
     if there >= wanted:
         return
     selector = deployment.spec.selector.matchLabels if deployment.spec.selector else {}
@@ -179,6 +190,15 @@ def is_kai_scheduler(deployment: Deployment) -> bool:
     return not runs_bosket(template) and any(
         variable.name == "GOGC" for container in template.spec.containers for variable in container.env
     )
+
+
+def kai_deployments(installation: Installation) -> list[Deployment]:
+    """Those that run KAI's services, with pods or without."""
+    return [
+        each
+        for each in installation.bundle.of(Deployment)
+        if each.metadata.namespace == installation.namespace and not runs_bosket(each.spec.template)
+    ]
 
 
 def runs_bosket(template: PodTemplateSpec) -> bool:

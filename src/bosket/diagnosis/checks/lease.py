@@ -7,12 +7,23 @@ from typing import Final
 
 from bosket.api.coordination import Lease
 from bosket.api.time import time_or_zero
+from bosket.diagnosis.checks.deployment import kai_deployments
 from bosket.diagnosis.finding import Finding, Severity, named
 from bosket.diagnosis.installation import Installation
 
 #: As long after its end a lease counts as forgotten: clocks differ, and successors need a moment.
 _LENIENCY_SECONDS: Final = 30.0
 _DEFAULT_SECONDS: Final = 15
+#: What the services of KAI call their leases; the schedulers' has the scheduler's name, for both.
+KAI_LEASES: Final = {
+    "41fce092.run.ai": "operator",
+    "ojptxr84.kai.scheduler": "admission",
+    "2ad35f9c.kai.scheduler": "binder",
+    "54dff599.kai.scheduler": "pod grouper",
+    "o1x22tjj.kai.scheduler": "pod group controller",
+    "ov3xj497.kai.scheduler": "queue controller",
+    "7n7h49uc.kai.scheduler": "node scale adjuster",
+}
 
 
 def check(installation: Installation) -> Iterator[Finding]:
@@ -20,10 +31,22 @@ def check(installation: Installation) -> Iterator[Finding]:
     bundle, now = installation.bundle, installation.bundle.now
     if now is None:
         return  # whether a lease is fresh is known only where the time is
+    kai_runs = any(each.spec.replicas != 0 for each in kai_deployments(installation))
     for lease in bundle.of(Lease):
         if lease.metadata.namespace != installation.namespace:
             continue
         spec, name = lease.spec, lease.metadata.name
+        if name in KAI_LEASES and not kai_runs:
+            yield Finding(
+                "lease-left-over",
+                Severity.INFO,
+                named(lease),
+                "",
+                f"KAI's {KAI_LEASES[name]} competed for it, and doesn't run any more",
+                "delete it",
+                f"kubectl delete lease -n {installation.namespace} {name}",
+            )
+            continue
         if not spec.holderIdentity:
             yield Finding(
                 "lease-not-held",

@@ -13,17 +13,13 @@ from typing import Any, Final
 from bosket.api.kai import PodGroup, Queue
 from bosket.api.keys import CONFIG_NAME
 from bosket.diagnosis.bundle import Bundle
+from bosket.diagnosis.checks.deployment import kai_deployments
+from bosket.diagnosis.checks.lease import KAI_LEASES
 from bosket.diagnosis.diagnose import diagnose
 from bosket.diagnosis.finding import Severity, counted
 from bosket.diagnosis.installation import Installation
 from bosket.diagnosis.migration.item import Item, Outlook
-from bosket.diagnosis.migration.running import (
-    KAI_LEASES,
-    OPERATOR,
-    kai_deployments,
-    kai_version,
-    of_running,
-)
+from bosket.diagnosis.migration.running import OPERATOR, kai_version, of_running
 from bosket.diagnosis.migration.setting import of_settings
 from bosket.diagnosis.migration.work import of_work
 

@@ -11,7 +11,8 @@ from bosket.api.apps import DaemonSet, Deployment
 from bosket.api.coordination import Lease
 from bosket.api.kai import RESOURCES
 from bosket.diagnosis.checks import definition
-from bosket.diagnosis.checks.deployment import runs_bosket
+from bosket.diagnosis.checks.deployment import kai_deployments, runs_bosket
+from bosket.diagnosis.checks.lease import KAI_LEASES
 from bosket.diagnosis.checks.version import tag_of
 from bosket.diagnosis.checks.webhook import Configuration, is_ours
 from bosket.diagnosis.finding import named, some
@@ -20,27 +21,8 @@ from bosket.diagnosis.migration.item import Item, Outlook
 
 #: The Deployment of KAI's chart; it would make whatever is missing again.
 OPERATOR: Final = "kai-operator"
-#: What the services of KAI call their leases; the schedulers' has the scheduler's name, for both.
-KAI_LEASES: Final = {
-    "41fce092.run.ai": "operator",
-    "ojptxr84.kai.scheduler": "admission",
-    "2ad35f9c.kai.scheduler": "binder",
-    "54dff599.kai.scheduler": "pod grouper",
-    "o1x22tjj.kai.scheduler": "pod group controller",
-    "ov3xj497.kai.scheduler": "queue controller",
-    "7n7h49uc.kai.scheduler": "node scale adjuster",
-}
 #: Webhooks that change though their names stay.
 _OPEN: Final = ("kai-queue-validation-v2", "kai-podgroup-validation-v2alpha2")
-
-
-def kai_deployments(installation: Installation) -> list[Deployment]:
-    """Those that run KAI's services, with pods or without."""
-    return [
-        each
-        for each in installation.bundle.of(Deployment)
-        if each.metadata.namespace == installation.namespace and not runs_bosket(each.spec.template)
-    ]
 
 
 def kai_version(installation: Installation) -> str:
