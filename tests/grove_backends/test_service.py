@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import msgspec
@@ -20,7 +21,7 @@ from bosket.grove_backends.gang_status import condition
 from bosket.grove_backends.kai import KaiBackend
 from bosket.grove_backends.service import GangController, service
 from bosket.runtime.service import Environment, Service
-from bosket.testing.faults import FaultyTransport, matching, refuse
+from bosket.testing.faults import Chaos, FaultyTransport, matching, refuse
 from tests.grove_backends.scene import grove_rig, member, part, pod_gang
 from tests.rig import NAMESPACE, Rig
 
@@ -251,3 +252,39 @@ async def test_a_backend_has_a_service_of_its_own_name() -> None:
         await rig.until(lambda: group_of(rig, sound))
         await rig.clock.sleep(10)
         assert (await rig.client.get(PodGang, other.metadata.name, NAMESPACE)).status.conditions == ()
+
+
+async def test_a_gang_that_may_not_be_labelled_is_told_of_all_the_same() -> None:
+    rig = await grove_rig()
+    gang = await created(rig, "g", part("a"))
+    protected = refuse(lambda each: each.method == "PATCH" and each.path.endswith("/podgangs/g"), 403, times=None)
+    async with rig.running(service, FaultyTransport(rig.server.transport(), [protected])):
+        await rig.until(lambda: group_of(rig, gang))
+        await rig.until(has(rig, gang, "Scheduled", "False"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_however_often_it_is_killed_and_whatever_gets_lost_the_end_is_the_same(seed: int) -> None:
+    rig = await grove_rig()
+    gate = (PodSchedulingGate(name="grove.io/podgang"),)
+    gangs = [await created(rig, f"g{number}", part(f"g{number}-a", 2)) for number in range(4)]
+    for gang in gangs:
+        for index in range(2):
+            await rig.client.create(member(gang.metadata.name, f"{gang.metadata.name}-a", index, schedulingGates=gate))
+    chance = random.Random(seed)
+    for _ in range(8):
+        chaos = Chaos(chance.randrange(10**6), refuse_rate=0.1, hang_up_rate=0.1, lost_answer_rate=0.1)
+        transport = FaultyTransport(rig.server.transport(), chaos=chaos)
+        async with rig.running(service, transport):
+            await rig.clock.sleep(chance.random())
+    async with rig.running(service):
+
+        async def all_are_told() -> bool:
+            groups = [await group_of(rig, gang) for gang in gangs]
+            pods = (await rig.client.list(Pod, NAMESPACE)).items
+            return all(groups) and not any(pod.spec.schedulingGates for pod in pods)
+
+        await rig.until(all_are_told)
+        for gang in gangs:
+            await rig.until(has(rig, gang, "Initialized", "True"))
+    assert len((await rig.client.list(PodGroup, NAMESPACE)).items) == len(gangs)

@@ -29,7 +29,7 @@ from bosket.grove_backends.cluster_view import ClusterView, gang_of_pod
 from bosket.grove_backends.gang_status import Observation, look_again_seconds, status_of
 from bosket.grove_backends.metrics import backend_metrics
 from bosket.grove_backends.registry import Registry, UnknownBackend
-from bosket.kube.errors import Conflict, KubeError, NotFound
+from bosket.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from bosket.kube.informer import Change
 from bosket.runtime.controller import Controller
 from bosket.runtime.events import EventType
@@ -222,7 +222,10 @@ class GangController:
         if labels == gang.metadata.labels:
             return gang
         metadata = msgspec.structs.replace(gang.metadata, labels=labels)
-        written = await self._client.modify(gang, msgspec.structs.replace(gang, metadata=metadata))
+        try:
+            written = await self._client.modify(gang, msgspec.structs.replace(gang, metadata=metadata))
+        except Forbidden:
+            return gang  # where somebody protects gangs from us, they go without; the choice is the same each time
         self._gangs.store.put(written)
         return written
 
