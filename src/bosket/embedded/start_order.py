@@ -10,11 +10,10 @@ from collections import Counter
 from typing import Final, NamedTuple
 
 from bosket.api.core import Pod
-from bosket.api.keys import GROVE_POD_GANG_LABEL
+from bosket.api.grove.naming import GANG_LABEL, INIT_CONTAINER
 from bosket.api.object import ObjectKey
 from bosket.grove_initc import InvalidParent, Parent, ready_counts, waiting_for
 
-INIT_CONTAINER: Final = "grove-initc"
 _ARGUMENT: Final = "--podcliques="
 
 
@@ -70,7 +69,7 @@ class StartOrder:
 
 
 def _gang_of(pod: Pod) -> _Gang | None:
-    name = pod.metadata.labels.get(GROVE_POD_GANG_LABEL)
+    name = pod.metadata.labels.get(GANG_LABEL)
     return _Gang(pod.metadata.namespace, name) if name else None
 
 

@@ -27,6 +27,7 @@ from bosket.api.grove.naming import (
     CLIQUE_LABEL,
     GANG_GATE,
     GANG_LABEL,
+    INIT_CONTAINER,
     POD_INDEX_LABEL,
     SET_REPLICA_LABEL,
     managed_labels,
@@ -43,7 +44,6 @@ from bosket.grove.template import min_available, set_replica_of, template_called
 #: Adds to a pod what its scheduler wants, and says which scheduler that is.
 PreparePod = Callable[[Pod], Pod]
 
-INIT_CONTAINER: Final = "grove-initc"
 _TOKEN_VOLUME: Final = "sa-token-secret-vol"  # noqa: S105 - no password
 _POD_INFO_VOLUME: Final = "pod-info-vol"
 _POD_INFO_PATH: Final = "/var/grove/pod-info"

@@ -7,15 +7,13 @@ says is read from the object as it was: who takes the label away is still asked.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from bosket.api.admission import AdmissionRequest
+from bosket.api.grove.naming import PART_OF_LABEL, UNPROTECTED_ANNOTATION
 from bosket.api.grove.operator_configuration import AuthorizerConfiguration
 from bosket.grove_admission.lookup import Lookup
 from bosket.webhook.verdict import ADMITTED, Refusal, Verdict
-
-PART_OF_LABEL: Final = "app.kubernetes.io/part-of"
-UNPROTECTED_ANNOTATION: Final = "grove.io/disable-managed-resource-protection"
 
 
 def authorize(

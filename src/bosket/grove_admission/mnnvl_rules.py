@@ -7,10 +7,9 @@ from typing import Final
 
 from bosket.api.field_error import FieldError, forbidden_field, invalid_value
 from bosket.api.grove import PodCliqueSet
+from bosket.api.grove.naming import MNNVL_GROUP_ANNOTATION
 from bosket.api.name_rules import label_error
 
-#: The same key on the set, on a scaling group and on a clique; the narrowest counts.
-MNNVL_GROUP_ANNOTATION: Final = "grove.io/mnnvl-group"
 #: Takes no part; may be said also where nobody does.
 OPT_OUT: Final = "none"
 

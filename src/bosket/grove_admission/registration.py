@@ -13,6 +13,7 @@ from bosket.api.admission import (
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
 )
+from bosket.api.grove.naming import MANAGED_BY, MANAGED_BY_LABEL
 from bosket.api.keys import APP_LABEL
 from bosket.api.object import LabelSelector, ObjectMeta
 from bosket.grove_admission.judges import AUTHORIZE, DEFAULT_SETS, VALIDATE_BINDINGS, VALIDATE_SETS
@@ -38,7 +39,7 @@ def configurations(reach: Reach, trusted_pem: bytes, *, authorizer: bool) -> lis
     """The objects as they should be. Every field that a server would fill in is there, so that they can be compared."""
 
     def webhook(name: str, path: str, *rules: RuleWithOperations, managed: bool = False) -> dict[str, Any]:
-        labels = {"app.kubernetes.io/managed-by": "grove-operator"} if managed else {}
+        labels = {MANAGED_BY_LABEL: MANAGED_BY} if managed else {}
         return {
             "name": name,
             "clientConfig": reach.client_config(path, trusted_pem),

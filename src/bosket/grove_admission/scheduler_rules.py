@@ -23,8 +23,8 @@ from bosket.grove_admission.lookup import Lookup
 from bosket.grove_admission.topology_places import constraints
 from bosket.grove_backends.backend import Refused
 from bosket.grove_backends.kai import queue_of_set
+from bosket.grove_backends.volcano import QUEUE_ANNOTATION as VOLCANO_QUEUE_ANNOTATION
 
-VOLCANO_QUEUE_ANNOTATION: Final = "scheduling.grove.io/volcano-queue"
 _VOLCANO_DEFAULT_QUEUE: Final = "default"
 _OPEN: Final = "Open"
 

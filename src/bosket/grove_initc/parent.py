@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from bosket.api.core import Pod
-from bosket.api.keys import GROVE_POD_CLIQUE_LABEL
+from bosket.api.grove.naming import CLIQUE_LABEL
 
 
 class InvalidParent(ValueError):
@@ -34,7 +34,7 @@ class Parent(NamedTuple):
 
 def ready_counts(pods: Iterable[Pod]) -> Counter[str]:
     """How many pods of each PodClique are ready. Pods say whose they are by a label: names may begin alike."""
-    return Counter(pod.metadata.labels.get(GROVE_POD_CLIQUE_LABEL, "") for pod in pods if _is_ready(pod))
+    return Counter(pod.metadata.labels.get(CLIQUE_LABEL, "") for pod in pods if _is_ready(pod))
 
 
 def waiting_for(parents: Iterable[Parent], ready: Mapping[str, int]) -> list[Parent]:

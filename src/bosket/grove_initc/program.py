@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bosket.api.core import Pod
-from bosket.api.keys import GROVE_POD_GANG_LABEL
+from bosket.api.grove.naming import GANG_LABEL
 from bosket.grove_initc.parent import Parent, ready_counts, waiting_for
 from bosket.kube.client import Client
 from bosket.kube.informer import Change, Informer
@@ -43,7 +43,7 @@ async def wait_for_parents(client: Client, gang: OwnGang, parents: Sequence[Pare
     """Until each parent has as many ready pods as it must, all at the same moment."""
     if not parents:
         return
-    pods = Informer(client, Pod, namespace=gang.namespace, labels=f"{GROVE_POD_GANG_LABEL}={gang.name}")
+    pods = Informer(client, Pod, namespace=gang.namespace, labels=f"{GANG_LABEL}={gang.name}")
     changed = asyncio.Event()
 
     def wake(_: Change[Pod]) -> None:

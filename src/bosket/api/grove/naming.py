@@ -36,6 +36,8 @@ SET_FINALIZER: Final = "grove.io/podcliqueset.grove.io"
 CLIQUE_FINALIZER: Final = "grove.io/podclique.grove.io"
 GROUP_FINALIZER: Final = "grove.io/podcliquescalinggroup.grove.io"
 
+#: The last init container of pods that start after others, and the program in it.
+INIT_CONTAINER: Final = "grove-initc"
 #: Keeps a pod from being scheduled until its gang knows of it.
 GANG_GATE: Final = "grove.io/podgang-pending-creation"
 
