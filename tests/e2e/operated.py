@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bosket.api.admission import MutatingWebhookConfiguration
 from bosket.api.apps import Deployment
@@ -23,6 +23,7 @@ from bosket.api.kai.shard import SchedulingShard
 from bosket.api.keys import NODE_POOL_LABEL, SYSTEM_NAMESPACE
 from bosket.api.object import ObjectMeta
 from bosket.kube.errors import Conflict, NotFound
+from tests.controlplane.plane import free_ports
 from tests.e2e.cluster import Cluster
 
 _CONFIG_FILE: Final = "--scheduler-config="
@@ -81,6 +82,25 @@ async def command_of(cluster: Cluster, deployment: str) -> list[str]:
     return [*container.command, *container.args]
 
 
+class Replica(NamedTuple):
+    """A process in the place of a pod."""
+
+    process: asyncio.subprocess.Process
+    port: int
+
+    async def is_ready(self) -> bool:
+        """What a readiness probe finds."""
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            return False
+        writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answer = await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        return b" 200 " in answer
+
+
 class Kubelet:
     """Starts what Deployments ask for, in processes of their own."""
 
@@ -88,10 +108,11 @@ class Kubelet:
         self._cluster, self._stack = cluster, stack
         self._started = 0
 
-    async def start(self, deployment: str) -> asyncio.subprocess.Process:
+    async def start(self, deployment: str) -> Replica:
         """One replica; killed at the end, or before."""
         command = await command_of(self._cluster, deployment)
-        arguments = [await self._here(deployment, each) for each in command[1:]]
+        (port,) = free_ports(1)
+        arguments = [await self._here(deployment, each, port) for each in command[1:]]
         self._started += 1
         log = self._file(f"{deployment}-{self._started}.log")
         with log.open("ab") as output:
@@ -106,16 +127,16 @@ class Kubelet:
                 env=dict(os.environ),
             )
         self._stack.push_async_callback(_end, process, log)
-        return process
+        return Replica(process, port)
 
-    async def _here(self, deployment: str, argument: str) -> str:
+    async def _here(self, deployment: str, argument: str, port: int) -> str:
         """What is different outside of a container: the mounted file, and addresses."""
         if argument.startswith(_CONFIG_FILE):
             file = self._file(f"{deployment}.yaml")
             config = await self._cluster.client.get(ConfigMap, deployment, SYSTEM_NAMESPACE)
             file.write_text(config.data["config.yaml"])
             return f"{_CONFIG_FILE}{file}"
-        return "--listen=127.0.0.1:0" if argument.startswith("--listen=") else argument
+        return f"--listen=127.0.0.1:{port}" if argument.startswith("--listen=") else argument
 
     def _file(self, name: str) -> Path:
         return self._cluster.kubeconfig.with_name(f"{self._cluster.namespace}-{name}")
@@ -126,7 +147,7 @@ async def _end(process: asyncio.subprocess.Process, log: Path) -> None:
     if ended is None:
         process.kill()
         await process.wait()
-    assert ended is None or ended < 0, f"ended by itself: {_end_of(log)}"
+    assert ended is None or ended <= 0, f"ended by itself: {_end_of(log)}"
 
 
 def _end_of(log: Path) -> str:

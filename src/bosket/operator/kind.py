@@ -18,11 +18,13 @@ def _own(api_version: str, kind: str) -> Dynamic:
     return untyped(resource)
 
 
-SERVICE_MONITOR: Final = Resource("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors", dict[str, Any])
-PROMETHEUS: Final = Resource("monitoring.coreos.com", "v1", "Prometheus", "prometheuses", dict[str, Any])
-AUTOSCALER: Final = Resource(
-    "autoscaling.k8s.io", "v1", "VerticalPodAutoscaler", "verticalpodautoscalers", dict[str, Any]
-)
+def _foreign(group: str, version: str, kind: str, plural: str) -> Dynamic:
+    return untyped(Resource(group, version, kind, plural, dict))
+
+
+SERVICE_MONITOR: Final = _foreign("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors")
+PROMETHEUS: Final = _foreign("monitoring.coreos.com", "v1", "Prometheus", "prometheuses")
+AUTOSCALER: Final = _foreign("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler", "verticalpodautoscalers")
 OPTIONAL: Final = (SERVICE_MONITOR, PROMETHEUS, AUTOSCALER)
 #: In the order in which they are deleted: webhooks that nobody serves any more would be in everybody's way.
 KINDS: Final[tuple[Dynamic, ...]] = (

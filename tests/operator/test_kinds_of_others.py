@@ -1,0 +1,109 @@
+"""Service monitors, a Prometheus and vertical autoscalers: made as soon as the API server has the kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bosket.api.core import Service
+from bosket.api.kai.config import ExternalPrometheusHealthProbe, GlobalConfig, PrometheusConfig, ServiceMonitorConfig
+from bosket.api.kai.operand import VPASpec
+from bosket.api.resource import AnyResource
+from bosket.operator import service
+from bosket.operator.kind import AUTOSCALER, PROMETHEUS, SERVICE_MONITOR
+from tests.operator.scene import condition, config, make_scene, names, raw, shard
+from tests.rig import Rig
+
+ALL_SERVICES = [
+    "admission",
+    "binder",
+    "kai-scheduler-default",
+    "node-scale-adjuster",
+    "pod-grouper",
+    "podgroup-controller",
+    "queue-controller",
+]
+
+
+async def define(rig: Rig, *resources: AnyResource) -> None:
+    """As another project's installation does."""
+    schema: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    for each in resources:
+        version = {"name": each.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+        spec = {
+            "group": each.group,
+            "names": {"kind": each.kind, "plural": each.plural, "singular": each.singular},
+            "scope": "Namespaced",
+            "versions": [version],
+        }
+        await rig.client.create(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {
+                    "name": f"{each.plural}.{each.group}",
+                    "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+                },
+                "spec": spec,
+            }
+        )
+
+
+@pytest.mark.looptime
+async def test_what_is_missing_is_named_and_made_when_it_comes() -> None:
+    rig = await make_scene()
+    wish = config(prometheus=PrometheusConfig(enabled=True), global_=GlobalConfig(vpa=VPASpec(enabled=True)))
+    await rig.apply(wish, shard())
+    async with rig.running(service):
+        told = await condition(rig, wish, "DependenciesFulfilled", "False")
+        assert told.reason == "dependencies_missing"
+        assert told.message.splitlines() == [
+            "ServiceMonitor (monitoring.coreos.com/v1) is not served by the API server: install Prometheus Operator",
+            "Prometheus (monitoring.coreos.com/v1) is not served by the API server: install Prometheus Operator",
+            "VerticalPodAutoscaler (autoscaling.k8s.io/v1) is not served by the API server: "
+            "install the vertical pod autoscaler",
+        ]
+        await condition(rig, wish, "Deployed", "True")  # all the rest
+        await define(rig, SERVICE_MONITOR, PROMETHEUS, AUTOSCALER)
+        await condition(rig, wish, "DependenciesFulfilled", "True")
+        await condition(rig, shard(), "DependenciesFulfilled", "True")
+        assert await names(rig, SERVICE_MONITOR) == ALL_SERVICES
+        assert await names(rig, AUTOSCALER) == ALL_SERVICES
+        assert await names(rig, PROMETHEUS) == ["prometheus"]
+        assert "usage-prometheus" in await names(rig, Service)
+        monitor = await raw(rig, SERVICE_MONITOR, "binder")
+        kept = await raw(rig, PROMETHEUS, "prometheus")
+    assert monitor["metadata"]["labels"]["kai.scheduler/accounting"] == "true"
+    assert monitor["spec"]["endpoints"] == [{"port": "metrics", "interval": "30s", "scrapeTimeout": "10s"}]
+    assert kept["spec"]["serviceMonitorSelector"] == {"matchLabels": {"kai.scheduler/accounting": "true"}}
+    assert kept["spec"]["retention"] == "2w"
+
+
+@pytest.mark.looptime
+async def test_service_monitors_can_be_switched_off() -> None:
+    rig = await make_scene()
+    await define(rig, SERVICE_MONITOR, PROMETHEUS)
+    off = ServiceMonitorConfig(enabled=False)
+    await rig.apply(config(prometheus=PrometheusConfig(enabled=True, serviceMonitor=off)))
+    async with rig.running(service):
+        await condition(rig, config(), "Deployed", "True")
+        assert await names(rig, SERVICE_MONITOR) == []
+        assert await names(rig, PROMETHEUS) == ["prometheus"]
+
+
+async def test_a_prometheus_elsewhere_is_asked_whether_it_lives() -> None:
+    rig = await make_scene()
+    await define(rig, SERVICE_MONITOR, PROMETHEUS)
+    nobody = PrometheusConfig(
+        externalPrometheusUrl="http://user:secret@127.0.0.1:9",
+        externalPrometheusHealthProbe=ExternalPrometheusHealthProbe(timeout=5),
+    )
+    await rig.apply(config(prometheus=nobody))
+    async with rig.running(service):
+        told = await condition(rig, config(), "DependenciesFulfilled", "False")
+        assert await names(rig, PROMETHEUS) == []
+        assert "binder" in await names(rig, SERVICE_MONITOR)
+    assert told.reason == "prometheus_connection_failed"
+    assert told.message.startswith("the Prometheus at http://127.0.0.1:9 can't be reached")
+    assert "secret" not in told.message
