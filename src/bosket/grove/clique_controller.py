@@ -41,6 +41,8 @@ from bosket.runtime.service import Environment
 NAME: Final = "podclique-controller"
 #: When to look again at what nothing may announce.
 _RETRY_SECONDS: Final = 5.0
+#: How long changes of pods are gathered: one look at a PodClique does for all of them.
+_GATHER_SECONDS: Final = 0.1
 _BY_BASE_GANG: Final = "grove/base-gang"
 
 
@@ -86,7 +88,7 @@ class CliqueController:
         known = change.new or change.old
         reference = controller_of(known) if known is not None else None
         if known is not None and reference is not None and reference.kind == POD_CLIQUE.kind:
-            self._controller.queue.add(ObjectKey(known.metadata.namespace, reference.name))
+            self._controller.queue.add_after(ObjectKey(known.metadata.namespace, reference.name), _GATHER_SECONDS)
 
     def _gang_changed(self, change: Change[PodGang]) -> None:
         old, new = change
@@ -122,13 +124,12 @@ class CliqueController:
             await self._cluster.drop_finalizer(clique, CLIQUE_FINALIZER)
             return None
         owner = self._cluster.set_of(clique)
-        if owner is None:
-            return None
+        if owner is None or (clique.status.observedGeneration is None and self._gang_of(clique) is None):
+            return None  # its gang comes before it has anything to tell
         problem: OperatorError | None = None
         look_again: float | None = None
         try:
             clique = await self._cluster.add_finalizer(clique, CLIQUE_FINALIZER)
-            clique = await self._begin_update(owner, clique)
             await keep_claims(self._cluster, owner, clique, clique_sharing(owner, clique))
             clique, is_done = await self._sync_pods(owner, clique)
             look_again = None if is_done else _RETRY_SECONDS
@@ -141,18 +142,9 @@ class CliqueController:
             raise problem
         return look_again
 
-    async def _begin_update(self, owner: PodCliqueSet, clique: PodClique) -> PodClique:
-        progress = begun_update(owner, clique, self._clock.now())
-        if progress is None:
-            return clique
-        status = replace(clique.status, updateProgress=progress, updatedReplicas=0)
-        return await self._cluster.write_status(clique, replace(clique, status=status))
-
     async def _sync_pods(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool]:
         """Make, delete, replace and release pods; whether nothing of it is left to be done."""
-        gang = self._cluster.gangs.store.get(
-            ObjectKey(clique.metadata.namespace, clique.metadata.labels.get(GANG_LABEL, ""))
-        )
+        gang = self._gang_of(clique)
         if gang is None:
             return clique, False
         pods = self._cluster.owned(self._cluster.pods, clique)
@@ -163,11 +155,13 @@ class CliqueController:
         elif missing < 0:
             hash_ = clique.metadata.labels.get(TEMPLATE_HASH_LABEL, "")
             await self._delete(clique, victims(staying, -missing, hash_))
-        is_done = True
-        if not is_on_delete(owner) and is_updating(clique.status.updateProgress):
-            clique, is_done = await self._update(owner, clique)
+        clique, is_done = await self._update(owner, clique)
         all_released = await self._release(clique, gang, pods)
         return clique, is_done and all_released
+
+    def _gang_of(self, clique: PodClique) -> PodGang | None:
+        name = clique.metadata.labels.get(GANG_LABEL, "")
+        return self._cluster.gangs.store.get(ObjectKey(clique.metadata.namespace, name))
 
     async def _create(self, owner: PodCliqueSet, clique: PodClique, gang: PodGang, indices: Iterable[int]) -> None:
         def prepare(pod: Pod) -> Pod:
@@ -194,15 +188,24 @@ class CliqueController:
                 self._events.event(clique, "Normal", "PodDeleteSuccessful", f"Deleted Pod: {pod.metadata.name}")
 
     async def _update(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool]:
-        """The next step of an update that is under way, once the PodClique itself has the new template."""
+        """Begin an update that is due, and take its next step; whether nothing of it is left to be done.
+
+        What the step deletes is written down first. A step that deletes nothing is written with the rest of the status.
+        """
+        stored, progress = clique, begun_update(owner, clique, self._clock.now())
+        if progress is not None:
+            clique = replace(clique, status=replace(clique.status, updateProgress=progress, updatedReplicas=0))
         progress = clique.status.updateProgress
-        if progress is None or not has_template(owner, clique):
-            return clique, False
+        if progress is None or not is_updating(progress) or is_on_delete(owner):
+            return clique, True
+        if not has_template(owner, clique):
+            return clique, False  # the set's controller is about to change it
         pods = self._cluster.owned(self._cluster.pods, clique)
         step = next_step(clique, pods, self._cluster.is_going, progress.podTemplateHash, self._clock.now())
-        status = replace(clique.status, updateProgress=step.progress)
-        clique = await self._cluster.write_status(clique, replace(clique, status=status))
-        await self._delete(clique, step.delete)
+        clique = replace(clique, status=replace(clique.status, updateProgress=step.progress))
+        if step.delete:
+            clique = await self._cluster.write_status(stored, clique)
+            await self._delete(clique, step.delete)
         return clique, step.has_ended
 
     async def _release(self, clique: PodClique, gang: PodGang, pods: Sequence[Pod]) -> bool:
@@ -238,7 +241,9 @@ class CliqueController:
         now = self._clock.now()
         errors = () if problem is None else (problem.as_last_error(now),)
         observed = clique.metadata.generation if done else clique.status.observedGeneration
-        before = clique
+        before = self._cluster.cliques.store.get(clique.key) or clique
+        if before.metadata.uid != clique.metadata.uid:
+            return  # another one has its name by now
         status = replace(clique.status, lastErrors=errors, observedGeneration=observed)
         clique = replace(clique, status=status)
         pods = self._cluster.owned(self._cluster.pods, clique)
@@ -253,7 +258,7 @@ class CliqueController:
                 " PodClique stays below its minimum",
             )
         try:
-            await self._cluster.write_status(before, replace(clique, status=status))
+            await self._cluster.write_status(before, replace(before, status=status))
         except NotFound:
             return
 
