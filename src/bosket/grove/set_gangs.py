@@ -5,6 +5,10 @@ Other conditions and the phase are written by the schedulers' backends; each wri
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
 from msgspec.structs import replace
 
 from bosket.api.core import Pod
@@ -17,7 +21,9 @@ from bosket.grove.template import scheduler_of
 from bosket.grove_backends import GangBackends, UnknownBackend
 from bosket.runtime.events import EventRecorder
 
-INITIALIZED = "Initialized"
+INITIALIZED: Final = "Initialized"
+#: How many gangs are written at the same time.
+_GANGS_AT_ONCE: Final = 32
 
 
 class SetGangs:
@@ -37,6 +43,7 @@ class SetGangs:
         self._events = events
         self._default_scheduler = default_scheduler
         self._topology_aware = topology_aware
+        self._at_once = asyncio.Semaphore(_GANGS_AT_ONCE)
 
     async def keep(self, owner: PodCliqueSet, binding: ClusterTopologyBinding | None) -> bool:
         """Make and change gangs, and delete what is too many; whether all pods of all gangs are there."""
@@ -51,24 +58,34 @@ class SetGangs:
             if await self._cluster.delete(there[name]):
                 self._events.event(owner, "Normal", "PodGangDeleteSuccessful", f"Deleted PodGang {there[name].key}")
         pods = {name: self._staying_pods(clique) for name, clique in cliques.items()}
-        complete = True
-        for plan in plans:
-            existing = there.get(plan.name)
-            if existing is not None and self._cluster.is_going(existing):
-                complete = False
-                continue
+        complete = await asyncio.gather(
+            *(self._look_at(owner, plan, there.get(plan.name), cliques, pods) for plan in plans)
+        )
+        return all(complete)
+
+    async def _look_at(
+        self,
+        owner: PodCliqueSet,
+        plan: GangPlan,
+        existing: PodGang | None,
+        cliques: Mapping[str, PodClique],
+        pods: Mapping[str, list[Pod]],
+    ) -> bool:
+        """Make or change one gang; whether all its pods are there."""
+        if existing is not None and self._cluster.is_going(existing):
+            return False
+        async with self._at_once:
             gang = await self._keep_gang(owner, plan, pods, existing)
             is_whole = is_complete(plan, cliques, pods)
             await self._note_initialized(gang, is_whole=is_whole)
-            complete = complete and is_whole
-        return complete
+        return is_whole
 
     def _staying_pods(self, clique: PodClique) -> list[Pod]:
         pods = self._cluster.owned(self._cluster.pods, clique)
         return [each for each in pods if not self._cluster.is_going(each)]
 
     async def _keep_gang(
-        self, owner: PodCliqueSet, plan: GangPlan, pods: dict[str, list[Pod]], existing: PodGang | None
+        self, owner: PodCliqueSet, plan: GangPlan, pods: Mapping[str, list[Pod]], existing: PodGang | None
     ) -> PodGang:
         scheduler = scheduler_of(owner, self._default_scheduler)
         try:
