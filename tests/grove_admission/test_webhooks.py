@@ -6,6 +6,7 @@ import asyncio
 import copy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace as replace_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,19 @@ from prometheus_client import CollectorRegistry
 
 from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from bosket.api.core import Namespace, Secret
+from bosket.api.crd import crd_manifest
 from bosket.api.grove import PodClique, PodCliqueSet
 from bosket.api.grove.operator_configuration import (
     AuthorizerConfiguration,
     OperatorConfiguration,
+    SchedulerConfiguration,
+    SchedulerProfile,
     ServerConfiguration,
     WebhookServerConfiguration,
 )
 from bosket.api.object import ObjectMeta
+from bosket.api.table import resource_of
+from bosket.api.volcano import Queue, QueueStatus
 from bosket.grove_admission import Options
 from bosket.grove_admission.webhook_service import admission_service
 from bosket.kube.client import Client
@@ -152,3 +158,18 @@ async def test_a_certificate_that_somebody_else_keeps_is_shown(unused_tcp_port: 
         (mutating,) = (await rig.client.list(MutatingWebhookConfiguration)).items
         assert mutating.webhooks[0].clientConfig.caBundle == ""
     assert (await rig.client.list(Secret, "grove-system")).items == []
+
+
+async def test_volcanos_queues_are_known_where_sets_may_be_for_it(unused_tcp_port: int) -> None:
+    rig = await site()
+    await rig.client.create(crd_manifest(replace_dataclass(resource_of(Queue), subresources=())))
+    await rig.client.create(Queue(metadata=ObjectMeta(name="default"), status=QueueStatus(state="Open")))
+    profiles = (SchedulerProfile(name="volcano"), SchedulerProfile(name="default-scheduler"))
+    configuration = OperatorConfiguration(scheduler=SchedulerConfiguration(profiles=profiles))
+    async with webhooks(rig, unused_tcp_port, configuration):
+        for_volcano = document("s")
+        for_volcano["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["schedulerName"] = "volcano"
+        await rig.client.create(for_volcano)
+        for_volcano["metadata"].update(name="t", annotations={"scheduling.grove.io/volcano-queue": "other"})
+        with pytest.raises(Forbidden, match='volcano queue "other" does not exist'):
+            await rig.client.create(for_volcano)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
 from bosket.api.grove import ClusterTopologyBinding, PodCliqueSet
+from bosket.api.grove.operator_configuration import VOLCANO_SCHEDULER
 from bosket.api.object import ObjectKey
 from bosket.api.volcano import HyperNode, Queue
 from bosket.grove_admission.judges import judges
@@ -23,17 +24,22 @@ _LOOPBACK: Final = "127.0.0.1"
 
 
 class WatchedCluster:
-    """What the rules may ask, answered from what is watched. Volcano's kinds need not be there."""
+    """What the rules may ask, answered from what is watched.
 
-    def __init__(self, env: Environment) -> None:
+    Volcano's kinds are watched only where sets may be for it; they need not be there.
+    """
+
+    def __init__(self, env: Environment, schedulers: Collection[str]) -> None:
         self._bindings = env.informers.of(ClusterTopologyBinding)
         self._sets = env.informers.of(PodCliqueSet)
-        self._queues = env.informers.of(Queue, optional=True)
-        self._hyper_nodes = env.informers.of(HyperNode, optional=True)
+        with_volcano = VOLCANO_SCHEDULER in schedulers
+        self._queues = env.informers.of(Queue, optional=True) if with_volcano else None
+        self._hyper_nodes = env.informers.of(HyperNode, optional=True) if with_volcano else None
 
     async def wait_synced(self) -> None:
         for informer in (self._bindings, self._sets, self._queues, self._hyper_nodes):
-            await informer.wait_synced()
+            if informer is not None:
+                await informer.wait_synced()
 
     def binding(self, name: str) -> ClusterTopologyBinding | None:
         return self._bindings.store.get(ObjectKey("", name))
@@ -43,18 +49,18 @@ class WatchedCluster:
         return None if found is None else found.metadata.annotations
 
     def volcano_queue_state(self, name: str) -> str | None:
-        found = self._queues.store.get(ObjectKey("", name))
+        found = None if self._queues is None else self._queues.store.get(ObjectKey("", name))
         return None if found is None else found.status.state
 
     def has_hyper_nodes(self) -> bool:
-        return any(True for _ in self._hyper_nodes.store.values())
+        return self._hyper_nodes is not None and any(True for _ in self._hyper_nodes.store.values())
 
 
 def admission_service(env: Environment, options: Options) -> WebhookService:
     """The webhooks of Grove's operator."""
     configuration = options.configuration
     server = configuration.server.webhooks
-    cluster = WatchedCluster(env)
+    cluster = WatchedCluster(env, configuration.scheduler.names)
     reach = Reach(env.namespace, options.service_name, options.url, server.port)
     operator = f"system:serviceaccount:{env.namespace}:{options.service_account}"
     certificate: CertificateSource = (
