@@ -1,7 +1,8 @@
 """What end-to-end tests of the operator need: somebody who plays default scheduler and kubelet for its Deployments.
 
 No container runs in these clusters. Pods of the operator's Deployments are bound here, and simulated nodes call them
-running; what would run in them is started as processes beside the cluster, with the arguments that the operator wrote.
+running; what would run in them is started as processes beside the cluster, with the arguments that the operator wrote
+and as the accounts that they would have.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from bosket.api.object import ObjectMeta
 from bosket.kube.errors import Conflict, NotFound
 from tests.controlplane.plane import free_ports
 from tests.e2e.cluster import Cluster
+from tests.e2e.identity import give_rights, kubeconfig_of
 
 _CONFIG_FILE: Final = "--scheduler-config="
 
@@ -111,6 +113,8 @@ class Kubelet:
     async def start(self, deployment: str) -> Replica:
         """One replica; killed at the end, or before."""
         command = await command_of(self._cluster, deployment)
+        service = command[2]
+        await give_rights(self._cluster.client, service)
         (port,) = free_ports(1)
         arguments = [await self._here(deployment, each, port) for each in command[1:]]
         self._started += 1
@@ -119,7 +123,7 @@ class Kubelet:
             process = await asyncio.create_subprocess_exec(
                 Path(sys.executable).with_name(command[0]),
                 *arguments,
-                f"--kubeconfig={self._cluster.kubeconfig}",
+                f"--kubeconfig={kubeconfig_of(self._cluster.kubeconfig, service)}",
                 *(["--plugin-server-port=0"] if "scheduler" in command[:3] else []),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,

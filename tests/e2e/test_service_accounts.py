@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from contextlib import suppress
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
 
+from bosket.api.coordination import Lease
 from bosket.api.core import Pod
+from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.api.rbac import ClusterRole, PolicyRule
 from bosket.install.account import account_of
+from bosket.kube.errors import Forbidden
+from bosket.runtime.clock import SystemClock
+from bosket.runtime.leader import LeaderElector
 from tests.e2e.cluster import Cluster
-from tests.e2e.identity import give_rights
+from tests.e2e.identity import connect_as, give_rights
 from tests.e2e.manifest import pod
 
 SERVICES = ("podgrouper", "scheduler", "binder")
@@ -22,6 +30,51 @@ NEEDED = (
     ("scheduler", "nodes", "watch"),
     ("binder", "pods/binding", "create"),
 )
+
+
+LEASES = (
+    ("podgrouper", "podgrouper"),
+    ("podgroup-controller", "podgroup-controller"),
+    ("queue-controller", "queue-controller"),
+    ("binder", "binder"),
+    ("node-scale-adjuster", "node-scale-adjuster"),
+    ("operator", "41fce092.run.ai"),
+    ("scheduler", "kai-scheduler-of-any-shard"),
+)
+
+
+async def test_every_service_may_hold_its_own_lease_and_give_it_back(cluster: Cluster) -> None:
+    for service, lease in LEASES:
+        await give_rights(cluster.client, service)
+        refused: list[str] = []
+        client = connect_as(cluster.kubeconfig, service, refused)
+        elector = LeaderElector(client, clock=SystemClock(), namespace=SYSTEM_NAMESPACE, name=lease, identity="me")
+        leads = asyncio.Event()
+        try:
+            running = asyncio.create_task(elector.run(partial(_lead, leads)))
+            await asyncio.wait_for(leads.wait(), 30)
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+        finally:
+            await client.aclose()
+        found = await cluster.client.get(Lease, lease, SYSTEM_NAMESPACE)
+        assert (found.spec.holderIdentity, refused) == ("", []), service
+
+
+async def _lead(leads: asyncio.Event) -> None:
+    leads.set()
+    await asyncio.Event().wait()
+
+
+async def test_nobody_may_take_the_lease_of_another(cluster: Cluster) -> None:
+    await give_rights(cluster.client, "binder")
+    client = connect_as(cluster.kubeconfig, "binder", [])
+    try:
+        with pytest.raises(Forbidden, match='cannot get resource "leases"'):
+            await client.get(Lease, "podgrouper", SYSTEM_NAMESPACE)
+    finally:
+        await client.aclose()
 
 
 def without(role: ClusterRole, resource: str, verb: str) -> ClusterRole:
