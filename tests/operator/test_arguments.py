@@ -9,6 +9,7 @@ import pytest
 from bosket.api.core import ResourceRequirements
 from bosket.api.kai.config import (
     AdmissionConfig,
+    AdmissionWebhook,
     BinderConfig,
     GlobalConfig,
     NodeScaleAdjusterArgs,
@@ -61,7 +62,11 @@ EVERYTHING = config(
         ),
     ),
     admission=AdmissionConfig(
-        gpuSharing=True, blockNvidiaVisibleDevices=True, queueLabelSelector=True, gpuFractionRuntimeClassName=""
+        gpuSharing=True,
+        blockNvidiaVisibleDevices=True,
+        queueLabelSelector=True,
+        gpuFractionRuntimeClassName="",
+        webhook=AdmissionWebhook(port=8443, targetPort=10443),
     ),
     queueController=QueueControllerConfig(
         metricsNamespace="m", queueLabelToMetricLabel="a=b", queueLabelToDefaultMetricValue="a=c"
@@ -102,6 +107,12 @@ def test_arguments_are_understood(name: str, command: list[str]) -> None:
     assert function.__name__ == "run"
     assert bound.args == (command[2],)
     assert not ignored
+
+
+def test_webhooks_are_reached_at_the_ports_that_the_config_names() -> None:
+    _, bound, _ = app.parse_args(commands()["admission-all"][1:], print_error=False, exit_on_error=False)
+    told: Any = bound.arguments["admission"]
+    assert (told.webhook_service_port, told.webhook_addr) == (8443, 10443)
 
 
 def test_a_shards_flags_arrive() -> None:

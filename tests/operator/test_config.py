@@ -15,7 +15,7 @@ from bosket.api.kai.operand import Image, PodDisruptionBudgetConfig, ServiceConf
 from bosket.api.kai.shard import PluginConfig
 from bosket.api.policy import PodDisruptionBudget
 from bosket.operator import service
-from bosket.testing.faults import FaultyTransport
+from bosket.testing.faults import FaultyTransport, hang_up, matching, refuse
 from tests.operator.scene import become_available, condition, conditions_of, config, make_scene, names, raw, shard
 from tests.rig import Rig
 
@@ -182,3 +182,22 @@ async def test_the_numa_exporter_comes_with_a_shard_that_looks_at_zones() -> Non
         await rig.until(there)
         made = await raw(rig, DaemonSet, "numa-placement-exporter")
     assert made["spec"]["template"]["spec"]["nodeSelector"] == {"feature.node.kubernetes.io/memory-numa": "true"}
+
+
+async def test_errors_conflicts_and_lost_answers_delay_and_change_nothing() -> None:
+    rig = await make_scene()
+    await rig.apply(config(), shard())
+    transport = FaultyTransport(rig.server.transport())
+    writes = matching("PATCH")
+    for fault in (
+        refuse(writes, 503, nth=2, times=6),
+        refuse(writes, 409, reason="Conflict", nth=12),
+        refuse(writes, 403, reason="Forbidden", nth=15, times=2),
+        hang_up(writes, nth=20, after_effect=True),
+        refuse(matching("PATCH", "/configs/kai-config/status"), 409, reason="Conflict"),
+    ):
+        transport.add(fault)
+    async with rig.running(service, transport):
+        await condition(rig, config(), "Deployed", "True")
+        await condition(rig, shard(), "Deployed", "True")
+        assert await names(rig, Deployment) == sorted([*OPERANDS, "kai-scheduler-default"])

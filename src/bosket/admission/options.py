@@ -35,6 +35,7 @@ class Options:
     #: How the API server reaches them: a URL without a path, or, if empty, the service below.
     url: str = ""
     service_name: str = "admission"
+    service_port: int = 443
     mutating_configuration_name: str = "mutating-kai-admission"
     validating_configuration_name: str = "validating-kai-admission"
     queue_configuration_name: str = "kai-queue-validation-v2"

@@ -21,7 +21,7 @@ def admission_service(env: Environment, options: Options) -> WebhookService:
     """The admission webhooks, which look at the queues and at the labels of the namespaces that there are."""
     queues = env.informers.of(Queue)
     namespaces = env.informers.of(metadata_of(Namespace))
-    reach = Reach(env.namespace, options.service_name, options.url)
+    reach = Reach(env.namespace, options.service_name, options.url, options.service_port)
 
     def known_queues() -> dict[str, Queue]:
         return {each.metadata.name: each for each in queues.store.values()}

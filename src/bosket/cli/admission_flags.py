@@ -40,6 +40,8 @@ class AdmissionFlags:
         Address that the webhooks listen on; in a pod, 0.0.0.0.
     webhook_url
         https://HOST:PORT where the API server reaches the webhooks, if not as the service "admission".
+    webhook_service_port
+        Port of that service.
     create_webhook_configurations
         Make webhook configurations that aren't there; otherwise fill in only those that somebody (the operator) made.
     mutating_webhook_configuration_name
@@ -63,6 +65,7 @@ class AdmissionFlags:
     webhook_addr: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 9443
     webhook_host: str = "127.0.0.1"
     webhook_url: str = ""
+    webhook_service_port: Annotated[int, Parameter(validator=Number(gte=1, lte=65535))] = 443
     create_webhook_configurations: bool = True
     mutating_webhook_configuration_name: str = "mutating-kai-admission"
     validating_webhook_configuration_name: str = "validating-kai-admission"
@@ -98,6 +101,7 @@ def admission_options(flags: AdmissionFlags, workloads: WorkloadFlags, services:
         host=flags.webhook_host,
         port=flags.webhook_addr,
         url=flags.webhook_url,
+        service_port=flags.webhook_service_port,
         creates_configurations=flags.create_webhook_configurations,
         mutating_configuration_name=flags.mutating_webhook_configuration_name,
         validating_configuration_name=flags.validating_webhook_configuration_name,

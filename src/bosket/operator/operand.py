@@ -168,6 +168,7 @@ def _admission(spec: ConfigSpec, common: Common) -> Section:
     arguments = flags(
         webhook_host="0.0.0.0",  # noqa: S104 - of a pod, whose API server is elsewhere
         webhook_addr=target,
+        webhook_service_port=wish.port,
         scheduler_name=common.scheduler_name,
         queue_label_key=common.queue_label_key,
         pod_label_selector=common.settings.podLabelSelector or None,

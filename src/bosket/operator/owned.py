@@ -14,7 +14,7 @@ from typing import Any, Final
 from bosket.api.object import ObjectKey
 from bosket.kube.client import Client, PatchType
 from bosket.kube.codec import identify
-from bosket.kube.errors import ApiError, NotFound, ServerError, TooManyRequests
+from bosket.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests
 from bosket.kube.informer import Change, Informer, Informers
 from bosket.operator.kind import KINDS, OPTIONAL, Dynamic, kind_of
 from bosket.operator.manifest import MANAGED_BY_LABEL, MANAGER, Manifest, finished, shows
@@ -78,7 +78,7 @@ class Owned:
             wanted.add((kind, key))
             try:
                 await self._make(kind, key, finished(manifest, owner))
-            except (ServerError, TooManyRequests):
+            except (Conflict, ServerError, TooManyRequests):
                 raise  # nothing is wrong with the object
             except ApiError as error:
                 refused.append(Refused(f"{kind.kind} {key}", str(error)))

@@ -126,7 +126,7 @@ class Operator:
         if told != config.status.conditions:
             after = msgspec.structs.replace(config, status=ConfigStatus(conditions=told))
             self._configs.store.put(await self._env.client.modify(config, after, subresource="status"))
-        return self._options.look_again_seconds if findings.missing or findings.prometheus_answers is not None else None
+        return self._look_again(findings)
 
     async def _reconcile_shard(self, found: SchedulingShard, config: Config | None) -> float | None:
         if found.metadata.deletionTimestamp:
@@ -136,7 +136,12 @@ class Operator:
         if told != found.status.conditions:
             after = msgspec.structs.replace(found, status=SchedulingShardStatus(conditions=told))
             self._shards.store.put(await self._env.client.modify(found, after, subresource="status"))
-        return self._options.look_again_seconds if findings.missing and config is not None else None
+        return self._look_again(findings)
+
+    def _look_again(self, findings: Findings) -> float | None:
+        """What is in the way may go without a word: a kind is installed, a right is given, a Prometheus answers."""
+        waits = findings.problems or findings.missing or findings.prometheus_answers is not None
+        return self._options.look_again_seconds if waits else None
 
     async def _shard_findings(self, found: SchedulingShard, config: Config | None) -> Findings:
         if config is None:
