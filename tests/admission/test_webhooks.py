@@ -17,7 +17,9 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bosket.admission.options import Options
+from bosket.admission.options import Options, PodRules
+from bosket.admission.pod import may_be_refused
+from bosket.admission.registration import configurations
 from bosket.admission.webhook_service import admission_service
 from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from bosket.api.coordination import Lease
@@ -34,7 +36,7 @@ from bosket.runtime.service import Environment, run_services
 from bosket.testing.build import queue
 from bosket.testing.faults import Fault, FaultyTransport, matching, refuse
 from bosket.webhook import server
-from bosket.webhook.registration import register
+from bosket.webhook.registration import Reach, register
 from bosket.webhook.serving_certificate import Names, from_secret, renewed
 from tests.admission.pods import SHARING
 
@@ -458,6 +460,19 @@ async def test_pods_are_asked_about_by_kais_rules(site: Site) -> None:
         assert webhook.objectSelector.matchLabels == {"team": "a"}
         names = {each.metadata.name for each in (await site.client.list(ValidatingWebhookConfiguration)).items}
         assert names == {"validating-kai-admission", "kai-queue-validation-v2", "kai-podgroup-validation-v2alpha2"}
+
+
+def test_pods_are_checked_only_where_something_may_be_refused() -> None:
+    """Without parts of GPUs nothing is, unless devices are blocked."""
+    for blocked in (False, True):
+        options = Options(pods=PodRules(block_nvidia_visible_devices=blocked), port=0)
+        (webhook, _) = configurations(options, Reach("ns", "admission", ""), b"pem")[1].webhooks
+        names = [each.name for each in webhook.matchConditions]
+        assert ("asks-for-parts-of-gpus" in names) is not blocked
+        assert names[0] == "scheduler-name-match"
+        assert names[-1] == "pod-changes"
+        assert may_be_refused({"annotations": {"team": "a"}}, options.pods) is blocked
+        assert may_be_refused({"annotations": {"gpu-memory": "1"}}, options.pods)
 
 
 async def changed(replica: Replica, trusted: str, before: bytes) -> bool:

@@ -28,19 +28,24 @@ from bosket.api.keys import (
 )
 from bosket.webhook.verdict import Refusal
 
-#: Of a pod without any of these, which belongs to no Job, only device access has something to say.
-_ANNOTATIONS: Final = frozenset(
-    {GPU_FRACTION_ANNOTATION, GPU_MEMORY_ANNOTATION, GPU_FRACTION_DEVICES_ANNOTATION, MPS_ANNOTATION}
+#: Of a pod without any of these only device access has something to refuse.
+SHARING_ANNOTATIONS: Final = (
+    GPU_FRACTION_ANNOTATION,
+    GPU_MEMORY_ANNOTATION,
+    GPU_FRACTION_DEVICES_ANNOTATION,
+    MPS_ANNOTATION,
 )
 
 
 def may_concern(scheduler_name: str, metadata: Mapping[str, Any], rules: PodRules) -> bool:
     """Whether it is worth decoding a pod: most have nothing to do with any of this."""
-    return scheduler_name == rules.scheduler_name and (
-        rules.block_nvidia_visible_devices
-        or is_of_a_job(metadata)
-        or not _ANNOTATIONS.isdisjoint(metadata.get("annotations") or ())
-    )
+    return scheduler_name == rules.scheduler_name and (is_of_a_job(metadata) or may_be_refused(metadata, rules))
+
+
+def may_be_refused(metadata: Mapping[str, Any], rules: PodRules) -> bool:
+    """Whether it is worth checking a pod of our scheduler."""
+    annotations = metadata.get("annotations") or {}
+    return rules.block_nvidia_visible_devices or any(key in annotations for key in SHARING_ANNOTATIONS)
 
 
 def validate(pod: Pod, rules: PodRules) -> tuple[Refusal, ...]:

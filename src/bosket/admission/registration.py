@@ -22,6 +22,7 @@ from bosket.admission.judges import (
 )
 from bosket.admission.namespace_policy import DAEMON_SET, DEFAULT_SCHEDULER
 from bosket.admission.options import Options
+from bosket.admission.pod import SHARING_ANNOTATIONS
 from bosket.api.admission import (
     MatchCondition,
     MutatingWebhook,
@@ -101,7 +102,7 @@ def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[C
     )
     validate = ValidatingWebhook(
         rules=(replace(_POD, operations=("CREATE", "UPDATE")),),
-        **{**pods, "matchConditions": (*pods["matchConditions"], _POD_CHANGES)},
+        **{**pods, "matchConditions": (*pods["matchConditions"], *_worth_checking(options))},
         **common(VALIDATE_PODS),
     )
     queues = _checked(
@@ -157,6 +158,15 @@ def _policy_namespaces(options: Options, namespace: str) -> LabelSelector:
 def _own_pods(scheduler_name: str) -> MatchCondition:
     escaped = scheduler_name.replace("\\", "\\\\").replace("'", "\\'")
     return MatchCondition(name="scheduler-name-match", expression=f"object.spec.schedulerName == '{escaped}'")
+
+
+def _worth_checking(options: Options) -> tuple[MatchCondition, ...]:
+    """Pods of which something may be refused; see `pod.may_be_refused`."""
+    if options.pods.block_nvidia_visible_devices:
+        return (_POD_CHANGES,)
+    keys = ", ".join(f"'{key}'" for key in SHARING_ANNOTATIONS)
+    shares = f"has(object.metadata.annotations) && [{keys}].exists(key, key in object.metadata.annotations)"
+    return (MatchCondition(name="asks-for-parts-of-gpus", expression=shares), _POD_CHANGES)
 
 
 def _checked(

@@ -13,7 +13,7 @@ import msgspec
 from bosket.admission.judges import check_pod, check_pod_group, check_queue, check_topology, complete_pod
 from bosket.admission.namespace_policy import may_matter
 from bosket.admission.options import Options, PodRules
-from bosket.admission.pod import may_concern
+from bosket.admission.pod import may_be_refused, may_concern
 from bosket.api.admission import AdmissionRequest
 from bosket.api.kai import Queue
 from bosket.apiserver.admission_chain import Member
@@ -85,7 +85,7 @@ class ObjectAdmission:
             pod.clear()
             pod.update(completed)
             write.version.strategy.default(pod)  # what was added, too, is stored whole
-        return check_pod(request, rules)
+        return check_pod(request, rules) if may_be_refused(pod["metadata"], rules) else ADMITTED
 
     def _namespace_labels(self, name: str) -> dict[str, str]:
         entry = self._store.shelf("", "namespaces", namespaced=False).get("", name)
