@@ -9,28 +9,29 @@ import asyncio
 import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.workload import NotMeasured
 from bosket.api.batch import Job
 from bosket.api.core import Namespace, Pod, ServiceAccount
 from bosket.api.kai import BindRequest, PodGroup, Queue, QueueResource, QueueResources, QueueSpec
 from bosket.api.keys import POD_GROUP_ANNOTATION, SCHEDULER_NAME
-from bosket.api.object import ObjectMeta
-from bosket.api.table import resource_of
+from bosket.api.object import KubeObject, ObjectMeta
 from bosket.kube.client import Client
 from bosket.kube.errors import NotFound
 from bosket.kube.informer import Change, Informers
+
+T = TypeVar("T")
 
 NAMESPACE = "stack"
 #: Owed nothing, and so may lose everything; owed a few GPUs.
 FILLING, OWED = "stack-filling", "stack-owed"
 OWED_GPUS = 64
-PATIENCE_SECONDS = 300.0
-#: Jobs that are submitted at the same time.
-SUBMITTERS = 16
+PATIENCE_SECONDS = 600.0
+#: Requests that are made at the same time.
+AT_ONCE = 16
 MIN_MEMBER_ANNOTATION = "kai.scheduler/batch-min-member"
 
 
@@ -74,20 +75,13 @@ class Scene:
         return [self.bound_at[name] - self.seen_at[name] for name in self.pods if name in self.bound_at]
 
     async def submit(self, jobs: Iterable[dict[str, Any]]) -> None:
-        waiting = iter(jobs)
-
-        async def work() -> None:
-            for each in waiting:
-                await self.client.create(each, NAMESPACE)
-
-        await asyncio.gather(*(work() for _ in range(SUBMITTERS)))
+        await _for_each(jobs, lambda each: self.client.create(each, NAMESPACE))
 
     async def clear(self) -> None:
-        """Everything goes, and is gone."""
-        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-        await self.client.raw("DELETE", resource_of(Job).path(NAMESPACE), body=options)
-        for kind in (Pod, PodGroup, BindRequest):
-            await self.client.delete_collection(kind, NAMESPACE, grace_seconds=0)
+        """Everything goes, and is gone. One by one: a collection of so many takes longer than a request may."""
+        jobs = [each.metadata.name for each in (await self.client.list(Job, NAMESPACE)).items]
+        await _for_each(jobs, lambda name: self._delete(Job, name, propagation="Background"))
+        await _for_each(list(self.pods), lambda name: self._delete(Pod, name, grace_seconds=0))
 
         async def gone() -> bool:
             pages = [await self.client.list(kind, NAMESPACE) for kind in (Job, Pod, PodGroup, BindRequest)]
@@ -97,6 +91,21 @@ class Scene:
         self.pods.clear()
         self.seen_at.clear()
         self.bound_at.clear()
+
+    async def _delete(self, kind: type[KubeObject], name: str, **options: Any) -> None:
+        with suppress(NotFound):
+            await self.client.delete(kind, name, NAMESPACE, **options)
+
+
+async def _for_each(items: Iterable[T], act: Callable[[T], Awaitable[object]]) -> None:
+    """Several at a time."""
+    waiting = iter(items)
+
+    async def work() -> None:
+        for each in waiting:
+            await act(each)
+
+    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
 
 @asynccontextmanager
