@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from benchmarks import apiserver, evict, foreign, gangs, growth, idle, longrun, perf, stack, topology
+from benchmarks import apiserver, evict, foreign, gangs, grove, growth, idle, longrun, perf, stack, topology
 from benchmarks.report import Report
 from benchmarks.workload import NotMeasured
 
@@ -19,13 +19,14 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "growth": growth.run,
     "idle": idle.run,
     "gangs": gangs.run,
+    "grove": grove.run,
     "apiserver": apiserver.run,
     "longrun": longrun.run,
     "foreign": foreign.run,
     "stack": stack.run,
 }
 #: Only run when they are named: they take their time.
-LONG = ("apiserver", "longrun", "foreign", "stack")
+LONG = ("apiserver", "longrun", "foreign", "stack", "grove")
 
 
 def main() -> int:
