@@ -97,6 +97,9 @@ class Cluster:
         for task in self._services.values():
             if task.done():
                 task.result()
+        self._check_refused()
+
+    def _check_refused(self) -> None:
         assert not self.refused, f"roles don't allow what services ask for: {self.refused}"
 
     async def _describe(self) -> str:
@@ -264,7 +267,6 @@ class Cluster:
 
     async def leave(self) -> None:
         """Stop what the test started and take away what it added. Doesn't wait for the namespace to be gone."""
-        self._check_services()
         for name in list(self._services):
             await self.stop_service(name)
         await _delete(self.client, Namespace, [self.namespace])  # from here on, nothing new is accepted in it
@@ -276,6 +278,7 @@ class Cluster:
         await _delete(self.client, Node, self._nodes)
         for kind, name in self._added:
             await _delete(self.client, kind, [name])
+        self._check_refused()
 
 
 @asynccontextmanager
