@@ -192,6 +192,11 @@ async def test_mnnvl_domains_come_and_go_with_replicas() -> None:
         await grove.apply(_annotated(clique_set("my", _gpu("a"), clique("cpu")), "default"))
         assert await _domains(grove) == ["my-0-default"]
         assert await _claimed(grove) == {"my-0-a": "my-0-default"}
+        before = await grove.client.get(COMPUTE_DOMAIN, "my-0-default", NAMESPACE)
+        await grove.client.delete(COMPUTE_DOMAIN, "my-0-default", NAMESPACE)
+        assert await _domains(grove) == ["my-0-default"], "one that somebody deleted comes back"
+        again = await grove.client.get(COMPUTE_DOMAIN, "my-0-default", NAMESPACE)
+        assert again["metadata"]["uid"] != before["metadata"]["uid"]
         await grove.scale(PodCliqueSet, "my", 3)
         assert await _domains(grove) == [f"my-{index}-default" for index in range(3)]
         await grove.scale(PodCliqueSet, "my", 1)

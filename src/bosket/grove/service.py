@@ -49,7 +49,7 @@ class GroveOperator:
             env,
             self._cluster,
             gangs,
-            ComputeDomains(env.client, enabled=configuration.network.autoMNNVLEnabled),
+            ComputeDomains(env, enabled=configuration.network.autoMNNVLEnabled),
             topology_aware=topology_aware,
             workers=controllers.podCliqueSet.concurrentSyncs,
         )

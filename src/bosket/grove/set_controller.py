@@ -70,6 +70,7 @@ class SetController:
         cluster.pods.subscribe(self._pod_changed)
         cluster.secrets.subscribe(self._child_changed)
         cluster.gangs.subscribe(self._gang_changed)
+        domains.on_change(self._controller.queue.add)
         repaired: tuple[Informer[Any], ...] = (
             cluster.services,
             cluster.accounts,
