@@ -88,7 +88,6 @@ async def test_a_bind_leaves_labels_annotations_and_config_maps_that_go_with_the
         "POST configmaps",
         "POST configmaps",
         "POST pods/a/binding",
-        "PATCH pods/a/status",
         "PATCH bindrequests/a/status",
     ]
 
