@@ -6,4 +6,8 @@ import it.
 account     the service accounts, one for each service
 right       what they may do: `rights.txt`, which is made from what the code calls (`python -m tests.install`)
 role        roles and bindings made of that
+values      the chart's values: defaults (`values.yaml`), merging, schema
+expression  what values say, evaluated here or written for Helm; template: manifests with such gaps
+*_part      the manifests: the operator, its Config, and what a cluster gets beside it
+chart       all of it, as a chart and as manifests
 """
