@@ -249,3 +249,18 @@ def test_without_a_plugin_that_makes_scenarios_nobody_is_evicted(left_out, expec
         configuration=replace(configuration, plugins=plugins),
     )
     assert evictions(decisions) == expected
+
+
+def test_nobody_is_promised_room_that_a_gang_only_seemed_to_make():
+    """Not even without an eviction: the victim that the search came by fits where it is."""
+    parts = tuple(SubGroup(name=name, minMember=1) for name in ("a", "b"))
+    decisions = decided(
+        [node("n1", gpus=2), queue("theirs", quota=0, weight=0), queue("mine", quota=2)],
+        [*job("old", gpus=2, on="n1", queue="theirs"), *job("small", gpus=0, on="n1", queue="theirs")],
+        pod_group("some", queue="mine", subgroups=parts, min_subgroup=1, created=1),
+        [*gang("some", 1, subgroup="a"), *gang("some", 1, gpus=2, subgroup="b")],
+        job("later", queue="mine", created=2),
+        configuration=configured("allocate", "reclaim"),
+    )
+    assert [each.key.name for each in decisions.passed_over] == ["some"]
+    assert evictions(decisions) == pipelines(decisions) == {}

@@ -136,7 +136,7 @@ def _note(session: Session, result: SearchResult, budget: JobBudget) -> None:
     """Counts what came of the search for one job."""
     session.searches.jobs[session.action, result, budget.is_reduced] += 1
     if result == "not_attempted" or (result == "deadline_exhausted" and budget.is_reduced):
-        session.searches.exhausted.add(session.action)
+        session.searches.exhausted[session.action] = None
 
 
 def _is_a_matter_of_time(session: Session, policy: Policy, job: JobState, tables: Tables, budget: JobBudget) -> bool:
@@ -156,7 +156,7 @@ def _conclude(session: Session, job: JobState, solution: Solution, cause_of: Cau
 
     As in KAI, a gang isn't served that has sub-groups without their minimum, also if it could do without these; but the
     others of this cycle have their turns as if it were. Unlike in KAI all of it is taken back at the end, nobody is
-    evicted for a job that counts on such room, and a gang holds others up only once.
+    promised such room, let alone somebody evicted for him, and a gang holds others up only once.
     """
     statement = solution.statement
     if not solution.is_complete:
@@ -166,7 +166,7 @@ def _conclude(session: Session, job: JobState, solution: Solution, cause_of: Cau
             statement.leave_in_effect()
             session.passed_over(job.job)
         return False
-    if solution.evicted and not statement.stands_alone():
+    if not statement.stands_alone():
         statement.leave_in_effect()
         return False
     statement.commit(cause_of)

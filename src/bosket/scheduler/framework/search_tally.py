@@ -34,8 +34,8 @@ class SearchTally:
     tried: Counter[str] = field(default_factory=Counter)
     #: What came of it, and whether there was less than a whole budget left for the job.
     jobs: Counter[tuple[str, SearchResult, bool]] = field(default_factory=Counter)
-    #: Actions that used their whole budget up.
-    exhausted: set[str] = field(default_factory=set)
+    #: Actions that used their whole budget up, in order.
+    exhausted: dict[str, None] = field(default_factory=dict)
     #: By action, generator and what became of the scenario.
     scenarios: Counter[tuple[str, str, ScenarioState]] = field(default_factory=Counter)
     #: Sets of victims that could not make room, found without trying.

@@ -690,6 +690,8 @@ def _what_counts(group: PodGroup) -> tuple[object, ...]:
     meta = group.metadata
     return (
         meta.uid,
+        meta.generation,
+        meta.creationTimestamp,
         meta.labels,
         meta.annotations,
         meta.deletionTimestamp,
