@@ -58,7 +58,7 @@ _EVERYWHERE: Final[tuple[type[KubeObject], ...]] = (
 #: Read where the system lives.
 _IN_SYSTEM: Final[tuple[type[KubeObject], ...]] = (Deployment, DaemonSet, Lease, Service, Endpoints, ConfigMap)
 #: Everything that a bundle may know; those of which there is none are known, too.
-KINDS: Final = (*_EVERYWHERE, *_IN_SYSTEM, ServiceAccount)
+KINDS: Final[tuple[type[KubeObject], ...]] = (*_EVERYWHERE, *_IN_SYSTEM, ServiceAccount)
 
 #: Where webhooks keep their certificates: ours, Grove's, and KAI's, whose operator never renews them.
 _CERTIFICATES: Final = (
