@@ -88,7 +88,10 @@ class CliqueController:
         known = change.new or change.old
         reference = controller_of(known) if known is not None else None
         if known is not None and reference is not None and reference.kind == POD_CLIQUE.kind:
-            self._controller.queue.add_after(ObjectKey(known.metadata.namespace, reference.name), _GATHER_SECONDS)
+            # A pod that goes is replaced at once: while it is there, its successor may ask for its place.
+            is_going = change.new is not None and change.new.metadata.deletionTimestamp is not None
+            clique = ObjectKey(known.metadata.namespace, reference.name)
+            self._controller.queue.add_after(clique, 0.0 if is_going else _GATHER_SECONDS)
 
     def _gang_changed(self, change: Change[PodGang]) -> None:
         old, new = change
