@@ -6,6 +6,7 @@ It dies at a request: before the API server has it, or after it was carried out 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from random import Random
@@ -17,6 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from bosket.api.core import Namespace
 from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet
+from bosket.api.keys import GROVE_POD_CLIQUE_LABEL, GROVE_POD_GANG_LABEL
 from bosket.api.object import ObjectMeta
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION
@@ -148,18 +150,25 @@ async def _objects(world: World) -> list[Json]:
 
 
 def _uncounted(objects: list[Json]) -> list[Json]:
-    """Without how often objects were changed on the way, and which of a clique's pods a gang refers to.
+    """Without how often objects were changed on the way, and without the numbers of pods that gangs refer to.
 
     A pod that takes the place of another gets the lowest number that is free; whether its predecessor is gone by then
-    is a matter of time. The recorded cases leave that open, too: how many there are counts.
+    is a matter of time, which the recorded cases leave open, too. That gangs refer to just their pods isn't.
     """
+    pods: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for each in objects:
+        labels = each["metadata"].get("labels", {})
+        if each["kind"] == "Pod":
+            pods[labels[GROVE_POD_GANG_LABEL], labels[GROVE_POD_CLIQUE_LABEL]].add(each["metadata"]["name"])
     for each in objects:
         each["metadata"].pop("generation", None)
         each.get("status", {}).pop("observedGeneration", None)
         for condition in each.get("status", {}).get("conditions", []):
             condition.pop("observedGeneration", None)
-        for part in each["spec"].get("podgroups", []) if each["kind"] == "PodGang" else ():
-            for reference in part["podReferences"]:
+        for part in each["spec"]["podgroups"] if each["kind"] == "PodGang" else ():
+            references = part["podReferences"]
+            assert {reference["name"] for reference in references} == pods[each["metadata"]["name"], part["name"]]
+            for reference in references:
                 reference["name"] = reference["name"].partition("~")[0]
     return objects
 
