@@ -31,6 +31,7 @@ RIGHTS: Final = Path(right_module.__file__).with_name("rights.txt")
 _TESTS: Final = (
     *("tests/binder", "tests/podgrouper", "tests/podgroup_controller", "tests/queue_controller", "tests/admission"),
     *("tests/reservation", "tests/numa", "tests/node_scale_adjuster", "tests/operator"),
+    *("tests/grove", "tests/grove_topology", "tests/grove_backends", "tests/grove_admission"),
     *("tests/runtime/test_leader.py", "tests/runtime/test_events.py"),
     *("tests/scheduler/test_live_scheduler.py", "tests/scheduler/test_evictor.py", "tests/scheduler/test_shards.py"),
 )

@@ -11,8 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from bosket.admission.options import Options as AdmissionOptions
+from bosket.api.grove.operator_configuration import WebhookServerConfiguration
+from bosket.api.object import KubeObject
 from bosket.api.resource import AnyResource
-from bosket.api.table import resource_for
+from bosket.api.table import resource_for, resource_of
+from bosket.grove import render_access
+from bosket.grove_admission.registration import CONFIGURATION_NAMES
+from bosket.grove_backends.backend import SchedulerBackend
+from bosket.grove_backends.catalogue import BUILT_IN
 from bosket.install.account import ACCOUNTS, Account
 from bosket.install.right import SCOPES, Right, Scope
 from bosket.operator.kind import KINDS
@@ -30,6 +36,11 @@ EVENTS: Final = "bosket.runtime.events"
 OWNERS: Final = "bosket.podgrouper.owner_lookup"
 #: Sites that write whatever kind the operator makes: what they may need follows from its table of kinds.
 OWNED: Final = "bosket.operator.owned"
+#: Sites that write, or watch, whatever kind a backend has: what they may need follows from the backends' own tables.
+RENDERED: Final = "bosket.grove_backends.applier"
+WATCHED: Final = "bosket.grove_backends.cluster_view:ClusterView.refresh of(kind)"
+#: Where pods are freed of a backend's gate; not every backend has one.
+_GATES: Final = "bosket.grove_backends.service:GangController._release "
 #: Call sites that need no right: everybody may see what there is.
 DISCOVERY: Final = ("discover(", "raw('GET')")
 
@@ -41,8 +52,8 @@ _BETWEEN: Final = (
     "serving.knative.dev/v1/Configuration",
     "v1/ReplicationController",
 )
-#: Who has no lease: all replicas of the first work, the others run on one node, or in one pod, each.
-_WITHOUT_LEASE: Final = ("admission", "numa-exporter", "reservation")
+#: Who has no lease: all replicas of the first two work, the others run on one node, or in one pod, each.
+_WITHOUT_LEASE: Final = ("admission", "grove-admission", "numa-exporter", "reservation")
 #: Shards are made while the cluster runs, and each has a lease of its own.
 _ANY_LEASE: Final = ("scheduler",)
 #: Leases that aren't named after their service.
@@ -57,7 +68,23 @@ _IMPLIED: Final = {
         Right("kai.scheduler", "configs/finalizers", "update"),
         Right("kai.scheduler", "schedulingshards/finalizers", "update"),
     ),
+    # Who makes a role must have what it allows. The rest is as above: children block the deletion of their owners.
+    "grove-operator": (
+        *(
+            Right(group, resource, verb)
+            for rule in render_access.RULES
+            for group in rule.apiGroups or ()
+            for resource in rule.resources or ()
+            for verb in rule.verbs
+        ),
+        *(
+            Right("grove.io", f"{plural}/finalizers", "update")
+            for plural in ("clustertopologybindings", "podcliques", "podcliquescalinggroups", "podcliquesets")
+        ),
+    ),
 }
+#: Of those that make schedulers' objects for gangs; as above.
+_GANG_FINALIZERS: Final = Right("scheduler.grove.io", "podgangs/finalizers", "update")
 
 _ADMISSION: Final = AdmissionOptions()
 #: Objects of which there is one of a kind, by the account that keeps them.
@@ -69,6 +96,7 @@ _OWN_NAMES: Final = {
         _ADMISSION.queue_configuration_name,
         _ADMISSION.pod_group_configuration_name,
     ),
+    "grove-admission": (WebhookServerConfiguration().secretName, *CONFIGURATION_NAMES),
 }
 
 Table = Mapping[str, frozenset[Right]]
@@ -100,13 +128,16 @@ def format_table(table: Table) -> str:
 def own_sites(account: Account) -> tuple[CallSite, ...]:
     """The call sites that need rights, in the account's packages."""
     found = (site for package in (account.package, *account.also) for site in sites_of(package))
-    return tuple(each for each in found if not each.call.startswith(DISCOVERY))
+    needing = (each for each in found if not each.call.startswith(DISCOVERY))
+    has_gates = any(each.gate for each in backends_of(account))
+    return tuple(each for each in needing if has_gates or not each.key.startswith(_GATES))
 
 
 def known_keys() -> set[str]:
     """The key of each site whose rights the table must have."""
     sites = [site for account in ACCOUNTS for site in own_sites(account)]
-    return {each.key for each in (*sites, *sites_of(LEASES), *sites_of(EVENTS)) if each.module not in (OWNERS, OWNED)}
+    sites += [*sites_of(LEASES), *sites_of(EVENTS)]
+    return {each.key for each in sites if each.module not in (OWNERS, OWNED, RENDERED) and each.key != WATCHED}
 
 
 def rights_from(table: Table) -> dict[str, frozenset[Right]]:
@@ -119,9 +150,10 @@ def _needs(account: Account, table: Table) -> set[Right]:
     # Code that several run is seen to ask for objects of each.
     foreign = {name for other, names in _OWN_NAMES.items() if other != account.name for name in names}
     needed = {right for right in needed if right.name not in foreign}
-    modules = {site.module for site in own_sites(account)}
+    modules, keys = ({site.module for site in own_sites(account)}, {site.key for site in own_sites(account)})
     needed |= owner_rights() if OWNERS in modules else set()
     needed |= owned_rights() if OWNED in modules else set()
+    needed |= backend_rights(account, writes=RENDERED in modules) if WATCHED in keys else set()
     if account.service not in _WITHOUT_LEASE:
         lease = "" if account.service in _ANY_LEASE else _LEASES.get(account.service, account.service)
         rights = [right for site in sites_of(LEASES) for right in table.get(site.key, ())]
@@ -167,6 +199,27 @@ def owned_rights() -> set[Right]:
         rights.add(Right(kind.group, kind.plural, "create", scope))
         rights |= {Right(kind.group, kind.plural, verb, scope, name) for verb in ("patch", "delete") for name in names}
     return rights
+
+
+def backends_of(account: Account) -> tuple[type[SchedulerBackend], ...]:
+    """The schedulers that the account tells about gangs, or about which it asks."""
+    return tuple(each for each in BUILT_IN if account.backend in ("", each.name))
+
+
+def backend_rights(account: Account, *, writes: bool) -> set[Right]:
+    """To follow the kinds that its schedulers have for gangs; and to keep objects of them, where it does that."""
+    made = [kind for backend in backends_of(account) for kind in backend.kinds]
+    read = [kind for backend in backends_of(account) for kind in backend.reads]
+    rights = {_right_of(kind, verb) for kind in (*made, *read) for verb in ("list", "watch")}
+    if writes:
+        rights |= {_right_of(kind, verb) for kind in made for verb in ("get", "create", "patch", "delete")}
+        rights.add(_GANG_FINALIZERS)
+    return rights
+
+
+def _right_of(kind: type[KubeObject], verb: str) -> Right:
+    resource = resource_of(kind)
+    return Right(resource.group, resource.plural, verb)
 
 
 def _webhook_names(plural: str) -> tuple[str, ...]:

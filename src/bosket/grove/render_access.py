@@ -14,7 +14,8 @@ from bosket.grove.child import child_meta, component_labels
 
 TOKEN_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 - no password
 _ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
-_RULES: Final = (PolicyRule(apiGroups=("",), resources=("pods", "pods/status"), verbs=("get", "list", "watch")),)
+#: What init containers may do, and so what the operator must be allowed: nobody may give away what he hasn't.
+RULES: Final = (PolicyRule(apiGroups=("",), resources=("pods", "pods/status"), verbs=("get", "list", "watch")),)
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
@@ -30,7 +31,7 @@ def role(owner: PodCliqueSet, existing: Role | None) -> Role:
     """What init containers may do."""
     name = role_name(owner.metadata.name)
     labels = component_labels(owner.metadata.name, "pod-role", _as_label(name))
-    return replace(existing or Role(), metadata=child_meta(existing, owner, name, labels), rules=_RULES)
+    return replace(existing or Role(), metadata=child_meta(existing, owner, name, labels), rules=RULES)
 
 
 def role_binding(owner: PodCliqueSet, existing: RoleBinding | None) -> RoleBinding:

@@ -25,6 +25,13 @@ SET_VALIDATING: Final = "pcs.validating.webhooks.grove.io"
 BINDING_VALIDATING: Final = "clustertopology.validating.webhooks.grove.io"
 AUTHORIZER: Final = "authorizer.webhooks.grove.io"
 
+#: Names of configurations.
+_SETS_DEFAULTED: Final = "podcliqueset-defaulting-webhook"
+_SETS_CHECKED: Final = "podcliqueset-validating-webhook"
+_BINDINGS_CHECKED: Final = "clustertopology-validating-webhook"
+_PROTECTING: Final = "authorizer-webhook"
+CONFIGURATION_NAMES: Final = (_SETS_DEFAULTED, _SETS_CHECKED, _BINDINGS_CHECKED, _PROTECTING)
+
 _SETS: Final = RuleWithOperations(
     operations=("CREATE", "UPDATE"),
     apiGroups=("grove.io",),
@@ -61,15 +68,13 @@ def configurations(reach: Reach, trusted_pem: bytes, *, authorizer: bool) -> lis
     meta = ObjectMeta(labels={APP_LABEL: reach.service_name})
     defaulting = MutatingWebhook(reinvocationPolicy="Never", **webhook(SET_DEFAULTING, DEFAULT_SETS, _SETS))
     found: list[Configuration] = [
-        MutatingWebhookConfiguration(
-            metadata=replace(meta, name="podcliqueset-defaulting-webhook"), webhooks=(defaulting,)
-        ),
-        validating("podcliqueset-validating-webhook", webhook(SET_VALIDATING, VALIDATE_SETS, _SETS)),
-        validating("clustertopology-validating-webhook", webhook(BINDING_VALIDATING, VALIDATE_BINDINGS, _BINDINGS)),
+        MutatingWebhookConfiguration(metadata=replace(meta, name=_SETS_DEFAULTED), webhooks=(defaulting,)),
+        validating(_SETS_CHECKED, webhook(SET_VALIDATING, VALIDATE_SETS, _SETS)),
+        validating(_BINDINGS_CHECKED, webhook(BINDING_VALIDATING, VALIDATE_BINDINGS, _BINDINGS)),
     ]
     if authorizer:
         rules = tuple(_protected())
-        found.append(validating("authorizer-webhook", webhook(AUTHORIZER, AUTHORIZE, *rules, managed=True)))
+        found.append(validating(_PROTECTING, webhook(AUTHORIZER, AUTHORIZE, *rules, managed=True)))
     return found
 
 

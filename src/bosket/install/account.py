@@ -1,4 +1,4 @@
-"""The service accounts: one for each service, by the names that KAI's operator gives them."""
+"""The service accounts: one for each service, by the names that KAI's operator and Grove's chart give them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from bosket.api.keys import RESERVATION_SERVICE_ACCOUNT
 
 #: What `bosket run` calls the program in reservation pods.
 _RESERVATION: Final = "reservation"
+_GROVE: Final = "grove-"
+_BACKENDS: Final = "bosket.grove_backends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +29,46 @@ class Account:
     in_reservation_namespace: bool = False
     #: Runs only where the chart is told that the cluster grows and shrinks.
     only_when_scaling: bool = False
+    #: The one scheduler that it tells about gangs, where it does that for one alone.
+    backend: str = ""
 
     @property
     def role_name(self) -> str:
         """Of its roles and bindings. Cluster roles are everybody's, so the name says whose this one is."""
-        return self.name if self.name.startswith("kai-") else f"kai-{self.name}"
+        return self.name if self.name.startswith(("kai-", _GROVE)) else f"kai-{self.name}"
+
+    @property
+    def is_grove(self) -> bool:
+        """Whether it belongs to Grove's services, which the chart deploys itself, and only where it is told to."""
+        return self.name.startswith(_GROVE)
 
 
 #: The one that deploys the others.
 OPERATOR: Final = Account("kai-operator", "operator", "bosket.operator")
 
+#: Schedulers whose gangs a process of its own may see to: `bosket run backend-kai`.
+BACKENDS: Final = ("default", "kai", "koordinator", "volcano", "yunikorn")
+GROVE_OPERATOR: Final = Account(
+    "grove-operator",
+    "grove-operator",
+    "bosket.grove",
+    also=("bosket.grove_topology", "bosket.grove_backends.cluster_view"),
+)
+GROVE_ADMISSION: Final = Account(
+    "grove-admission", "grove-admission", "bosket.grove_admission", also=("bosket.webhook",)
+)
+GROVE_BACKENDS: Final = Account("grove-backends", "grove-backends", _BACKENDS)
+GROVE_BACKENDS_APART: Final = tuple(
+    Account(f"grove-backend-{name}", f"backend-{name}", _BACKENDS, backend=name) for name in BACKENDS
+)
+
 ACCOUNTS: Final = (
     Account("admission", "admission", "bosket.admission", also=("bosket.webhook",)),
     Account("binder", "binder", "bosket.binder"),
+    GROVE_ADMISSION,
+    *GROVE_BACKENDS_APART,
+    GROVE_BACKENDS,
+    GROVE_OPERATOR,
     Account("node-scale-adjuster", "node-scale-adjuster", "bosket.node_scale_adjuster", only_when_scaling=True),
     OPERATOR,
     Account("numa-placement-exporter", "numa-exporter", "bosket.numa_exporter"),
