@@ -38,9 +38,13 @@ class CallSite:
 @cache
 def sites_of(package: str) -> tuple[CallSite, ...]:
     """All call sites of a package, or of one module."""
+    return tuple(site for module in modules_of(package) for site in _sites_in(module))
+
+
+def modules_of(package: str) -> list[Path]:
+    """The files of a package, or of one module."""
     path = _SOURCE.joinpath(*package.split("."))
-    modules = sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
-    return tuple(site for module in modules for site in _sites_in(module))
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
 
 
 def _sites_in(path: Path) -> Iterator[CallSite]:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from bosket.admission.options import Options as AdmissionOptions
+from bosket.api.grove.naming import BINDINGS_VALIDATED, CHILDREN_PROTECTED, SETS_DEFAULTED, SETS_VALIDATED
 from bosket.api.grove.operator_configuration import WebhookServerConfiguration
 from bosket.api.object import KubeObject
 from bosket.api.resource import AnyResource
 from bosket.api.table import resource_for, resource_of
 from bosket.grove import render_access
-from bosket.grove_admission.registration import CONFIGURATION_NAMES
 from bosket.grove_backends.backend import SchedulerBackend
 from bosket.grove_backends.catalogue import BUILT_IN
 from bosket.install.account import ACCOUNTS, Account
@@ -27,7 +27,7 @@ from bosket.podgrouper.groupers import grove, knative
 from bosket.podgrouper.karta import KARTA
 from bosket.podgrouper.owner import GroupVersionKind
 from bosket.podgrouper.table import GROUPERS, WRAPPERS
-from tests.install.call_site import CallSite, sites_of
+from tests.install.call_site import CallSite, modules_of, sites_of
 
 TABLE: Final = Path(__file__).parent / "call_sites.txt"
 LEASES: Final = "bosket.runtime.leader"
@@ -40,7 +40,9 @@ OWNED: Final = "bosket.operator.owned"
 RENDERED: Final = "bosket.grove_backends.applier"
 WATCHED: Final = "bosket.grove_backends.cluster_view:ClusterView.refresh of(kind)"
 #: Where pods are freed of a backend's gate; not every backend has one.
-_GATES: Final = "bosket.grove_backends.service:GangController._release "
+_GATES: Final = "bosket.grove_backends.service:GangController._release."
+#: Sites that keep a certificate and webhook configurations, whosoever: each account may touch its own.
+WEBHOOKS: Final = "bosket.webhook"
 #: Call sites that need no right: everybody may see what there is.
 DISCOVERY: Final = ("discover(", "raw('GET')")
 
@@ -89,14 +91,20 @@ _GANG_FINALIZERS: Final = Right("scheduler.grove.io", "podgangs/finalizers", "up
 _ADMISSION: Final = AdmissionOptions()
 #: Objects of which there is one of a kind, by the account that keeps them.
 _OWN_NAMES: Final = {
-    "admission": (
-        _ADMISSION.secret_name,
-        _ADMISSION.mutating_configuration_name,
-        _ADMISSION.validating_configuration_name,
-        _ADMISSION.queue_configuration_name,
-        _ADMISSION.pod_group_configuration_name,
-    ),
-    "grove-admission": (WebhookServerConfiguration().secretName, *CONFIGURATION_NAMES),
+    "admission": {
+        "secrets": (_ADMISSION.secret_name,),
+        "mutatingwebhookconfigurations": (_ADMISSION.mutating_configuration_name,),
+        "validatingwebhookconfigurations": (
+            _ADMISSION.validating_configuration_name,
+            _ADMISSION.queue_configuration_name,
+            _ADMISSION.pod_group_configuration_name,
+        ),
+    },
+    "grove-admission": {
+        "secrets": (WebhookServerConfiguration().secretName,),
+        "mutatingwebhookconfigurations": (SETS_DEFAULTED,),
+        "validatingwebhookconfigurations": (SETS_VALIDATED, BINDINGS_VALIDATED, CHILDREN_PROTECTED),
+    },
 }
 
 Table = Mapping[str, frozenset[Right]]
@@ -146,10 +154,12 @@ def rights_from(table: Table) -> dict[str, frozenset[Right]]:
 
 
 def _needs(account: Account, table: Table) -> set[Right]:
-    needed = {right for site in own_sites(account) for right in _with_reading(site, table.get(site.key, ()))}
-    # Code that several run is seen to ask for objects of each.
-    foreign = {name for other, names in _OWN_NAMES.items() if other != account.name for name in names}
-    needed = {right for right in needed if right.name not in foreign}
+    seen = {site: _with_reading(site, table.get(site.key, ())) for site in own_sites(account)}
+    needed = {
+        right
+        for site, rights in seen.items()
+        for right in (own_webhook_rights(account, rights) if site.module.startswith(WEBHOOKS) else rights)
+    }
     modules, keys = ({site.module for site in own_sites(account)}, {site.key for site in own_sites(account)})
     needed |= owner_rights() if OWNERS in modules else set()
     needed |= owned_rights() if OWNED in modules else set()
@@ -158,7 +168,7 @@ def _needs(account: Account, table: Table) -> set[Right]:
         lease = "" if account.service in _ANY_LEASE else _LEASES.get(account.service, account.service)
         rights = [right for site in sites_of(LEASES) for right in table.get(site.key, ())]
         needed |= {each._replace(name=lease if each.verb != "create" else "") for each in rights}
-    if reports_events(account.package):
+    if any(map(reports_events, (account.package, *account.also))):
         needed |= {right for site in sites_of(EVENTS) for right in table.get(site.key, ())}
     if account.in_reservation_namespace:
         needed = {right._replace(scope="reservation") for right in needed}
@@ -195,7 +205,7 @@ def owned_rights() -> set[Right]:
     for kind in KINDS:
         scope: Scope = "own" if kind.namespaced else "cluster"
         rights |= {Right(kind.group, kind.plural, verb, scope) for verb in ("list", "watch")}
-        names = ("",) if kind.namespaced else _webhook_names(kind.plural)
+        names = ("",) if kind.namespaced else _OWN_NAMES["admission"][kind.plural]
         rights.add(Right(kind.group, kind.plural, "create", scope))
         rights |= {Right(kind.group, kind.plural, verb, scope, name) for verb in ("patch", "delete") for name in names}
     return rights
@@ -222,10 +232,13 @@ def _right_of(kind: type[KubeObject], verb: str) -> Right:
     return Right(resource.group, resource.plural, verb)
 
 
-def _webhook_names(plural: str) -> tuple[str, ...]:
-    mutating = _ADMISSION.mutating_configuration_name
-    others = (each for each in _OWN_NAMES["admission"] if each not in (mutating, _ADMISSION.secret_name))
-    return (mutating,) if plural.startswith("mutating") else tuple(others)
+def own_webhook_rights(account: Account, rights: Iterable[Right]) -> set[Right]:
+    """The same for the account's own objects: code that several run is seen to ask for those of each."""
+    return {
+        Right(each.group, each.resource, each.verb, "own" if each.resource == "secrets" else "cluster", name)
+        for each in rights
+        for name in (("",) if each.verb == "create" else _OWN_NAMES[account.name][each.resource])
+    }
 
 
 def _right(text: str, verb: str) -> Right:
@@ -237,18 +250,9 @@ def _right(text: str, verb: str) -> Right:
 
 def reports_events(package: str) -> bool:
     """Whether its code tells events."""
-    modules = {site.module for site in sites_of(package)}
-    return any(_tells_events(module) for module in modules)
+    return any(_tells_events(module) for module in modules_of(package))
 
 
-def _tells_events(module: str) -> bool:
-    source = ast.parse(_source_of(module))
-    calls = (node.func for node in ast.walk(source) if isinstance(node, ast.Call))
+def _tells_events(module: Path) -> bool:
+    calls = (node.func for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Call))
     return any(isinstance(each, ast.Attribute) and each.attr == "event" for each in calls)
-
-
-def _source_of(module: str) -> str:
-    import bosket
-
-    path = Path(bosket.__file__).parent.parent.joinpath(*module.split("."))
-    return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()

@@ -32,7 +32,8 @@ _SCOPES: Final[dict[str, Scope]] = {
     RESERVATION_NAMESPACE: "reservation",
     SCALE_ADJUST_NAMESPACE: "scale",
 }
-#: Objects of these kinds that we call by a name are one of a kind: their names are part of the right.
+#: Objects of these kinds that we call by a name, and that are no user's, are one of a kind: their names are part of the
+#: right.
 _NAMED: Final = ("leases", "secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _found: set[tuple[str, Right]] = set()
 
@@ -43,7 +44,8 @@ def right_of(asked: Attributes) -> Right | None:
         return None
     namespaced = asked.namespace and asked.resource != "namespaces"
     scope = _SCOPES.get(asked.namespace, "cluster") if namespaced else "cluster"
-    name = asked.name if asked.resource in _NAMED and asked.verb != "create" else ""
+    is_own = scope != "cluster" or not namespaced
+    name = asked.name if asked.resource in _NAMED and is_own and asked.verb != "create" else ""
     return Right(asked.group, asked.combined, asked.verb, scope, name)
 
 

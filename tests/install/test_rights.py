@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import pytest
 
 from bosket.api.rbac import ClusterRole, PolicyRule, Role
+from bosket.api.table import resource_of
 from bosket.apiserver.rbac.attributes import Attributes
 from bosket.apiserver.rbac.rule import Rule
-from bosket.embedded.services import PROGRAMS, SERVICES
+from bosket.embedded.services import BACKEND_PREFIX, PROGRAMS, SERVICES
+from bosket.grove.render_access import RULES
+from bosket.grove_backends.catalogue import BUILT_IN
 from bosket.install.account import ACCOUNTS, Account
 from bosket.install.right import InvalidTable, Right, format_rights, parse_rights, read_rights
 from bosket.install.role import DEFAULT_NAMESPACES, role_objects
@@ -38,12 +43,24 @@ def test_rights_are_those_that_the_calls_need() -> None:
     assert given == needed, "run `python -m tests.install --derive`"
 
 
-#: What the chart doesn't install, and a program that asks for nothing.
-WITHOUT_ACCOUNT = {"grove-admission", "grove-backends", "grove-initc", "grove-operator", "scaling-pod"}
+#: A program that asks for nothing, and one whose account the operator makes, for each set.
+WITHOUT_ACCOUNT = {"scaling-pod", "grove-initc"}
 
 
 def test_every_service_has_an_account() -> None:
-    assert {each.service for each in ACCOUNTS} == {*SERVICES, *(each.name for each in PROGRAMS)} - WITHOUT_ACCOUNT
+    backends = {f"{BACKEND_PREFIX}{each.name}" for each in BUILT_IN}
+    services = {*SERVICES, *backends, *(each.name for each in PROGRAMS)}
+    assert {each.service for each in ACCOUNTS} == services - WITHOUT_ACCOUNT
+
+
+def test_a_backend_that_runs_apart_may_write_the_objects_of_its_own_scheduler_alone() -> None:
+    def written(account: str) -> set[tuple[str, str]]:
+        rights = read_rights()[account]
+        return {(each.group, each.resource) for each in rights if each.verb == "create" and each.scope == "cluster"}
+
+    for backend in BUILT_IN:
+        own = {(resource_of(kind).group, resource_of(kind).plural) for kind in backend.kinds}
+        assert written(f"grove-backend-{backend.name}") == own | {("", "events")}
 
 
 @pytest.mark.parametrize(
@@ -74,10 +91,32 @@ def _allows(rule: PolicyRule, asked: Attributes) -> bool:
     return parsed.concerns(asked) and (not parsed.names or asked.name in parsed.names)
 
 
+#: It makes pods in any namespace, and so could let them read secrets there anyway.
+OF_GROVES_OPERATOR = {
+    *(Right("", "secrets", verb) for verb in ("get", "list", "watch", "create")),
+    *(
+        Right("rbac.authorization.k8s.io", resource, verb)
+        for resource in ("roles", "rolebindings")
+        for verb in ("get", "list", "watch", "create", "patch")
+    ),
+}
+
+
+def test_the_operator_has_what_the_roles_that_it_makes_allow() -> None:
+    """An API server refuses a role that allows more than its maker may do."""
+    own = read_rights()["grove-operator"]
+    for rule in RULES:
+        granted = itertools.product(rule.apiGroups or (), rule.resources or (), rule.verbs)
+        assert {Right(*each) for each in granted} <= own
+
+
 @pytest.mark.parametrize("account", ACCOUNTS, ids=lambda each: each.name)
 def test_nobody_may_do_what_would_make_them_somebody_else(account: Account) -> None:
-    """No wildcards, no secrets of others, no roles, no tokens, no impersonation."""
-    for right in read_rights()[account.name]:
+    """No wildcards, no secrets of others, no roles, no tokens, no impersonation.
+
+    Grove's operator makes a role and a token for the init containers of each set. It may give no more than it has.
+    """
+    for right in read_rights()[account.name] - (OF_GROVES_OPERATOR if account.name == "grove-operator" else set()):
         assert "*" not in right
         assert right.verb not in ("escalate", "bind", "impersonate")
         assert right.group != "rbac.authorization.k8s.io"

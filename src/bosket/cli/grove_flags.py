@@ -43,17 +43,23 @@ class GroveFlags:
         The image of init containers that wait for those that start first, whose program is: bosket run grove-initc.
     grove_webhook_url
         https://HOST:PORT where the API server reaches Grove's webhooks, if not as the service "grove-operator".
+    grove_create_webhook_configurations
+        Make Grove's webhook configurations where they aren't there; otherwise fill in only those that somebody (the
+        chart) made.
     """
 
     config: OptionalFilePath = None
     grove_init_container_image: str = ""
     grove_webhook_url: str = ""
+    grove_create_webhook_configurations: bool = True
 
 
 def grove_options(flags: GroveFlags, services: Sequence[str]) -> dict[str, object]:
     """Options by the name of the service, for those that don't run with their defaults; raises `UsageError`."""
+    keeps_out = not flags.grove_create_webhook_configurations
     for given, flag, service in (
         (flags.grove_webhook_url, "--grove-webhook-url", _ADMISSION),
+        (keeps_out, "--no-grove-create-webhook-configurations", _ADMISSION),
         (flags.grove_init_container_image, "--grove-init-container-image", _OPERATOR),
     ):
         if given and service not in services:
@@ -77,7 +83,11 @@ def _options(name: str, configuration: OperatorConfiguration, flags: GroveFlags)
     if name == _ADMISSION:
         from bosket.grove_admission import Options as AdmissionOptions
 
-        return AdmissionOptions(configuration=configuration, url=flags.grove_webhook_url)
+        return AdmissionOptions(
+            configuration=configuration,
+            url=flags.grove_webhook_url,
+            creates_configurations=flags.grove_create_webhook_configurations,
+        )
     if name == _OPERATOR:
         from bosket.grove import Options as OperatorOptions
 

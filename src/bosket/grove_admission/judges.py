@@ -29,15 +29,19 @@ AUTHORIZE: Final = "/webhooks/authorizer-webhook"
 
 
 def judges(configuration: OperatorConfiguration, operator: str, cluster: Lookup) -> dict[str, Judge]:
-    """Who answers on which path; `operator` is the operator's user name."""
-    answers: dict[str, Judge] = {
+    """Who answers on which path; `operator` is the operator's user name.
+
+    An authorizer that is off lets everything pass: its registration may have outlived the time when it was on.
+    """
+    authorizer = configuration.authorizer
+    return {
         DEFAULT_SETS: complete_set,
         VALIDATE_SETS: lambda request: check_set(request, configuration, cluster),
         VALIDATE_BINDINGS: lambda request: judge_binding(request, configuration),
+        AUTHORIZE: lambda request: (
+            authorize(request, authorizer, operator, cluster) if authorizer.enabled else ADMITTED
+        ),
     }
-    if configuration.authorizer.enabled:
-        answers[AUTHORIZE] = lambda request: authorize(request, configuration.authorizer, operator, cluster)
-    return answers
 
 
 def complete_set(request: AdmissionRequest) -> Verdict:

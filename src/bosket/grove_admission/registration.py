@@ -13,7 +13,14 @@ from bosket.api.admission import (
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
 )
-from bosket.api.grove.naming import MANAGED_BY, MANAGED_BY_LABEL
+from bosket.api.grove.naming import (
+    BINDINGS_VALIDATED,
+    CHILDREN_PROTECTED,
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
+    SETS_DEFAULTED,
+    SETS_VALIDATED,
+)
 from bosket.api.keys import APP_LABEL
 from bosket.api.object import LabelSelector, ObjectMeta
 from bosket.grove_admission.judges import AUTHORIZE, DEFAULT_SETS, VALIDATE_BINDINGS, VALIDATE_SETS
@@ -24,13 +31,6 @@ SET_DEFAULTING: Final = "pcs.defaulting.webhooks.grove.io"
 SET_VALIDATING: Final = "pcs.validating.webhooks.grove.io"
 BINDING_VALIDATING: Final = "clustertopology.validating.webhooks.grove.io"
 AUTHORIZER: Final = "authorizer.webhooks.grove.io"
-
-#: Names of configurations.
-_SETS_DEFAULTED: Final = "podcliqueset-defaulting-webhook"
-_SETS_CHECKED: Final = "podcliqueset-validating-webhook"
-_BINDINGS_CHECKED: Final = "clustertopology-validating-webhook"
-_PROTECTING: Final = "authorizer-webhook"
-CONFIGURATION_NAMES: Final = (_SETS_DEFAULTED, _SETS_CHECKED, _BINDINGS_CHECKED, _PROTECTING)
 
 _SETS: Final = RuleWithOperations(
     operations=("CREATE", "UPDATE"),
@@ -68,13 +68,13 @@ def configurations(reach: Reach, trusted_pem: bytes, *, authorizer: bool) -> lis
     meta = ObjectMeta(labels={APP_LABEL: reach.service_name})
     defaulting = MutatingWebhook(reinvocationPolicy="Never", **webhook(SET_DEFAULTING, DEFAULT_SETS, _SETS))
     found: list[Configuration] = [
-        MutatingWebhookConfiguration(metadata=replace(meta, name=_SETS_DEFAULTED), webhooks=(defaulting,)),
-        validating(_SETS_CHECKED, webhook(SET_VALIDATING, VALIDATE_SETS, _SETS)),
-        validating(_BINDINGS_CHECKED, webhook(BINDING_VALIDATING, VALIDATE_BINDINGS, _BINDINGS)),
+        MutatingWebhookConfiguration(metadata=replace(meta, name=SETS_DEFAULTED), webhooks=(defaulting,)),
+        validating(SETS_VALIDATED, webhook(SET_VALIDATING, VALIDATE_SETS, _SETS)),
+        validating(BINDINGS_VALIDATED, webhook(BINDING_VALIDATING, VALIDATE_BINDINGS, _BINDINGS)),
     ]
     if authorizer:
         rules = tuple(_protected())
-        found.append(validating(_PROTECTING, webhook(AUTHORIZER, AUTHORIZE, *rules, managed=True)))
+        found.append(validating(CHILDREN_PROTECTED, webhook(AUTHORIZER, AUTHORIZE, *rules, managed=True)))
     return found
 
 

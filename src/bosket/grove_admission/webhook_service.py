@@ -82,6 +82,7 @@ def admission_service(env: Environment, options: Options) -> WebhookService:
                 reach, trusted_pem, authorizer=configuration.authorizer.enabled
             ),
             wait_synced=cluster.wait_synced,
+            creates_configurations=options.creates_configurations,
             upkeep_seconds=options.upkeep_seconds,
         ),
     )

@@ -36,6 +36,13 @@ SET_FINALIZER: Final = "grove.io/podcliqueset.grove.io"
 CLIQUE_FINALIZER: Final = "grove.io/podclique.grove.io"
 GROUP_FINALIZER: Final = "grove.io/podcliquescalinggroup.grove.io"
 
+#: Webhook configurations, as Grove's chart calls them, and the service behind them.
+SETS_DEFAULTED: Final = "podcliqueset-defaulting-webhook"
+SETS_VALIDATED: Final = "podcliqueset-validating-webhook"
+BINDINGS_VALIDATED: Final = "clustertopology-validating-webhook"
+CHILDREN_PROTECTED: Final = "authorizer-webhook"
+WEBHOOK_SERVICE: Final = "grove-operator"
+
 #: The last init container of pods that start after others, and the program in it.
 INIT_CONTAINER: Final = "grove-initc"
 #: Keeps a pod from being scheduled until its gang knows of it.
