@@ -84,4 +84,5 @@ async def test_an_api_server_takes_every_object(cluster: Cluster) -> None:
         except AlreadyExists:
             return  # tests run on a cluster that has queues, priority classes and roles already
 
-    await asyncio.gather(*(create(each) for each in manifests({}, "kai-scheduler", definitions=False)))
+    values = {"grove": {"enabled": True, "config": {"authorizer": {"enabled": True}}}}
+    await asyncio.gather(*(create(each) for each in manifests(values, "kai-scheduler", definitions=False)))

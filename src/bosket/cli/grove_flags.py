@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +41,8 @@ class GroveFlags:
         Grove's OperatorConfiguration, a YAML file; what it doesn't say is as by default.
     grove_init_container_image
         The image of init containers that wait for those that start first, whose program is: bosket run grove-initc.
+    grove_init_container_command
+        What they run, in words that spaces part, if that isn't the entry point of their image.
     grove_webhook_url
         https://HOST:PORT where the API server reaches Grove's webhooks, if not as the service "grove-operator".
     grove_create_webhook_configurations
@@ -50,6 +52,7 @@ class GroveFlags:
 
     config: OptionalFilePath = None
     grove_init_container_image: str = ""
+    grove_init_container_command: str = ""
     grove_webhook_url: str = ""
     grove_create_webhook_configurations: bool = True
 
@@ -61,6 +64,7 @@ def grove_options(flags: GroveFlags, services: Sequence[str]) -> dict[str, objec
         (flags.grove_webhook_url, "--grove-webhook-url", _ADMISSION),
         (keeps_out, "--no-grove-create-webhook-configurations", _ADMISSION),
         (flags.grove_init_container_image, "--grove-init-container-image", _OPERATOR),
+        (flags.grove_init_container_command, "--grove-init-container-command", _OPERATOR),
     ):
         if given and service not in services:
             raise UsageError(f"{flag}: {service} is not among the services that run")
@@ -91,8 +95,10 @@ def _options(name: str, configuration: OperatorConfiguration, flags: GroveFlags)
     if name == _OPERATOR:
         from bosket.grove import Options as OperatorOptions
 
+        command = tuple(flags.grove_init_container_command.split())
+        options = OperatorOptions(configuration, init_container_command=command)
         image = flags.grove_init_container_image
-        return OperatorOptions(configuration, image) if image else OperatorOptions(configuration)
+        return replace(options, init_container_image=image) if image else options
     from bosket.grove_backends import Options as BackendOptions
 
     return BackendOptions(

@@ -29,7 +29,7 @@ from bosket.grove.clique_update import begun_update, next_step
 from bosket.grove.cluster import Cluster
 from bosket.grove.pod_state import free_indices, to_release, victims, without_gang_gate
 from bosket.grove.problem import OperatorError
-from bosket.grove.render_pod import render_pod
+from bosket.grove.render_pod import InitProgram, render_pod
 from bosket.grove.template import is_on_delete, is_terminating
 from bosket.grove.update import has_template
 from bosket.grove_backends import GangBackends, Refused, UnknownBackend
@@ -50,13 +50,13 @@ class CliqueController:
     """Reconciles PodCliques."""
 
     def __init__(
-        self, env: Environment, cluster: Cluster, backends: GangBackends, *, init_image: str, workers: int
+        self, env: Environment, cluster: Cluster, backends: GangBackends, *, init_program: InitProgram, workers: int
     ) -> None:
         self._cluster = cluster
         self._clock = env.clock
         self._events = env.events.for_component(NAME)
         self._backends = backends
-        self._init_image = init_image
+        self._init_program = init_program
         self._controller: Controller[ObjectKey] = Controller(
             NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
         )
@@ -173,7 +173,7 @@ class CliqueController:
             except (Refused, UnknownBackend) as error:
                 raise OperatorError("ERR_BUILD_POD_RESOURCE", f"pods of {clique.key}: {error}") from error
 
-        pods = [render_pod(owner, clique, index, init_image=self._init_image, prepare=prepare) for index in indices]
+        pods = [render_pod(owner, clique, index, init_program=self._init_program, prepare=prepare) for index in indices]
         results = await asyncio.gather(*(self._cluster.create(pod) for pod in pods), return_exceptions=True)
         for result in results:
             if isinstance(result, ApiError):

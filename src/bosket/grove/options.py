@@ -14,3 +14,5 @@ class Options:
     configuration: OperatorConfiguration = field(default_factory=OperatorConfiguration)
     #: The image of the init container that waits for those that start before.
     init_container_image: str = "grove-initc:latest"
+    #: What it runs there; the image's own entry point, if empty.
+    init_container_command: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ The backend of the scheduler adds its own afterwards (`prepare`): labels by whic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -50,7 +50,17 @@ _POD_INFO_PATH: Final = "/var/grove/pod-info"
 _TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - no password
 
 
-def render_pod(owner: PodCliqueSet, clique: PodClique, index: int, *, init_image: str, prepare: PreparePod) -> Pod:
+class InitProgram(NamedTuple):
+    """What waits in the last init container for those that start before."""
+
+    image: str
+    #: Its entry point, if empty.
+    command: tuple[str, ...] = ()
+
+
+def render_pod(
+    owner: PodCliqueSet, clique: PodClique, index: int, *, init_program: InitProgram, prepare: PreparePod
+) -> Pod:
     """The pod of a PodClique with this index."""
     set_name, replica = owner.metadata.name, set_replica_of(clique)
     namespace, name = clique.metadata.namespace, clique.metadata.name
@@ -75,7 +85,7 @@ def render_pod(owner: PodCliqueSet, clique: PodClique, index: int, *, init_image
     spec = replace(spec, hostname=pod_hostname(name, index), subdomain=replica_name(set_name, replica))
     spec = with_claims(spec, pod_claims(owner, clique, index))
     if clique.spec.startsAfter:
-        spec = _with_init_container(spec, set_name, init_image, _waits_for(owner, clique))
+        spec = _with_init_container(spec, set_name, init_program, _waits_for(owner, clique))
     return replace(pod, spec=spec)
 
 
@@ -86,7 +96,7 @@ def _waits_for(owner: PodCliqueSet, clique: PodClique) -> Iterator[str]:
             yield f"--podcliques={name}:{min_available(template)}"
 
 
-def _with_init_container(spec: PodSpec, set_name: str, image: str, args: Iterable[str]) -> PodSpec:
+def _with_init_container(spec: PodSpec, set_name: str, program: InitProgram, args: Iterable[str]) -> PodSpec:
     """The pod with a last init container that waits until those that come before are ready."""
     token = Volume(
         name=_TOKEN_VOLUME, secret=SecretVolumeSource(secretName=token_secret_name(set_name), defaultMode=420)
@@ -100,7 +110,8 @@ def _with_init_container(spec: PodSpec, set_name: str, image: str, args: Iterabl
     info = Volume(name=_POD_INFO_VOLUME, downwardAPI=DownwardAPIVolumeSource(items=files))
     container = Container(
         name=INIT_CONTAINER,
-        image=image,
+        image=program.image,
+        command=program.command,
         args=tuple(args),
         volumeMounts=(
             VolumeMount(name=_POD_INFO_VOLUME, readOnly=True, mountPath=_POD_INFO_PATH),

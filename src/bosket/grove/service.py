@@ -10,6 +10,7 @@ from bosket.grove.cluster import Cluster
 from bosket.grove.compute_domains import ComputeDomains
 from bosket.grove.group_controller import GroupController
 from bosket.grove.options import Options
+from bosket.grove.render_pod import InitProgram
 from bosket.grove.set_controller import NAME as SET_CONTROLLER
 from bosket.grove.set_controller import SetController
 from bosket.grove.set_gangs import SetGangs
@@ -58,7 +59,7 @@ class GroveOperator:
             env,
             self._cluster,
             self._backends,
-            init_image=options.init_container_image,
+            init_program=InitProgram(options.init_container_image, options.init_container_command),
             workers=controllers.podClique.concurrentSyncs,
         )
 

@@ -8,6 +8,6 @@ right       what they may do: `rights.txt`, which is made from what the code cal
 role        roles and bindings made of that
 values      the chart's values: defaults (`values.yaml`), merging, schema
 expression  what values say, evaluated here or written for Helm; template: manifests with such gaps
-*_part      the manifests: the operator, its Config, and what a cluster gets beside it
+*_part      the manifests: the operator, its Config, Grove's services, and what a cluster gets beside them
 chart       all of it, as a chart and as manifests
 """

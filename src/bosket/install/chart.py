@@ -13,7 +13,7 @@ import yaml
 
 from bosket import __version__
 from bosket.api.crd import crd_manifests
-from bosket.install import cluster_part, config_part, operator_part
+from bosket.install import cluster_part, config_part, grove_part, operator_part
 from bosket.install.account import ACCOUNTS
 from bosket.install.expression import Context
 from bosket.install.template import Tree, When, evaluate, write
@@ -35,6 +35,7 @@ def templates() -> dict[str, list[Tree]]:
         "default-shard.yaml": [config_part.default_shard()],
         "default-queue.yaml": cluster_part.queues(),
         "operator.yaml": [operator_part.deployment()],
+        "grove.yaml": grove_part.objects(),
     }
 
 

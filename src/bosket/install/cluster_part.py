@@ -6,9 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
+from bosket.api.grove.operator_configuration import WebhookServerConfiguration
 from bosket.api.keys import PRIORITY_CLASSES, SCALE_ADJUST_NAMESPACE
 from bosket.api.object import KubeObject
 from bosket.api.table import resource_of
+from bosket.install import grove_part
 from bosket.install.account import OPERATOR, Account
 from bosket.install.expression import AllOf, Expression, Not, ReleaseNamespace, Value
 from bosket.install.right import Right, Scope, read_rights
@@ -19,7 +21,7 @@ from bosket.install.template import Tree, When, if_set
 _KEEP: Final = {"helm.sh/resource-policy": "keep", "argocd.argoproj.io/sync-options": "Prune=false"}
 _AUTOSCALING: Final = Value("global.clusterAutoscaling")
 _RESERVATION: Final = "global.resourceReservation"
-#: What stands in manifests until the namespaces are known.
+#: What stands in manifests until the values are known.
 _PLACEHOLDERS: Final[dict[Scope, str]] = {
     "own": "\0own",
     "reservation": "\0reservation",
@@ -31,6 +33,7 @@ _MEANT: Final[dict[str, Expression]] = {
     "\0reservation": Value(f"{_RESERVATION}.namespace"),
     "\0scale": Value("nodescaleadjuster.scalingPodNamespace"),
     _RESERVATION_ACCOUNT: Value(f"{_RESERVATION}.serviceAccount"),
+    WebhookServerConfiguration().secretName: Value("grove.config.server.webhooks.secretName"),
 }
 
 
@@ -71,13 +74,16 @@ def _account(name: str | Expression, namespace: Expression) -> dict[str, Any]:
 
 
 def roles(account: Account) -> list[Tree]:
-    """An account's roles and bindings; those in the namespace of scaling pods only where that is there."""
+    """An account's roles and bindings; those for scaling pods, or for Grove's services, only where these are there."""
     own: frozenset[Right] = read_rights().get(account.name, frozenset())
     documents = []
     for each in role_objects(account, own, _PLACEHOLDERS):
         document = _filled(_manifest(each), account)
         only_when_scaling = each.metadata.namespace == _PLACEHOLDERS["scale"] or account.only_when_scaling
-        documents.append(When(_AUTOSCALING, document) if only_when_scaling else document)
+        if account.is_grove:
+            documents.append(When(grove_part.is_deployed(account), document))
+        else:
+            documents.append(When(_AUTOSCALING, document) if only_when_scaling else document)
     return documents
 
 

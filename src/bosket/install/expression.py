@@ -6,6 +6,7 @@ What counts as empty (false, 0, "", an empty list or map, nothing) is the same i
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -177,3 +178,62 @@ class Literal:
 
     def go(self) -> str:
         return msgspec.json.encode(self.text).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Concat:
+    """Some entries, and those of a list."""
+
+    first: tuple[Expression, ...]
+    rest: Expression
+
+    def evaluate(self, context: Context) -> Any:
+        return [*(each.evaluate(context) for each in self.first), *(self.rest.evaluate(context) or ())]
+
+    def go(self) -> str:
+        return f"(concat (list {' '.join(each.go() for each in self.first)}) (default (list) {self.rest.go()}))"
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """A map as JSON text, for a file that a manifest carries: of maps, lists, scalars and expressions."""
+
+    tree: dict[str, Any]
+
+    def evaluate(self, context: Context) -> Any:
+        plain = msgspec.json.encode(_evaluated(self.tree, context), order="deterministic").decode()
+        # As Go has it, so that both give the same text: what HTML would take for its own is written as numbers.
+        return plain.translate({ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
+
+    def go(self) -> str:
+        return f"(toJson {_go(self.tree)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Sha256:
+    """A text's digest, which is another where the text is."""
+
+    text: Expression
+
+    def evaluate(self, context: Context) -> Any:
+        return hashlib.sha256(self.text.evaluate(context).encode()).hexdigest()
+
+    def go(self) -> str:
+        return f"(sha256sum {self.text.go()})"
+
+
+def _evaluated(tree: Any, context: Context) -> Any:
+    if isinstance(tree, dict):
+        return {name: _evaluated(each, context) for name, each in tree.items()}
+    if isinstance(tree, str | bool | int):
+        return tree
+    return tree.evaluate(context)
+
+
+def _go(tree: Any) -> str:
+    if isinstance(tree, dict):
+        return f"(dict {' '.join(f'{_go(name)} {_go(each)}' for name, each in tree.items())})"
+    if isinstance(tree, str | bool | int):
+        return msgspec.json.encode(tree).decode()
+    text: str = tree.go()
+    return text

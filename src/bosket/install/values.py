@@ -16,6 +16,7 @@ import yaml
 
 from bosket.api.core import ResourceRequirements
 from bosket.api.crd_schema import schema_of
+from bosket.api.grove.operator_configuration import ControllersConfiguration, SchedulerConfiguration
 from bosket.api.kai.operand import Image, VPASpec
 from bosket.api.kai.shard import ActionConfig, PluginConfig, ScenarioSearchBudgets
 
@@ -110,6 +111,7 @@ def check(values: Values) -> None:
 # --- the schema
 
 _TEXT: Final = {"type": "string"}
+_PORT: Final = {"type": "integer", "minimum": 1, "maximum": 65535}
 _NAMED: Final = {"type": "object", "additionalProperties": _TEXT}
 
 
@@ -131,6 +133,14 @@ _KNOWN: Final[Mapping[str, Schema]] = {
     "affinity": {"type": "object"},
     "args": _NAMED,
     "externalPrometheusUrl": _TEXT,
+    "grove.config.authorizer.exemptServiceAccountUserNames": {"type": "array", "items": _TEXT},
+    "grove.config.controllers": _strict(schema_of(ControllersConfiguration)),
+    "grove.config.scheduler": _strict(schema_of(SchedulerConfiguration)),
+    "grove.config.server.webhooks.certProvisionMode": _enum("auto", "manual"),
+    "grove.config.server.webhooks.port": _PORT,
+    "grove.priorityClass.value": {"type": "integer"},
+    "grove.replicaCount": {"type": "integer", "minimum": 0},
+    "grove.webhookAnnotations": _NAMED,
     "global.imagePullPolicy": _enum("Always", "IfNotPresent", "Never"),
     "global.imagePullSecrets": {
         "type": "array",
@@ -166,7 +176,6 @@ _KNOWN: Final[Mapping[str, Schema]] = {
     "binder.resourceReservationImage": _strict(schema_of(Image)),
     "nodescaleadjuster.scalingPodImage": _strict(schema_of(Image)),
 }
-_PORT: Final = {"type": "integer", "minimum": 1, "maximum": 65535}
 
 
 @cache
