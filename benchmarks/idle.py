@@ -86,7 +86,7 @@ def _measure(report: Report, name: str, once: Callable[[], None]) -> None:
 
 def _heartbeats(state: ClusterState) -> Callable[[], None]:
     nodes = cycle(_beating(minute) for minute in range(2))
-    return lambda: state.put_node(next(nodes))
+    return lambda: state.put(next(nodes))
 
 
 def _beating(minute: int) -> Node:
@@ -99,7 +99,7 @@ def _phases(state: ClusterState) -> Callable[[], None]:
     running = _running(0, 0)
     ended = msgspec.structs.replace(running, status=msgspec.structs.replace(running.status, phase="Succeeded"))
     pods = cycle((ended, running))
-    return lambda: state.put_pod(next(pods))
+    return lambda: state.put(next(pods))
 
 
 def _cluster() -> list[KubeObject]:

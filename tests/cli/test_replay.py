@@ -16,7 +16,7 @@ from bosket.cli.main import main
 from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import StateOptions
+from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 from tests.conformance.cases import conformance_folder
@@ -124,7 +124,7 @@ def test_everything_that_can_wait_says_why(tmp_path: Path, capsys: pytest.Captur
             pod("stray-1").of_group("stray", "nowhere").build(),
         ]
     )
-    state.hold_back(ObjectKey("default", "held-0"), "uid-held-0", NOW)
+    state.own.hold_back(ObjectKey("default", "held-0"), "uid-held-0", NOW)
     file = tmp_path / "snapshot.zip"
     file.write_bytes(zipped(take(state, StateOptions(), Configuration(), NOW)))
     assert main(["replay", str(file)]) == 0

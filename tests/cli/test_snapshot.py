@@ -18,7 +18,7 @@ from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.recorded import load
 from bosket.scheduler.snapshot.recorded_list import LISTS
 from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import StateOptions
+from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import gang, node, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 

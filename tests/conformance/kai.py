@@ -90,12 +90,14 @@ def _run(case: Json, pods: Mapping[str, PodNow], claims: Claims) -> Session:
 def _snapshot(case: Json, recorded: Recorded, pods: Mapping[str, PodNow]) -> Snapshot:
     """No Kubernetes object says that a pod waits for room that it was promised: that is put in by hand."""
     state = recorded.state()
+    tasks = state._tasks
     for name, key in pod_keys(case).items():
         now = pods[name]
         if now.status == "Pipelined":
-            task = state._tasks[key]
+            task = tasks.get(key)
+            assert task is not None
             changes = {"status": TaskStatus.PIPELINED, "node": now.node, "gpu_groups": now.gpu_groups}
-            state._set_task(key, task, structs.replace(task, **changes))
+            tasks._set(key, task, structs.replace(task, **changes))
     return state.snapshot(NOW)
 
 

@@ -2,17 +2,7 @@
 
 from bosket.scheduler.decide import decide
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
-from bosket.testing.cluster import (
-    NOW,
-    configured,
-    decided,
-    evictions,
-    pipelines,
-    placements,
-    put,
-    snapshot_of,
-    state_of,
-)
+from bosket.testing.cluster import NOW, configured, decided, evictions, pipelines, placements, snapshot_of, state_of
 
 CONSOLIDATE = configured("allocate", "consolidation")
 
@@ -181,8 +171,8 @@ def test_the_gpu_that_a_pod_is_moved_to_is_kept_for_it():
     decisions = decide(state.snapshot(NOW), configured("consolidation"))
     state.remember(decisions, NOW)
     (moved,) = decisions.lasting_evictions
-    state.drop_pod(moved.task.key)
+    state.drop(moved.task.pod)
     for each in (pod_group("late"), pod("late").of_group("late").shares_gpu(0.5).build()):
-        put(state, each)
+        state.put(each)
     later = decide(state.snapshot(NOW + 1), configured("allocate"))
     assert placements(later) == {"whole-0": "n"}  # and what is left of the other GPU waits for the one that was moved

@@ -21,21 +21,11 @@ from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.snapshot.recorded import read
 from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import ClusterState, StateOptions
+from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import node as node_with_gpus
 from bosket.testing.build import pod, pod_group, priority_class, queue
-from bosket.testing.cluster import (
-    NOW,
-    decided,
-    drop,
-    evictions,
-    pipelines,
-    placements,
-    put,
-    reasons,
-    snapshot_of,
-    state_of,
-)
+from bosket.testing.cluster import NOW, decided, evictions, pipelines, placements, reasons, snapshot_of, state_of
 from bosket.testing.device import (
     device,
     device_class,
@@ -202,16 +192,16 @@ def test_what_was_promised_is_taken_until_the_claim_itself_says_so():
         metadata=ObjectMeta(name="g-0", namespace="default"),
         spec=BindRequestSpec(podName="g-0", selectedNode="a", resourceClaimAllocations=bind.claims),
     )
-    put(state, request)
-    put(state, member("g-0", "first", on="a"))
-    drop(state, request)
+    state.put(request)
+    state.put(member("g-0", "first", on="a"))
+    state.drop(request)
     for each in (pod_group("h"), claim("second"), member("h-0", "second", group="h")):
-        put(state, each)
+        state.put(each)
     assert given(decide(state.snapshot(NOW), Configuration())) == {"h-0": ["a/d1"]}
-    put(state, claim("first", devices=("d0",), pool="a", users=("g-0",)))
+    state.put(claim("first", devices=("d0",), pool="a", users=("g-0",)))
     assert given(decide(state.snapshot(NOW), Configuration())) == {"h-0": ["a/d1"]}
-    drop(state, member("g-0", "first"))
-    put(state, claim("first"))
+    state.drop(member("g-0", "first"))
+    state.put(claim("first"))
     assert given(decide(state.snapshot(NOW), Configuration())) == {"h-0": ["a/d0"]}
 
 
@@ -222,9 +212,9 @@ def test_what_was_promised_is_free_when_the_bind_fails():
         metadata=ObjectMeta(name="g-0", namespace="default"),
         spec=BindRequestSpec(podName="g-0", selectedNode="a", resourceClaimAllocations=bind.claims),
     )
-    put(state, request)
+    state.put(request)
     assert not decide(state.snapshot(NOW), Configuration()).binds
-    drop(state, request)
+    state.drop(request)
     assert given(decide(state.snapshot(NOW), Configuration())) == {"g-0": ["a/d0"]}
 
 
@@ -261,12 +251,12 @@ def test_slices_that_come_and_go_change_what_a_node_has():
     state = state_of(cluster(node("a"), claim("c"), member("g-0", "c")))
     assert not decide(state.snapshot(NOW), Configuration()).binds
     offered = device_slice("a", *TWO)
-    put(state, offered)
+    state.put(offered)
     snapshot = state.snapshot(NOW)
     assert snapshot.nodes.allocatable[GPU].tolist() == [2.0]
     assert given(decide(snapshot, Configuration())) == {"g-0": ["a/d0"]}
     assert state.snapshot(NOW) is snapshot, "nothing changed"
-    drop(state, offered)
+    state.drop(offered)
     snapshot = state.snapshot(NOW)
     assert snapshot.nodes.allocatable[GPU].tolist() == [0.0]
     assert not decide(snapshot, Configuration()).binds
@@ -285,18 +275,18 @@ def test_a_rule_taints_devices_while_it_is_there():
         ({"driver": "other.example.com"}, {"g-0": ["a/d0"]}),
         ({}, {}),
     ):
-        put(state, rule(**selector))
+        state.put(rule(**selector))
         assert given(decide(state.snapshot(NOW), Configuration())) == got
-    drop(state, rule())
+    state.drop(rule())
     assert given(decide(state.snapshot(NOW), Configuration())) == {"g-0": ["a/d0"]}
 
 
 def test_a_claim_that_comes_later_lets_its_pod_go():
     state = state_of(cluster(node("a"), device_slice("a", *TWO), member("g-0", "c")))
     assert "ResourceClaim default/c was not found" in reasons(decide(state.snapshot(NOW), Configuration()))["g"]
-    put(state, claim("c"))
+    state.put(claim("c"))
     assert given(decide(state.snapshot(NOW), Configuration())) == {"g-0": ["a/d0"]}
-    drop(state, claim("c"))
+    state.drop(claim("c"))
     assert not decide(state.snapshot(NOW), Configuration()).binds
 
 
@@ -334,7 +324,7 @@ def test_a_malformed_slice_is_left_out_and_told_of():
     state = ClusterState(report=told.append)
     bad = device_slice("a", device("d0", capacity={"memory": "much"}))
     for each in cluster(node("a"), node("b"), bad, device_slice("b", device("d0")), claim("c"), member("g-0", "c")):
-        put(state, each)
+        state.put(each)
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"g-0": "b"}
     assert any("devices of pool gpu.example.com/a are not used: ResourceSlice" in each for each in told)
 

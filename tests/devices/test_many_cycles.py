@@ -13,8 +13,9 @@ from bosket.api.resource_k8s import ResourceClaimConsumerReference, ResourceClai
 from bosket.scheduler.cache.bind_writer import bind_request_for
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.snapshot.state import ClusterState
 from bosket.testing.build import node, pod, pod_group, queue
-from bosket.testing.cluster import NOW, drop, put, state_of
+from bosket.testing.cluster import NOW, state_of
 from bosket.testing.device import device, device_class, device_request, device_slice, made_claims, resource_claim
 
 NODES = {"a": 2, "b": 3}
@@ -34,7 +35,7 @@ class World:
         self.streams = {kind: deque() for kind in ("pods", "claims", "requests")}
         self.made = self.bound = 0
 
-    def tell(self, kind, obj, how=put) -> None:
+    def tell(self, kind, obj, how=ClusterState.put) -> None:
         self.streams[kind].append((how, obj))
 
     def hear(self) -> None:
@@ -56,14 +57,14 @@ class World:
             status=replace(made.status, resourceClaimStatuses=statuses),
         )
         self.pods[name], self.claims[name] = made, claim
-        put(self.state, pod_group(name, queue="q"))
+        self.state.put(pod_group(name, queue="q"))
         self.tell("claims", claim)
         self.tell("pods", made)
 
     def cycle(self) -> None:
         for bind in decide(self.state.snapshot(NOW), Configuration()).lasting_binds:
             request = bind_request_for(bind)
-            self.state.assume_bind_request(request)
+            self.state.own.assume_bind_request(request)
             request = replace(request, metadata=replace(request.metadata, uid=f"r{self.random.random()}"))
             self.requests[bind.task.key.name] = request
             self.tell("requests", request)
@@ -89,15 +90,15 @@ class World:
             self.done[name] = done  # it goes with its pod
             self.tell("requests", done)
         else:
-            self.tell("requests", request, drop)
+            self.tell("requests", request, ClusterState.drop)
 
     def remove_pod(self) -> None:
         ended = [name for name, each in sorted(self.pods.items()) if each.spec.nodeName]
         if ended:
             name = self.random.choice(ended)
-            self.tell("pods", self.pods.pop(name), drop)
-            self.tell("claims", self.claims.pop(name), drop)
-            self.tell("requests", self.done.pop(name), drop)
+            self.tell("pods", self.pods.pop(name), ClusterState.drop)
+            self.tell("claims", self.claims.pop(name), ClusterState.drop)
+            self.tell("requests", self.done.pop(name), ClusterState.drop)
 
     def held(self) -> Counter[tuple[str, str]]:
         allocations = (each.status.allocation for each in self.claims.values())

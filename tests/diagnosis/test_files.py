@@ -16,7 +16,7 @@ from bosket.diagnosis.diagnose import diagnose
 from bosket.diagnosis.files import UnreadableFile, read_files
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import StateOptions
+from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import gang, node, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 

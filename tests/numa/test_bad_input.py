@@ -12,7 +12,7 @@ from bosket.api.object import ObjectMeta
 from bosket.scheduler.decide import decide
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.testing.build import node, numa_zones, pod_group, queue
-from bosket.testing.cluster import NOW, put
+from bosket.testing.cluster import NOW
 from tests.numa.zoned import aligning, guaranteed, written, zones_by_pod
 
 ZONES = numa_zones("n", {"cpu": "4"}, {"cpu": "4"})
@@ -23,7 +23,7 @@ def told(*objects):
     said = []
     state = ClusterState(report=said.append)
     for each in (queue("q"), node("n"), pod_group("g"), guaranteed("g").build(), *objects):
-        put(state, each)
+        state.put(each)
     return said, zones_by_pod(decide(state.snapshot(NOW), aligning()))
 
 

@@ -11,7 +11,7 @@ from bosket.api.object import ObjectMeta
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.testing.build import node, numa_zones, pod, pod_group, priority_class, queue
-from bosket.testing.cluster import NOW, decided, drop, evictions, pipelines, put, reasons, state_of
+from bosket.testing.cluster import NOW, decided, evictions, pipelines, reasons, state_of
 from bosket.testing.cluster import placements as nodes_by_pod
 from tests.numa.zoned import aligning, guaranteed, placements, seen_in, written, zones_by_pod
 
@@ -254,13 +254,13 @@ def test_a_topology_that_comes_later_or_goes_is_reckoned_with():
         return len(decide(state.snapshot(NOW), aligning()).binds)
 
     assert binds() == 1
-    put(state, zones)
+    state.put(zones)
     assert binds() == 0
-    put(state, replace(zones, attributes=()))
+    state.put(replace(zones, attributes=()))
     assert binds() == 1
-    put(state, zones)
+    state.put(zones)
     assert binds() == 0
-    drop(state, zones)
+    state.drop(zones)
     assert binds() == 1
 
 
@@ -268,5 +268,5 @@ def test_the_same_words_again_make_no_new_snapshot():
     zones = numa_zones("n", *TWO)
     state = state_of([queue("q"), node("n"), zones])
     before = state.snapshot(NOW)
-    put(state, replace(zones, metadata=replace(zones.metadata, resourceVersion="7")))
+    state.put(replace(zones, metadata=replace(zones.metadata, resourceVersion="7")))
     assert state.snapshot(NOW) is before

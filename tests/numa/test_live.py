@@ -19,7 +19,7 @@ from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration_file import parse_configuration
 from bosket.scheduler.snapshot.recorded import read
 from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import StateOptions
+from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import node, numa_zones, pod, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 from tests.numa.definition import definition

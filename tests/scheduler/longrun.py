@@ -27,7 +27,7 @@ from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
 from bosket.scheduler.snapshot.displacement import CALM_SECONDS
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.testing.build import node, pod, pod_group, priority_class, queue
-from bosket.testing.cluster import NOW, put
+from bosket.testing.cluster import NOW
 from bosket.testing.simulation import Delays, SimulatedCluster
 
 #: Things happen for so many cycles; then they must come to rest, and stay so.
@@ -108,7 +108,7 @@ def follow(seed: int, *, varied: bool = False) -> Story:
     for number in range(BUSY + SETTLING + QUIET):
         if number < BUSY:
             story.pods += _happens(random, cluster, coming)
-        put(cluster.state, repeated.choice(unchanging))  # as a watch does that begins anew
+        cluster.state.put(repeated.choice(unchanging))  # as a watch does that begins anew
         try:
             decided = cluster.cycle(configuration)
             if decided is not None:

@@ -15,7 +15,7 @@ from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, tainted
-from bosket.testing.cluster import NOW, placements, put, reasons
+from bosket.testing.cluster import NOW, placements, reasons
 from tests.scheduler.bad_input import Case, cases
 
 CASES = cases()
@@ -33,7 +33,7 @@ class Outcome:
         self.reported: list[str] = []
         state = ClusterState(report=self.reported.append)
         for each in objects:
-            put(state, each)
+            state.put(each)
         self.decisions: Decisions = decide(state.snapshot(NOW), Configuration())
 
     @property

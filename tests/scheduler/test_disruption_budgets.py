@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from bosket.api.core import PodCondition
+from bosket.api.core import Pod, PodCondition
 from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.state import ClusterState, StateOptions
+from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
-from bosket.testing.cluster import NOW, decided, put, reasons, state_of
+from bosket.testing.cluster import NOW, decided, drop_named, reasons, state_of
 
 KEEP = ObjectKey("default", "keep")
 
@@ -77,9 +78,9 @@ def test_a_cycle_counts_what_it_has_taken_already():
 
 def test_an_eviction_that_the_budget_has_not_counted_yet_counts():
     state = state_of(cluster(budget(1)))
-    state.assume_eviction(ObjectKey("default", "a"), "uid-a", NOW)
+    state.own.assume_eviction(ObjectKey("default", "a"), "uid-a", NOW)
     assert state.snapshot(NOW).disruptions.allowed == {KEEP: 0}
-    put(state, budget(1, disruptedPods={"a": "2026-01-01T00:00:00Z"}))
+    state.put(budget(1, disruptedPods={"a": "2026-01-01T00:00:00Z"}))
     assert state.snapshot(NOW).disruptions.allowed == {KEEP: 1}
 
 
@@ -142,37 +143,37 @@ def test_a_stale_gang_whose_budget_forbids_it_stays_and_says_so():
 def test_who_was_refused_is_left_alone_for_a_while_or_until_its_budget_changes():
     state = state_of(cluster(budget(1), jobs=("a",)))
     where = ObjectKey("default", "a")
-    state.refuse_eviction(where, "uid-a", NOW, "PodDisruptionBudget default/keep")
+    state.own.refuse_eviction(where, "uid-a", NOW, "PodDisruptionBudget default/keep")
     assert evicted(decide(state.snapshot(NOW), Configuration())) == []
     assert evicted(decide(state.snapshot(NOW + 1), Configuration())) == ["a"]
-    state.refuse_eviction(where, "uid-a", NOW + 1, "PodDisruptionBudget default/keep")
+    state.own.refuse_eviction(where, "uid-a", NOW + 1, "PodDisruptionBudget default/keep")
     assert evicted(decide(state.snapshot(NOW + 2), Configuration())) == []
-    put(state, budget(2))
+    state.put(budget(2))
     assert evicted(decide(state.snapshot(NOW + 2), Configuration())) == ["a"]
 
 
 def test_labels_and_budgets_that_come_and_go_are_followed():
     state = state_of(cluster(budget(0), jobs=("a",)))
     assert state.snapshot(NOW).disruptions.budget_of == {ObjectKey("default", "a"): KEEP}
-    put(state, guarded("a", app="y"))
+    state.put(guarded("a", app="y"))
     assert state.snapshot(NOW).disruptions.budget_of == {}
-    put(state, guarded("a"))
-    state.drop_budget(KEEP)
+    state.put(guarded("a"))
+    drop_named(state, PodDisruptionBudget, KEEP.name)
     assert state.snapshot(NOW).disruptions.budget_of == {}
-    put(state, budget(0))
-    state.drop_pod(ObjectKey("default", "a"))
+    state.put(budget(0))
+    drop_named(state, Pod, "a")
     assert state.snapshot(NOW).disruptions.budget_of == {}
 
 
 def test_the_same_word_about_a_budget_changes_nothing():
     state = state_of(cluster(budget(1)))
     snapshot = state.snapshot(NOW)
-    put(state, budget(1))
+    state.put(budget(1))
     assert state.snapshot(NOW) is snapshot
 
 
 def test_whoever_deletes_pods_asks_no_budget():
     state = ClusterState(StateOptions(honour_budgets=False))
     for each in cluster(budget(0), jobs=("a",)):
-        put(state, each)
+        state.put(each)
     assert evicted(decide(state.snapshot(NOW), Configuration())) == ["a"]

@@ -100,13 +100,12 @@ async def test_what_others_write_into_a_groups_status_wakes_nobody():
     """And doesn't keep the group from being told what it waits for."""
     rig = await a_cluster(group("g", 3), *members("g", 3), gpus=2)
     state = ClusterState(Options().state())
-    puts = {Node: state.put_node, Queue: state.put_queue, PodGroup: state.put_pod_group, Pod: state.put_pod}
-    for kind, put in puts.items():
+    for kind in (Node, Queue, PodGroup, Pod):
         for each in (await rig.client.list(kind)).items:
-            put(each)
+            state.put(each)
     before = state.snapshot(rig.clock.now())
     patch = {"status": {"phase": "Pending", "pending": 3}}
-    state.put_pod_group(await rig.client.patch(PodGroup, "g", patch, namespace=NAMESPACE, subresource="status"))
+    state.put(await rig.client.patch(PodGroup, "g", patch, namespace=NAMESPACE, subresource="status"))
     assert state.snapshot(rig.clock.now()) is before
     async with rig.running(scheduler):
         await rig.clock.sleep(0.5)

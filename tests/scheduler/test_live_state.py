@@ -4,13 +4,15 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, PodGroupStatus, SchedulingCondition
-from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.object import ObjectMeta
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.snapshot.verdict import MOST, VerdictMemory
 from bosket.testing.build import gang, node, pod, pod_group, queue
-from bosket.testing.cluster import NOW, placements, put, snapshot_of, state_of
+from bosket.testing.cluster import NOW, drop_named, placements, snapshot_of, state_of
 
 
 def request(pod_name, node_name, phase="", attempts=0, limit=None):
@@ -25,15 +27,14 @@ def test_nothing_changed_means_the_very_same_snapshot():
     state = state_of([node("n1"), queue("q"), pod_group("g"), *gang("g", 1)])
     first = state.snapshot(NOW)
     assert state.snapshot(NOW + 5) is first
-    put(state, pod("other").gpu(1).running_on("n1").build())
+    state.put(pod("other").gpu(1).running_on("n1").build())
     assert state.snapshot(NOW + 6) is not first
 
 
 def test_a_node_heartbeat_changes_nothing():
     state = state_of([node("n1"), queue("q")])
     first = state.snapshot(NOW)
-    put(
-        state,
+    state.put(
         msgspec.structs.replace(
             node("n1"), metadata=ObjectMeta(name="n1", labels=node("n1").metadata.labels, resourceVersion="9")
         ),
@@ -61,19 +62,18 @@ def test_a_failed_bind_request_is_dead_and_its_pod_pending_again():
 def test_a_bind_request_dies_with_its_node_and_lives_when_the_node_is_seen_late():
     state = state_of([request("g-0", "n1"), queue("q"), pod_group("g"), *gang("g", 1)])
     assert len(state.snapshot(NOW).dead_bind_requests) == 1
-    put(state, node("n1"))
+    state.put(node("n1"))
     assert state.snapshot(NOW).dead_bind_requests == ()
-    state.drop_node("n1")
+    drop_named(state, Node, "n1")
     assert len(state.snapshot(NOW).dead_bind_requests) == 1
 
 
 def test_a_pod_with_a_nonsensical_request_is_reported_and_left_out():
     told = []
-    state = state_of([])
-    state._report = told.append
+    state = ClusterState(report=told.append)
     for each in [node("n1"), queue("q"), pod_group("g"), pod_group("bad"), *gang("g", 1)]:
-        put(state, each)
-    put(state, pod("bad-0").asks("cpu", "three").of_group("bad").build())
+        state.put(each)
+    state.put(pod("bad-0").asks("cpu", "three").of_group("bad").build())
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"g-0": "n1"}
     assert "default/bad-0" in told[0]
     assert "three" in told[0]
@@ -84,9 +84,9 @@ def test_resources_seen_for_the_first_time_later_are_counted():
     state.snapshot(NOW)
     fpga = node("n2")
     amounts = {**fpga.status.allocatable, "example.com/fpga": "2"}
-    put(state, msgspec.structs.replace(fpga, status=msgspec.structs.replace(fpga.status, allocatable=amounts)))
-    put(state, pod_group("g"))
-    put(state, pod("g-0").asks("example.com/fpga", "1").of_group("g").build())
+    state.put(msgspec.structs.replace(fpga, status=msgspec.structs.replace(fpga.status, allocatable=amounts)))
+    state.put(pod_group("g"))
+    state.put(pod("g-0").asks("example.com/fpga", "1").of_group("g").build())
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"g-0": "n2"}
 
 
@@ -94,9 +94,9 @@ def test_pods_on_nodes_that_are_not_ours_hold_nothing_of_their_queue():
     running = [pod_group("g"), pod("g-0").gpu(2).of_group("g").running_on("n1").build()]
     state = state_of([queue("q"), *running])
     assert state.snapshot(NOW).use["q"].allocated == (0, 0, 0)
-    put(state, node("n1"))
+    state.put(node("n1"))
     assert state.snapshot(NOW).use["q"].allocated == (2, 0, 0)
-    state.drop_node("n1")
+    drop_named(state, Node, "n1")
     assert state.snapshot(NOW).use["q"].allocated == (0, 0, 0)
 
 
@@ -142,7 +142,6 @@ def test_any_sequence_of_events_ends_where_a_fresh_state_begins(events):
     there = {}
     for what, name in events:
         member = pod(name).gpu(1).of_group("g")
-        key = ObjectKey("default", name)
         match what:
             case "pending":
                 there["pod", name] = member.build()
@@ -156,17 +155,17 @@ def test_any_sequence_of_events_ends_where_a_fresh_state_begins(events):
                 there["node", name] = node(name)
             case "gone":
                 there.pop(("pod", name), None)
-                live.drop_pod(key)
+                drop_named(live, Pod, name)
             case "unrequest":
                 gone = there.pop(("request", name), None)
                 if gone is not None:
-                    live.drop_bind_request(gone)
+                    live.drop(gone)
             case "no node":
                 there.pop(("node", name), None)
-                live.drop_node(name)
+                drop_named(live, Node, name)
         for (_, at), each in there.items():
             if at == name:
-                put(live, each)
+                live.put(each)
         live.snapshot(NOW)
     fresh = snapshot_of([queue("q"), pod_group("g", min_member=0), *there.values()])
     ours = live.snapshot(NOW)
@@ -199,7 +198,7 @@ def test_an_older_version_of_a_bind_request_changes_nothing():
         )
 
     state = state_of([node("n1"), queue("q"), pod_group("g"), *gang("g", 1), version("12", "Failed")])
-    put(state, version("9", ""))
+    state.put(version("9", ""))
     assert len(state.snapshot(NOW).dead_bind_requests) == 1
 
 
@@ -213,8 +212,8 @@ def test_verdicts_about_classes_that_are_long_gone_are_not_kept_for_ever():
 def test_who_left_a_node_of_another_shard_is_forgotten_also_when_nodes_come_at_the_same_time():
     state = state_of([node("n"), pod("p").gpu(1).running_on("elsewhere").build()])
     assert set(state.snapshot(NOW).residents) == {"elsewhere"}
-    state.drop_pod(ObjectKey("default", "p"))
-    state.put_node(node("m"))
+    drop_named(state, Pod, "p")
+    state.put(node("m"))
     assert set(state.snapshot(NOW).residents) == set()
 
 
@@ -222,8 +221,8 @@ def test_a_failed_bind_of_a_pod_that_is_gone_holds_nobody_back():
     group = [node("n1"), queue("q"), pod_group("g")]
     state = state_of([*group, *gang("g", 1)])
     former = pod("g-0").build()
-    state.drop_pod(former.key)
-    state.hold_back(former.key, former.metadata.uid, NOW)
+    state.drop(former)
+    state.own.hold_back(former.key, former.metadata.uid, NOW)
     (again,) = gang("g", 1)
-    put(state, msgspec.structs.replace(again, metadata=msgspec.structs.replace(again.metadata, uid="another")))
+    state.put(msgspec.structs.replace(again, metadata=msgspec.structs.replace(again.metadata, uid="another")))
     assert not state.snapshot(NOW).held

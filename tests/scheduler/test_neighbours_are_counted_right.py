@@ -17,7 +17,7 @@ from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.task import TaskStatus
 from bosket.testing.build import node, pod, pod_group, queue
-from bosket.testing.cluster import NOW, placements, put, reasons, snapshot_of, state_of
+from bosket.testing.cluster import NOW, drop_named, placements, reasons, snapshot_of, state_of
 from tests.scheduler.peers import HOST, away, near, rather_away, rather_near, spread, term
 
 EVERYWHERE = slice(None)
@@ -292,10 +292,10 @@ def test_the_live_state_sees_neighbours_as_one_made_anew_does(changes, looks):
     for number, change in enumerate(changes):
         if isinstance(change, ObjectKey):
             now.pop((Pod, change), None)
-            state.drop_pod(change)
+            drop_named(state, Pod, change.name, change.namespace)
         else:
             now[type(change), change.key] = change
-            put(state, change)
+            state.put(change)
         if number % (looks + 1) == 0:
             state.snapshot(NOW)
     grown, anew = state.snapshot(NOW), snapshot_of(fixed, list(now.values()))

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from bosket.api.core import Node, Pod
+from bosket.api.kai import PodGroup, Queue, Topology
 from bosket.api.object import ObjectKey
+from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import format_time
 from bosket.scheduler.cache.bind_writer import bind_request_for
 from bosket.scheduler.decide import decide
@@ -19,7 +22,7 @@ from bosket.scheduler.snapshot.claims import PATIENCE_SECONDS
 from bosket.scheduler.snapshot.commitments import Commitments
 from bosket.scheduler.snapshot.displacement import CALM_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, topology
-from bosket.testing.cluster import NOW, put, state_of
+from bosket.testing.cluster import NOW, drop_named, state_of
 from tests.scheduler.longrun import follow
 
 #: How many random clusters are followed; `python -m benchmarks longrun` follows thousands.
@@ -40,9 +43,9 @@ def cycle(state, now=NOW):
     """A cycle whose decisions count at once, as the live scheduler has it."""
     decisions = decide(state.snapshot(now), Configuration())
     for bind in decisions.lasting_binds:
-        state.assume_bind_request(bind_request_for(bind))
+        state.own.assume_bind_request(bind_request_for(bind))
     for each in decisions.lasting_evictions:
-        state.assume_eviction(each.task.key, each.task.pod.metadata.uid, now)
+        state.own.assume_eviction(each.task.key, each.task.pod.metadata.uid, now)
     state.remember(decisions, now)
     return decisions
 
@@ -82,15 +85,15 @@ def preemption(*more):
 def test_room_that_was_made_for_a_job_is_not_given_to_one_that_goes_before_it():
     state = preemption()
     assert evicted(cycle(state)) == ["low-0"]
-    put(state, pod_group("other", queue="a", priority="low"))  # its queue holds nothing, so it would go first
-    put(state, gang("other", 1)[0])
-    state.drop_pod(key("low-0"))
+    state.put(pod_group("other", queue="a", priority="low"))  # its queue holds nothing, so it would go first
+    state.put(gang("other", 1)[0])
+    drop_named(state, Pod, "low-0")
     assert bound(cycle(state)) == {"high-0": "n1"}
 
 
 def test_without_the_claim_the_other_job_would_have_gone_first():
     state = preemption(pod_group("other", queue="a", priority="low"), *gang("other", 1))
-    state.drop_pod(key("low-0"))
+    drop_named(state, Pod, "low-0")
     assert bound(cycle(state)) == {"other-0": "n1"}
 
 
@@ -119,18 +122,18 @@ def test_an_elastic_job_gets_all_that_was_promised_to_it_its_extras_too():
     )
     assert len(evicted(cycle(state))) == 1
     assert len(evicted(cycle(state))) == 1
-    put(state, pod_group("other", queue="a", min_member=2, priority="low"))
+    state.put(pod_group("other", queue="a", min_member=2, priority="low"))
     for each in gang("other", 2):
-        put(state, each)
+        state.put(each)
     for name in ("low-0", "poor-0"):
-        state.drop_pod(key(name))
+        drop_named(state, Pod, name)
     assert bound(cycle(state)) == {"grows-0": "n1", "grows-1": "n1"}
 
 
 def test_a_claim_ends_some_time_after_the_victims_are_gone():
     state = preemption()
     cycle(state)
-    state.drop_pod(key("low-0"))
+    drop_named(state, Pod, "low-0")
     assert len(state.snapshot(NOW + 1).claims) == 1
     assert len(state.snapshot(NOW + PATIENCE_SECONDS).claims) == 1
     assert state.snapshot(NOW + 1 + PATIENCE_SECONDS).claims == ()
@@ -138,9 +141,9 @@ def test_a_claim_ends_some_time_after_the_victims_are_gone():
 
 def test_a_claim_ends_when_its_job_is_another_one_or_gone():
     for change in (
-        lambda state: state.drop_pod_group(key("high")),
-        lambda state: state.drop_pod(key("high-0")),
-        lambda state: put(state, _edited(pod_group("high", priority="high", queue="a"))),
+        lambda state: drop_named(state, PodGroup, "high"),
+        lambda state: drop_named(state, Pod, "high-0"),
+        lambda state: state.put(_edited(pod_group("high", priority="high", queue="a"))),
     ):
         state = preemption()
         cycle(state)
@@ -156,7 +159,7 @@ def _edited(group):
 def test_a_claim_ends_when_its_victim_stays():
     state = preemption()
     cycle(state)
-    state.refuse_eviction(key("low-0"), "uid-low-0", NOW, "PodDisruptionBudget default/keep")
+    state.own.refuse_eviction(key("low-0"), "uid-low-0", NOW, "PodDisruptionBudget default/keep")
     assert state.snapshot(NOW).claims == ()
     assert evicted(cycle(state)) == []
 
@@ -164,23 +167,23 @@ def test_a_claim_ends_when_its_victim_stays():
 def test_one_with_a_better_right_takes_the_claim_over_without_another_eviction():
     state = preemption()
     cycle(state)
-    put(state, priority_class("highest", 95))
-    put(state, pod_group("first", priority="highest"))
-    put(state, gang("first", 1)[0])
+    state.put(priority_class("highest", 95))
+    state.put(pod_group("first", priority="highest"))
+    state.put(gang("first", 1)[0])
     decisions = cycle(state)
     assert (evicted(decisions), waits_for(decisions)) == ([], {"first-0": "n1"})
-    state.drop_pod(key("low-0"))
+    drop_named(state, Pod, "low-0")
     assert bound(cycle(state)) == {"first-0": "n1"}
 
 
 def test_a_claim_is_over_when_another_pod_of_its_job_loses_the_place():
     state = preemption()
     cycle(state)
-    put(state, pod("earlier").of_group("high").gpu(1).build())  # goes before the one that was promised the place
+    state.put(pod("earlier").of_group("high").gpu(1).build())  # goes before the one that was promised the place
     assert waits_for(cycle(state)) == {"earlier": "n1"}
-    put(state, priority_class("highest", 95))
-    put(state, pod_group("first", priority="highest"))
-    put(state, gang("first", 1)[0])
+    state.put(priority_class("highest", 95))
+    state.put(pod_group("first", priority="highest"))
+    state.put(gang("first", 1)[0])
     assert waits_for(cycle(state)) == {"first-0": "n1"}
     assert [claim.job.name for claim in state.snapshot(NOW + 1).claims] == ["first"]
 
@@ -202,7 +205,7 @@ def test_a_place_that_another_job_takes_in_the_same_cycle_is_not_bound_and_the_n
     decisions = cycle(state)
     assert {each.task.key.name for each in decisions.binds} == {"rich-1"}
     assert (bound(decisions), evicted(decisions)) == ({}, ["rich-0"])
-    state.drop_pod(key("rich-0"))
+    drop_named(state, Pod, "rich-0")
     assert bound(cycle(state)) == {"poor-0": "n1"}
 
 
@@ -236,12 +239,12 @@ def test_what_is_moved_finds_its_new_place_kept_until_it_is_back():
     decisions = cycle(state)
     assert [(each.task.key.name, each.moves_to) for each in decisions.evictions] == [("small-0", "n1")]
     assert waits_for(decisions) == {"small-0": "n1", "big-0": "n2"}
-    put(state, pod_group("newcomer", queue="a"))
-    put(state, gang("newcomer", 1)[0])
+    state.put(pod_group("newcomer", queue="a"))
+    state.put(gang("newcomer", 1)[0])
     assert bound(cycle(state)) == {}, "the newcomer took the place that small was to have"
-    state.drop_pod(key("small-0"))
+    drop_named(state, Pod, "small-0")
     assert bound(cycle(state)) == {"big-0": "n2"}
-    put(state, pod("small-1").of_group("small").gpu(1).build())
+    state.put(pod("small-1").of_group("small").gpu(1).build())
     assert bound(cycle(state)) == {"small-1": "n1"}
 
 
@@ -260,10 +263,10 @@ def test_a_place_is_not_kept_for_ever_for_pods_that_do_not_come_back():
         ]
     )
     cycle(state)
-    state.drop_pod(key("small-0"))
-    put(state, pod_group("newcomer"))
-    put(state, gang("newcomer", 1)[0])
-    put(state, pod("big-0").of_group("big").gpu(4).running_on("n2").build())
+    drop_named(state, Pod, "small-0")
+    state.put(pod_group("newcomer"))
+    state.put(gang("newcomer", 1)[0])
+    state.put(pod("big-0").of_group("big").gpu(4).running_on("n2").build())
     assert bound(cycle(state, NOW + 1)) == {}
     assert bound(cycle(state, NOW + 1 + PATIENCE_SECONDS)) == {"newcomer-0": "n1"}
 
@@ -290,9 +293,9 @@ def quarrel():
 def swapped(state):
     """Both have what the other had."""
     assert evicted(cycle(state)) == ["victim-0"]
-    state.drop_pod(key("victim-0"))
-    put(state, running("taker", 1)[0])
-    put(state, pod("victim-1").of_group("victim").gpu(1).build())
+    drop_named(state, Pod, "victim-0")
+    state.put(running("taker", 1)[0])
+    state.put(pod("victim-1").of_group("victim").gpu(1).build())
     return state
 
 
@@ -305,44 +308,44 @@ def test_who_took_whose_place_is_remembered():
 def test_a_job_does_not_take_its_place_back_from_the_one_that_took_it(takers):
     """By priority `a` could have the GPU of `c`."""
     state = state_of([node("n1", gpus=1), queue("q"), *PRIORITIES, pod_group("a", priority="high"), *gang("a", 1)])
-    put(state, pod_group("c", priority="low"))
-    put(state, running("c", 1)[0])
-    state.commit(Commitments(takers=tuple((key(job), (key(taker),)) for job, taker in takers.items())), NOW)
+    state.put(pod_group("c", priority="low"))
+    state.put(running("c", 1)[0])
+    state.own.commit(Commitments(takers=tuple((key(job), (key(taker),)) for job, taker in takers.items())), NOW)
     assert evicted(cycle(state, NOW)) == []
     assert evicted(cycle(state, NOW + CALM_SECONDS)) == ["c-0"]
 
 
 def test_the_right_turns_with_the_queues():
     state = swapped(quarrel())
-    put(state, queue("a", quota=1))
-    put(state, queue("b", quota=0))
+    state.put(queue("a", quota=1))
+    state.put(queue("b", quota=0))
     assert evicted(cycle(state, NOW + 1)) == ["taker-0"]
 
 
 def test_a_change_of_a_queues_status_is_no_change_of_its_right():
     state = swapped(quarrel())
     seen = queue("a", quota=0)
-    put(state, msgspec.structs.replace(seen, metadata=msgspec.structs.replace(seen.metadata, resourceVersion="9")))
+    state.put(msgspec.structs.replace(seen, metadata=msgspec.structs.replace(seen.metadata, resourceVersion="9")))
     assert state.snapshot(NOW + 1).takers
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda state: put(state, priority_class("low", 10)),
-        lambda state: put(state, node("n1", gpus=1)),
-        lambda state: put(state, topology("zones", "zone")),
-        lambda state: put(state, pod_group("taker", queue="b")),
-        lambda state: state.drop_priority_class("unknown"),
-        lambda state: state.drop_topology("unknown"),
-        lambda state: state.drop_queue("unknown"),
-        lambda state: state.drop_node("unknown"),
+        lambda state: state.put(priority_class("low", 10)),
+        lambda state: state.put(node("n1", gpus=1)),
+        lambda state: state.put(topology("zones", "zone")),
+        lambda state: state.put(pod_group("taker", queue="b")),
+        lambda state: drop_named(state, PriorityClass, "unknown"),
+        lambda state: drop_named(state, Topology, "unknown"),
+        lambda state: drop_named(state, Queue, "unknown"),
+        lambda state: drop_named(state, Node, "unknown"),
     ],
     ids=["priority", "node", "topology", "job", "no priority", "no topology", "no queue", "no node"],
 )
 def test_what_is_told_twice_is_no_change(change):
     state = quarrel()
-    put(state, topology("zones", "zone"))
+    state.put(topology("zones", "zone"))
     swapped(state)
     change(state)
     assert state.snapshot(NOW + 1).takers
@@ -351,20 +354,20 @@ def test_what_is_told_twice_is_no_change(change):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda state: put(state, priority_class("low", 11)),
-        lambda state: put(state, node("n1", gpus=2)),
-        lambda state: put(state, topology("zones", "zone", "rack")),
-        lambda state: put(state, pod_group("taker", queue="b", priority="low")),
-        lambda state: state.drop_priority_class("low"),
-        lambda state: state.drop_topology("zones"),
-        lambda state: state.drop_queue("a"),
-        lambda state: state.drop_node("n1"),
+        lambda state: state.put(priority_class("low", 11)),
+        lambda state: state.put(node("n1", gpus=2)),
+        lambda state: state.put(topology("zones", "zone", "rack")),
+        lambda state: state.put(pod_group("taker", queue="b", priority="low")),
+        lambda state: drop_named(state, PriorityClass, "low"),
+        lambda state: drop_named(state, Topology, "zones"),
+        lambda state: drop_named(state, Queue, "a"),
+        lambda state: drop_named(state, Node, "n1"),
     ],
     ids=["priority", "node", "topology", "job", "no priority", "no topology", "no queue", "no node"],
 )
 def test_what_is_remembered_is_void_when_the_situation_is_another_one(change):
     state = quarrel()
-    put(state, topology("zones", "zone"))
+    state.put(topology("zones", "zone"))
     swapped(state)
     change(state)
     assert state.snapshot(NOW + 1).takers == {}
@@ -372,7 +375,7 @@ def test_what_is_remembered_is_void_when_the_situation_is_another_one(change):
 
 def test_what_is_remembered_of_a_job_goes_with_it():
     state = swapped(quarrel())
-    state.drop_pod_group(key("taker"))
+    drop_named(state, PodGroup, "taker")
     assert state.snapshot(NOW + 1).takers == {}
 
 
@@ -380,10 +383,10 @@ def test_with_a_job_goes_what_stood_between_others_because_of_it():
     """`b` took the place of `a`, and `c` that of `b`; when `b` ends, its queue has room for `a`, at the cost of `c`."""
     state = state_of([node("n1", gpus=1), queue("q"), *PRIORITIES, pod_group("a", priority="high"), *gang("a", 1)])
     for each in (pod_group("b"), pod_group("c", priority="low"), running("c", 1)[0]):
-        put(state, each)
-    state.commit(Commitments(takers=((key("a"), (key("b"),)), (key("b"), (key("c"),)))), NOW)
+        state.put(each)
+    state.own.commit(Commitments(takers=((key("a"), (key("b"),)), (key("b"), (key("c"),)))), NOW)
     assert evicted(cycle(state)) == []
-    state.drop_pod_group(key("b"))
+    drop_named(state, PodGroup, "b")
     assert evicted(cycle(state)) == ["c-0"]
 
 
@@ -416,8 +419,8 @@ def test_where_shares_depend_on_the_past_calm_does_not_grow():
 def _turned():
     """The same two jobs, with the rights of their queues the other way round."""
     state = swapped(quarrel())
-    put(state, queue("a", quota=1))
-    put(state, queue("b", quota=0))
+    state.put(queue("a", quota=1))
+    state.put(queue("b", quota=0))
     return state.snapshot(NOW)
 
 
@@ -429,10 +432,10 @@ def test_an_eviction_counts_from_its_decision_until_it_is_seen_or_withdrawn():
     cycle(state)
     (task,) = state.snapshot(NOW).jobs[key("low")].tasks
     assert task.status.name == "RELEASING"
-    put(state, running("low", 1)[0])  # an old word about it
+    state.put(running("low", 1)[0])  # an old word about it
     (task,) = state.snapshot(NOW).jobs[key("low")].tasks
     assert task.status.name == "RELEASING"
-    state.withdraw_eviction(key("low-0"))
+    state.own.withdraw_eviction(key("low-0"))
     (task,) = state.snapshot(NOW).jobs[key("low")].tasks
     assert task.status.name == "RUNNING"
 
@@ -441,7 +444,7 @@ def test_another_pod_of_that_name_is_not_the_one_that_was_evicted():
     state = preemption()
     cycle(state)
     fresh = running("low", 1)[0]
-    put(state, msgspec.structs.replace(fresh, metadata=msgspec.structs.replace(fresh.metadata, uid="other")))
+    state.put(msgspec.structs.replace(fresh, metadata=msgspec.structs.replace(fresh.metadata, uid="other")))
     (task,) = state.snapshot(NOW).jobs[key("low")].tasks
     assert task.status.name == "RUNNING"
 
@@ -449,24 +452,24 @@ def test_another_pod_of_that_name_is_not_the_one_that_was_evicted():
 def test_a_note_on_a_group_counts_until_it_is_seen_and_no_longer():
     state = preemption()
     group = pod_group("low", priority="low")
-    put(state, group)
+    state.put(group)
     annotation = "kai.scheduler/last-start-timestamp"
-    state.write_note(group, annotation, format_time(NOW))
+    state.own.write_note(group, annotation, format_time(NOW))
     assert state.snapshot(NOW).jobs[key("low")].history.last_started == NOW
-    put(state, group)  # an old word about it
+    state.put(group)  # an old word about it
     assert state.snapshot(NOW).jobs[key("low")].history.last_started == NOW
     seen = msgspec.structs.replace(group.metadata, annotations={annotation: format_time(NOW)})
-    put(state, msgspec.structs.replace(group, metadata=seen))
-    put(state, group)  # somebody took it away
+    state.put(msgspec.structs.replace(group, metadata=seen))
+    state.put(group)  # somebody took it away
     assert state.snapshot(NOW).jobs[key("low")].history.last_started is None
 
 
 def test_a_note_that_could_not_be_written_is_forgotten():
     state = preemption()
     group = pod_group("low", priority="low")
-    put(state, group)
-    state.write_note(group, "kai.scheduler/stale-podgroup-timestamp", format_time(NOW))
-    state.withdraw_note(key("low"), "kai.scheduler/stale-podgroup-timestamp")
+    state.put(group)
+    state.own.write_note(group, "kai.scheduler/stale-podgroup-timestamp", format_time(NOW))
+    state.own.withdraw_note(key("low"), "kai.scheduler/stale-podgroup-timestamp")
     assert state.snapshot(NOW).jobs[key("low")].history.stale_since is None
 
 

@@ -8,7 +8,7 @@ from bosket.api.object import LabelSelector, LabelSelectorRequirement, ObjectMet
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.build import node, pod, pod_group, queue
-from bosket.testing.cluster import NOW, decided, placements, put, reasons, state_of
+from bosket.testing.cluster import NOW, decided, drop_named, placements, reasons, state_of
 from tests.scheduler.peers import HOST, away, near, term
 
 ZONES = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b")]
@@ -161,12 +161,12 @@ def test_a_namespace_selector_means_namespaces_by_their_labels_as_these_are_now(
     asking = member().with_spec(affinity=near(term("zone", namespaceSelector=team, app="db"))).build()
     state = state_of([queue("q"), pod_group("g"), *ZONES, elsewhere, asking])
     assert placements(decide(state.snapshot(NOW), Configuration())) == {}
-    put(state, namespace("other", team="ml"))
+    state.put(namespace("other", team="ml"))
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"g-0": "b1"}
-    put(state, namespace("other", team="web"))
+    state.put(namespace("other", team="web"))
     assert placements(decide(state.snapshot(NOW), Configuration())) == {}
-    put(state, namespace("other", team="ml"))
-    state.drop_namespace("other")
+    state.put(namespace("other", team="ml"))
+    drop_named(state, Namespace, "other")
     assert placements(decide(state.snapshot(NOW), Configuration())) == {}
 
 
@@ -229,17 +229,17 @@ def test_an_absent_selector_selects_no_pod():
 def test_what_keeps_pods_away_may_come_and_go():
     state = state_of([queue("q"), pod_group("g"), node("n"), member().label("app", "web").build()])
     loner = pod("loner").with_spec(affinity=away(term(app="web"))).running_on("n").build()
-    put(state, loner)
+    state.put(loner)
     assert placements(decide(state.snapshot(NOW), Configuration())) == {}
-    state.drop_pod(loner.key)
+    state.drop(loner)
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"g-0": "n"}
 
 
 def test_labels_may_change():
     state = state_of([queue("q"), pod_group("g"), node("n"), member().label("app", "web").build()])
-    put(state, pod("loner").with_spec(affinity=away(term(app="db"))).running_on("n").build())
+    state.put(pod("loner").with_spec(affinity=away(term(app="db"))).running_on("n").build())
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"g-0": "n"}
-    put(state, member().label("app", "db").build())
+    state.put(member().label("app", "db").build())
     assert placements(decide(state.snapshot(NOW), Configuration())) == {}
 
 
@@ -248,7 +248,7 @@ def test_labels_that_nobody_selects_make_no_classes():
     state = state_of([queue("q"), pod_group("g"), node("n"), *members])
     (job,) = state.snapshot(NOW).jobs.values()
     assert len({task.pod_class for task in job.tasks}) == 1
-    put(state, pod("loner").with_spec(affinity=away(term(app="web"))).running_on("n").build())
+    state.put(pod("loner").with_spec(affinity=away(term(app="web"))).running_on("n").build())
     (job,) = state.snapshot(NOW).jobs.values()
     assert len({task.pod_class for task in job.tasks}) == 1
 
@@ -263,9 +263,9 @@ def test_pods_are_told_apart_only_as_long_as_somebody_selects_them():
 
     assert classes() == 1
     loner = pod("loner").with_spec(affinity=away(term(app="web-0"))).running_on("n").build()
-    put(state, loner)
+    state.put(loner)
     assert classes() == 2
-    state.drop_pod(loner.key)
+    state.drop(loner)
     assert classes() == 1
 
 

@@ -19,11 +19,11 @@ from bosket.api.core import (
     VolumeProjection,
 )
 from bosket.api.keys import SHARED_GPU_CONFIG_MAP_ANNOTATION
-from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.object import ObjectMeta
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.build import node, pod, pod_group, queue
-from bosket.testing.cluster import NOW, decided, placements, put, reasons, state_of
+from bosket.testing.cluster import NOW, decided, drop_named, placements, reasons, state_of
 
 
 def one(*objects):
@@ -100,12 +100,12 @@ def test_a_config_map_may_come_and_go():
     state = state_of([queue("q"), pod_group("g"), node("n"), by_variable("settings").build()])
     before = state.snapshot(NOW)
     assert placements(decide(before, Configuration())) == {}
-    put(state, config_map("settings"))
+    state.put(config_map("settings"))
     after = state.snapshot(NOW)
     assert placements(decide(after, Configuration())) == {"g-0": "n"}
-    put(state, config_map("settings"))
+    state.put(config_map("settings"))
     assert state.snapshot(NOW) is after, "only whether it exists matters"
-    state.drop_config_map(ObjectKey("default", "settings"))
+    drop_named(state, ConfigMap, "settings")
     assert placements(decide(state.snapshot(NOW), Configuration())) == {}
     assert placements(decide(before, Configuration())) == {}, "a snapshot keeps what it has"
 

@@ -6,9 +6,10 @@ from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.configuration_file import parse_configuration
-from bosket.scheduler.snapshot.state import ClusterState, StateOptions
+from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
-from bosket.testing.cluster import NOW, decided, placements, put, reasons
+from bosket.testing.cluster import NOW, decided, placements, reasons
 
 
 def test_a_queue_never_gets_more_than_its_limit():
@@ -127,7 +128,7 @@ def test_a_queue_with_children_holds_no_jobs():
 def test_without_hierarchy_queues_share_the_cluster_as_siblings():
     state = ClusterState(StateOptions(full_hierarchy_fairness=False))
     for each in [queue("top", limit=0), queue("q", parent="top"), node("n1"), pod_group("g"), *gang("g", 1)]:
-        put(state, each)
+        state.put(each)
     decisions = decide(state.snapshot(NOW), Configuration())
     assert placements(decisions) == {"g-0": "n1"}
     assert set(decisions.fair_share) == {"default", "q"}

@@ -60,7 +60,8 @@ from bosket.scheduler.snapshot import redaction
 from bosket.scheduler.snapshot.recorded import count, read
 from bosket.scheduler.snapshot.recorded_list import LISTS
 from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import ClusterState, StateOptions
+from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, tainted
 from bosket.testing.cluster import NOW, state_of
 
@@ -154,9 +155,9 @@ def test_the_same_is_decided_from_the_file_as_from_the_live_state(objects, assum
     state = state_of(objects)
     waiting = decide(state.snapshot(NOW), Configuration()).binds
     for bind in waiting[:assumed]:  # decided, and not yet written
-        state.assume_bind_request(request(bind.task.key.name, bind.node))
+        state.own.assume_bind_request(request(bind.task.key.name, bind.node))
     for bind in waiting[assumed : assumed + held]:
-        state.hold_back(bind.task.key, bind.task.uid, NOW - 0.5)
+        state.own.hold_back(bind.task.key, bind.task.uid, NOW - 0.5)
     recorded = read(written(state))
     assert recorded.now == NOW
     assert outcome(recorded.snapshot(recorded.now)) == outcome(state.snapshot(NOW))
@@ -164,7 +165,7 @@ def test_the_same_is_decided_from_the_file_as_from_the_live_state(objects, assum
 
 def test_a_pod_that_waits_after_a_failed_binding_waits_in_the_file_too():
     state = state_of([node("n"), queue("q"), pod_group("g"), *gang("g", 1)])
-    state.hold_back(ObjectKey("default", "g-0"), "uid-g-0", NOW)
+    state.own.hold_back(ObjectKey("default", "g-0"), "uid-g-0", NOW)
     recorded = read(written(state, now=NOW + 0.25))
     assert recorded.now == NOW + 0.25
     assert not decide(recorded.snapshot(recorded.now), Configuration()).binds
@@ -392,10 +393,10 @@ def test_what_earlier_cycles_promised_is_in_the_file_too():
             *gang("high", 1),
         ]
     )
-    state.refuse_eviction(ObjectKey("default", "lucky-0"), "uid-lucky-0", NOW, "PodDisruptionBudget default/keep")
+    state.own.refuse_eviction(ObjectKey("default", "lucky-0"), "uid-lucky-0", NOW, "PodDisruptionBudget default/keep")
     decisions = decide(state.snapshot(NOW), Configuration())
     (eviction,) = decisions.lasting_evictions
-    state.assume_eviction(eviction.task.key, eviction.task.uid, NOW)
+    state.own.assume_eviction(eviction.task.key, eviction.task.uid, NOW)
     state.remember(decisions, NOW)
     snapshot = read(written(state)).snapshot(NOW)
     assert eviction.task.key.name == "low-0"

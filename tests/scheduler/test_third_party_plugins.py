@@ -16,7 +16,7 @@ from bosket.scheduler.decide import decide, known_part, make_plugins
 from bosket.scheduler.framework.configuration import Configuration, ConfigurationError, PluginChoice
 from bosket.scheduler.framework.plugin import ENTRY_POINT_GROUP, installed_plugins
 from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import StateOptions
+from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import gang, node, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of, state_of
 

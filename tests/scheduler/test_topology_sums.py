@@ -14,7 +14,7 @@ from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.plugins.topology.capacity import Demand, TreeCapacity
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.testing.build import gang, node, pod_group, queue, topology
-from bosket.testing.cluster import NOW, snapshot_of
+from bosket.testing.cluster import NOW, drop_named, snapshot_of
 
 LEVELS = ("zone", "rack")
 
@@ -57,18 +57,18 @@ def test_sums_of_a_level_are_sums_over_the_nodes_of_its_domains() -> None:
 
 def test_nodes_are_arranged_anew_only_when_one_of_them_is_elsewhere() -> None:
     state = ClusterState()
-    state.put_topology(topology("t", *LEVELS))
+    state.put(topology("t", *LEVELS))
     members = nodes(4)
     for each in members:
-        state.put_node(each)
+        state.put(each)
     before = state.snapshot(NOW).topologies["t"]
     tainted = msgspec.structs.replace(
         members[0], spec=msgspec.structs.replace(members[0].spec, taints=(Taint(key="x", effect="NoSchedule"),))
     )
-    state.put_node(tainted)
+    state.put(tainted)
     assert state.snapshot(NOW).topologies["t"] is before
-    state.put_node(node("n00", gpus=1, zone="z1", rack="r1"))
+    state.put(node("n00", gpus=1, zone="z1", rack="r1"))
     after = state.snapshot(NOW).topologies["t"]
     assert after.levels[2].names == ("z0.r2", "z1.r1", "z1.r3")
-    state.drop_node("n01")
+    drop_named(state, Node, "n01")
     assert len(state.snapshot(NOW).topologies["t"].levels[2].of_row) == 3

@@ -80,8 +80,8 @@ def test_while_nothing_waits_usage_is_no_reason_to_decide():
     before = state.snapshot(NOW)
     state.put_usage(Usage({"q": (0.5, 0.0, 0.0)}, NOW))
     assert state.snapshot(NOW + 1) is before
-    state.put_pod_group(pod_group("h"))
-    state.put_pod(pod("h-0").gpu(1).of_group("h").build())
+    state.put(pod_group("h"))
+    state.put(pod("h-0").gpu(1).of_group("h").build())
     assert state.snapshot(NOW + 2).usage.of("q") == (0.5, 0.0, 0.0)
 
 

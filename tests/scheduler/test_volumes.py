@@ -3,12 +3,13 @@
 import msgspec
 import pytest
 
-from bosket.api.core import EphemeralVolumeSource, ObjectReference, Volume
-from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta, OwnerReference
+from bosket.api.core import EphemeralVolumeSource, ObjectReference, PersistentVolume, PersistentVolumeClaim, Volume
+from bosket.api.object import LabelSelector, ObjectMeta, OwnerReference
+from bosket.api.storage import StorageClass
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.build import node, pod, pod_group, queue
-from bosket.testing.cluster import NOW, placements, put, reasons, state_of
+from bosket.testing.cluster import NOW, drop_named, placements, reasons, state_of
 from tests.scheduler.storage import LOCAL, NODES, ONE_POD, claim, member, one, storage_class, volume
 
 # Claims that are bound
@@ -168,37 +169,37 @@ def test_what_a_pod_waits_for_may_come_in_any_order():
         return placements(decide(state.snapshot(NOW), Configuration()))
 
     assert now() == {}
-    put(state, claim())
-    put(state, storage_class("slow", "c"))
+    state.put(claim())
+    state.put(storage_class("slow", "c"))
     assert now() == {}
-    put(state, storage_class("slow", "b"))
+    state.put(storage_class("slow", "b"))
     assert now() == {"g-0": "b1"}
-    put(state, claim(volume="disk"))
+    state.put(claim(volume="disk"))
     assert now() == {}
-    put(state, volume("disk", "a"))
+    state.put(volume("disk", "a"))
     assert now() == {"g-0": "a1"}
-    put(state, volume("disk", "b"))
+    state.put(volume("disk", "b"))
     assert now() == {"g-0": "b1"}
-    state.drop_volume("disk")
+    drop_named(state, PersistentVolume, "disk")
     assert now() == {}
-    put(state, volume("disk", "a"))
-    state.drop_claim(ObjectKey("default", "data"))
+    state.put(volume("disk", "a"))
+    drop_named(state, PersistentVolumeClaim, "data")
     assert now() == {}
-    put(state, LOCAL)
-    put(state, claim())
+    state.put(LOCAL)
+    state.put(claim())
     assert now() == {}
-    put(state, volume("disk", "b", phase="Available"))
+    state.put(volume("disk", "b", phase="Available"))
     assert now() == {"g-0": "b1"}
-    state.drop_storage_class("slow")
+    drop_named(state, StorageClass, "slow")
     assert now() == {}
 
 
 def test_a_change_that_means_nothing_to_a_pod_changes_no_snapshot():
     state = state_of([queue("q"), pod_group("g"), *NODES, volume(), claim(volume="disk"), member("data").build()])
     before = state.snapshot(NOW)
-    put(state, msgspec.structs.replace(claim(volume="disk"), apiVersion=""))
-    put(state, volume())
-    put(state, claim("other"))
+    state.put(msgspec.structs.replace(claim(volume="disk"), apiVersion=""))
+    state.put(volume())
+    state.put(claim("other"))
     assert state.snapshot(NOW) is before
 
 

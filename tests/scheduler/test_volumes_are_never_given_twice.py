@@ -15,9 +15,10 @@ from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.plugins.volume_ledger import VolumeLedger
 from bosket.scheduler.snapshot.recorded import read
 from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import ClusterState, StateOptions
+from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import node, pod_group, queue
-from bosket.testing.cluster import NOW, configured, put, snapshot_of, state_of
+from bosket.testing.cluster import NOW, configured, snapshot_of, state_of
 from tests.scheduler.storage import LOCAL, capacity, claim, csi_driver, csi_node, member, storage_class, volume
 
 MADE = storage_class("made")
@@ -105,11 +106,11 @@ def test_what_is_being_bound_and_what_is_decided_later_never_clash(objects):
     state = state_of([each for each in objects if each not in groups])
     binds = []
     for group in groups:
-        state.put_pod_group(group)
+        state.put(group)
         decisions = decide(state.snapshot(NOW), Configuration())
         binds += decisions.binds
         for bind in decisions.binds:
-            state.assume_bind_request(bind_request_for(bind))
+            state.own.assume_bind_request(bind_request_for(bind))
     check(objects, type("All", (), {"binds": binds}))
 
 
@@ -190,7 +191,7 @@ def test_the_same_is_decided_from_a_recording(objects, assumed, counted):
     configuration = configured(*Configuration().actions, schedule_csi_storage=counted)
     state = state_of(objects)
     for bind in decide(state.snapshot(NOW), configuration).binds[:assumed]:
-        state.assume_bind_request(bind_request_for(bind))
+        state.own.assume_bind_request(bind_request_for(bind))
     recorded = read(zipped(take(state, StateOptions(), configuration, NOW)))
     assert recorded.parameters.settings().schedule_csi_storage == counted
     assert told(recorded.snapshot(NOW), configuration) == told(state.snapshot(NOW), configuration)
@@ -207,29 +208,15 @@ def test_a_state_that_has_seen_many_changes_equals_a_new_one(seed):
     for each in dice.sample(objects, len(objects)):
         other = others.get((type(each), each.key))
         if other is not None and dice.random() < 0.5:
-            put(state, other)
+            state.put(other)
             if dice.random() < 0.3:
                 state.snapshot(NOW)
-        put(state, each)
+        state.put(each)
         if dice.random() < 0.1:
-            forget(state, each)
+            state.drop(each)
             if dice.random() < 0.3:
                 state.snapshot(NOW)
-            put(state, each)
+            state.put(each)
         if dice.random() < 0.1:
             state.snapshot(NOW)
     assert told(state.snapshot(NOW), Configuration()) == told(snapshot_of(objects), Configuration())
-
-
-def forget(state, obj):
-    kind, name = type(obj).__name__, obj.metadata.name
-    drops = {
-        "PersistentVolumeClaim": lambda: state.drop_claim(obj.key),
-        "PersistentVolume": lambda: state.drop_volume(name),
-        "StorageClass": lambda: state.drop_storage_class(name),
-        "CSINode": lambda: state.drop_csi_node(name),
-        "CSIDriver": lambda: state.drop_csi_driver(name),
-        "CSIStorageCapacity": lambda: state.drop_storage_capacity(obj.key),
-        "Pod": lambda: state.drop_pod(obj.key),
-    }
-    drops.get(kind, lambda: None)()

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from bosket.api.core import AWSElasticBlockStoreVolumeSource, CSIPersistentVolumeSource, ObjectReference
-from bosket.api.object import ObjectKey
+from bosket.api.core import AWSElasticBlockStoreVolumeSource, CSIPersistentVolumeSource, ObjectReference, Pod
+from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity
 from bosket.scheduler.cache.bind_writer import bind_request_for
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
@@ -12,7 +12,7 @@ from bosket.scheduler.snapshot.redaction import bare_volume
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.snapshot.storage_driver import attachment_of
 from bosket.testing.build import node, pod_group, queue
-from bosket.testing.cluster import NOW, configured, decided, placements, put, reasons, state_of
+from bosket.testing.cluster import NOW, configured, decided, drop_named, placements, reasons, state_of
 from tests.scheduler.storage import (
     LOCAL,
     NODES,
@@ -125,12 +125,12 @@ def test_what_a_pod_that_is_being_bound_will_have_is_not_offered_to_others():
     (bind,) = decide(state.snapshot(NOW), Configuration()).binds
     request = bind_request_for(bind)
     assert request.metadata.annotations == {"bosket.dev/volumes": '{"data-0":"disk"}'}
-    state.assume_bind_request(request)
+    state.own.assume_bind_request(request)
     for each in users(3)[3:]:
-        put(state, each)
+        state.put(each)
     decisions = decide(state.snapshot(NOW), Configuration())
     assert chosen(decisions) == {"p1": {"data-1": "disk-2"}}
-    state.withdraw_bind_request(request.key)
+    state.own.withdraw_bind_request(request.key)
     assert chosen(decide(state.snapshot(NOW), Configuration())) == {
         "p0": {"data-0": "disk"},
         "p1": {"data-1": "disk-2"},
@@ -141,12 +141,12 @@ def test_a_pod_waits_for_the_volume_that_is_made_for_another_user_of_its_claim()
     shared = claim("data", modes=("ReadWriteMany",))
     state = state_of([queue("q"), pod_group("g"), *NODES, storage_class(), shared, member("data").build()])
     (bind,) = decide(state.snapshot(NOW), Configuration()).binds
-    state.assume_bind_request(bind_request_for(bind))
-    put(state, pod_group("h"))
-    put(state, member("data", name="h-0", group="h").only_on("zone", "b").build())
+    state.own.assume_bind_request(bind_request_for(bind))
+    state.put(pod_group("h"))
+    state.put(member("data", name="h-0", group="h").only_on("zone", "b").build())
     assert placements(decide(state.snapshot(NOW), Configuration())) == {}
-    put(state, volume("made"))
-    put(state, claim("data", "made", modes=("ReadWriteMany",)))
+    state.put(volume("made"))
+    state.put(claim("data", "made", modes=("ReadWriteMany",)))
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"h-0": "b1"}
 
 
@@ -199,17 +199,17 @@ def test_volumes_of_the_in_tree_plugins_are_attached_by_their_successors():
 def test_a_place_is_free_again_when_the_pod_is_gone():
     state = state_of([queue("q"), *NODES[:1], csi_node("a1", 1), *bound_users(1, "a1"), *bound_users(1, start=1)])
     assert placements(decide(state.snapshot(NOW), Configuration())) == {}
-    state.drop_pod(ObjectKey("default", "p0"))
+    drop_named(state, Pod, "p0")
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"p1": "a1"}
 
 
 def test_a_limit_that_changes_makes_a_new_snapshot():
     state = state_of([queue("q"), *NODES[:1], csi_node("a1", 0), *bound_users(1)])
     assert placements(decide(state.snapshot(NOW), Configuration())) == {}
-    put(state, csi_node("a1", 1))
+    state.put(csi_node("a1", 1))
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"p0": "a1"}
-    put(state, csi_node("a1", 0))
-    state.drop_csi_node("a1")
+    state.put(csi_node("a1", 0))
+    drop_named(state, CSINode, "a1")
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"p0": "a1"}
 
 
@@ -255,9 +255,9 @@ def test_what_pods_that_are_being_bound_have_made_is_counted_too():
     configuration = configured("allocate", schedule_csi_storage=True)
     state = state_of([queue("q"), *NODES, storage_class(), csi_driver(), capacity("x", "a", "1536Mi"), *users(1)])
     (bind,) = decide(state.snapshot(NOW), configuration).binds
-    state.assume_bind_request(bind_request_for(bind))
+    state.own.assume_bind_request(bind_request_for(bind))
     for each in users(2)[3:]:
-        put(state, each)
+        state.put(each)
     decisions = decide(state.snapshot(NOW), configuration)
     assert placements(decisions) == {}
     assert NO_SPACE in reasons(decisions)["g1"]
@@ -270,15 +270,15 @@ def test_rooms_come_and_go():
         return placements(decide(state.snapshot(NOW), Configuration()))
 
     assert now() == {"g-0": "a1"}
-    put(state, csi_driver())
+    state.put(csi_driver())
     assert now() == {}
-    put(state, capacity("x", "b", "5Gi"))
+    state.put(capacity("x", "b", "5Gi"))
     assert now() == {"g-0": "b1"}
-    put(state, capacity("x", "a", "5Gi"))
+    state.put(capacity("x", "a", "5Gi"))
     assert now() == {"g-0": "a1"}
-    state.drop_storage_capacity(ObjectKey("storage", "x"))
+    drop_named(state, CSIStorageCapacity, "x", "storage")
     assert now() == {}
-    state.drop_csi_driver("example.com/disk")
+    drop_named(state, CSIDriver, "example.com/disk")
     assert now() == {"g-0": "a1"}
 
 
@@ -303,7 +303,7 @@ def test_pods_with_claims_of_their_own_share_a_class_though_each_gets_another_vo
     state = state_of([queue("q"), *NODES, LOCAL, *disks, csi_node("a1", 9), *users(5)])
     tasks = [task for job in state.snapshot(NOW).jobs.values() for task in job.tasks]
     assert len({task.pod_class for task in tasks}) == 1
-    put(state, free("too-small", "a", size="1Mi"))
+    state.put(free("too-small", "a", size="1Mi"))
     again = [task for job in state.snapshot(NOW).jobs.values() for task in job.tasks]
     assert {task.pod_class for task in again} == {task.pod_class for task in tasks}, "another offer, though it is none"
 
@@ -338,12 +338,12 @@ def test_volumes_and_drivers_that_cannot_be_understood_are_reported_and_left_out
         capacity("x", "a", "much"),
         csi_node("a1", -1),
     ]:
-        put(state, each)
+        state.put(each)
     assert [text.split(": ")[:2] for text in said] == [
         ["PersistentVolume disk", "spec.capacity.storage"],
         ["CSIStorageCapacity storage/x", "capacity"],
         ["CSINode a1", "spec.drivers[0].allocatable.count is -1; expected 0 or more, it is no limit"],
     ]
     for each in [queue("q"), pod_group("g"), *NODES, LOCAL, claim(), member("data").build()]:
-        put(state, each)
+        state.put(each)
     assert placements(decide(state.snapshot(NOW), Configuration())) == {}

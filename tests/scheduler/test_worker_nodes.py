@@ -4,9 +4,10 @@ from bosket.api.keys import CPU_WORKER_LABEL, GPU_WORKER_LABEL
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.snapshot import WorkerLabels
-from bosket.scheduler.snapshot.state import ClusterState, StateOptions
+from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import node, pod, pod_group, queue
-from bosket.testing.cluster import NOW, placements, put, reasons
+from bosket.testing.cluster import NOW, placements, reasons
 
 BARE = node("bare")
 FOR_CPUS = node("cpus", **{CPU_WORKER_LABEL: ""})
@@ -18,7 +19,7 @@ WITHOUT = pod("g-0").cpu("1").of_group("g").build()
 def snapshot(*objects, restricted=True):
     state = ClusterState(StateOptions(worker_labels=WorkerLabels() if restricted else None))
     for each in (queue("q"), pod_group("g"), *objects):
-        put(state, each)
+        state.put(each)
     return state.snapshot(NOW)
 
 

@@ -119,13 +119,13 @@ async def _read(client: Client) -> Snapshot:
         client.list(Topology), client.list(Node), client.list(BindRequest), client.list(Pod)
     )
     for topology in topologies.items:
-        state.put_topology(topology)
+        state.put(topology)
     for node in nodes.items:
-        state.put_node(node)
+        state.put(node)
     for request in requests.items:
-        state.put_bind_request(request)
+        state.put(request)
     for pod in pods.items:
-        state.put_pod(pod)
+        state.put(pod)
     return state.snapshot(time.time())
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from bosket.api.keys import METRICS_NAMESPACE, NODE_POOL_LABEL, SCHEDULER_NAME
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.snapshot import WorkerLabels
-from bosket.scheduler.snapshot.state import StateOptions
+from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.scheduler.usage.source import UsageSource
 
 

@@ -75,13 +75,13 @@ class _Simulation:
         self._history = History()
         self._configuration = _configuration(scenario.k)
         for node in _nodes(scenario):
-            self._state.put_node(node)
+            self._state.put(node)
         for queue in scenario.queues:
-            self._state.put_queue(_queue(queue))
+            self._state.put(_queue(queue))
         for group, pods in _jobs(scenario):
-            self._state.put_pod_group(group)
+            self._state.put(group)
             for pod in pods:
-                self._state.put_pod(pod)
+                self._state.put(pod)
 
     def step(self, cycle: int) -> list[Point]:
         now = _BEGIN + cycle * CYCLE_SECONDS
@@ -118,10 +118,10 @@ class _Simulation:
                 case Bind(node=node):
                     spec = msgspec.structs.replace(pod.spec, nodeName=node)
                     running = msgspec.structs.replace(pod, spec=spec, status=PodStatus(phase="Running"))
-                    self._state.put_pod(running)
+                    self._state.put(running)
                 case Eviction():  # whoever made the pod makes another
                     spec = msgspec.structs.replace(pod.spec, nodeName="")
-                    self._state.put_pod(msgspec.structs.replace(pod, spec=spec, status=PodStatus(phase="Pending")))
+                    self._state.put(msgspec.structs.replace(pod, spec=spec, status=PodStatus(phase="Pending")))
 
 
 def _refuse(problem: str) -> None:

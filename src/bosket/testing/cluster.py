@@ -6,14 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
-from bosket.api.kai import BindRequest, PodGroup, Queue, Topology
-from bosket.api.node_topology import NodeResourceTopology
-from bosket.api.object import KubeObject
-from bosket.api.policy import PodDisruptionBudget
-from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from bosket.api.scheduling_k8s import PriorityClass
-from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
+from bosket.api.object import KubeObject, ObjectMeta
+from bosket.api.table import resource_of
 from bosket.scheduler.decide import decide
 from bosket.scheduler.decisions import Decisions, Pipeline
 from bosket.scheduler.framework.configuration import DEFAULT_PLUGINS, Configuration, SearchBudgets
@@ -28,88 +22,14 @@ def state_of(objects: Iterable[KubeObject]) -> ClusterState:
     """A live state that has seen these objects, in this order."""
     state = ClusterState()
     for each in objects:
-        put(state, each)
+        state.put(each)
     return state
 
 
-def put(state: ClusterState, obj: KubeObject) -> None:
-    """Shows the state a new or changed object."""
-    match obj:
-        case Pod():
-            state.put_pod(obj)
-        case Node():
-            state.put_node(obj)
-        case Queue():
-            state.put_queue(obj)
-        case PodGroup():
-            state.put_pod_group(obj)
-        case BindRequest():
-            state.put_bind_request(obj)
-        case PriorityClass():
-            state.put_priority_class(obj)
-        case Namespace():
-            state.put_namespace(obj)
-        case PersistentVolumeClaim():
-            state.put_claim(obj)
-        case PersistentVolume():
-            state.put_volume(obj)
-        case StorageClass():
-            state.put_storage_class(obj)
-        case CSINode():
-            state.put_csi_node(obj)
-        case CSIDriver():
-            state.put_csi_driver(obj)
-        case CSIStorageCapacity():
-            state.put_storage_capacity(obj)
-        case ConfigMap():
-            state.put_config_map(obj)
-        case ResourceClaim():
-            state.put_resource_claim(obj)
-        case ResourceSlice():
-            state.put_resource_slice(obj)
-        case DeviceClass():
-            state.put_device_class(obj)
-        case DeviceTaintRule():
-            state.put_taint_rule(obj)
-        case PodDisruptionBudget():
-            state.put_budget(obj)
-        case Topology():
-            state.put_topology(obj)
-        case NodeResourceTopology():
-            state.put_node_topology(obj)
-        case _:
-            raise TypeError(f"the scheduler doesn't look at objects like {type(obj).__name__}")
-
-
-def drop(state: ClusterState, obj: KubeObject) -> None:
-    """Tells the state that an object is gone."""
-    match obj:
-        case Pod():
-            state.drop_pod(obj.key)
-        case Node():
-            state.drop_node(obj.metadata.name)
-        case Queue():
-            state.drop_queue(obj.metadata.name)
-        case PodGroup():
-            state.drop_pod_group(obj.key)
-        case BindRequest():
-            state.drop_bind_request(obj)
-        case PriorityClass():
-            state.drop_priority_class(obj.metadata.name)
-        case PodDisruptionBudget():
-            state.drop_budget(obj.key)
-        case NodeResourceTopology():
-            state.drop_node_topology(obj.metadata.name)
-        case ResourceClaim():
-            state.drop_resource_claim(obj.key)
-        case ResourceSlice():
-            state.drop_resource_slice(obj.metadata.name)
-        case DeviceClass():
-            state.drop_device_class(obj.metadata.name)
-        case DeviceTaintRule():
-            state.drop_taint_rule(obj.metadata.name)
-        case _:
-            raise TypeError(f"the scheduler doesn't look at objects like {type(obj).__name__}")
+def drop_named(state: ClusterState, kind: type[KubeObject], name: str, namespace: str = "default") -> None:
+    """Tells the state that an object is gone of which only the name is at hand."""
+    metadata = ObjectMeta(name=name, namespace=namespace if resource_of(kind).namespaced else "")
+    state.intake(kind).drop(KubeObject(metadata=metadata))
 
 
 def snapshot_of(*objects: KubeObject | Iterable[KubeObject], now: float = NOW) -> Snapshot:

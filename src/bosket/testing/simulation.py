@@ -33,7 +33,7 @@ from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.testing.build import PodBuilder
-from bosket.testing.cluster import NOW, drop, put
+from bosket.testing.cluster import NOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ class SimulatedCluster:
     def write(self, obj: KubeObject) -> None:
         """Creates or changes an object; the scheduler hears of it later."""
         self.objects.setdefault(type(obj), {})[obj.key] = obj
-        self._tell(obj, lambda: put(self.state, obj))
+        self._tell(obj, lambda: self.state.put(obj))
         if isinstance(obj, Pod):
             self._count_budgets()
 
     def delete(self, obj: KubeObject) -> None:
         found = self.objects.get(type(obj), {}).pop(obj.key, None)
         if found is not None:
-            self._tell(found, lambda: drop(self.state, found))
+            self._tell(found, lambda: self.state.drop(found))
             if isinstance(obj, Pod):
                 self._count_budgets()
 
@@ -135,15 +135,15 @@ class SimulatedCluster:
         decisions = decide(snapshot, configuration)
         self._look_again_at = decisions.look_again_at
         for dead in snapshot.dead_bind_requests:
-            self.state.hold_back(ObjectKey(dead.metadata.namespace, dead.spec.podName), _owner(dead), self.now)
+            self.state.own.hold_back(ObjectKey(dead.metadata.namespace, dead.spec.podName), _owner(dead), self.now)
             self.delete(dead)
         for bind in decisions.lasting_binds:
             request = bind_request_for(bind)
-            self.state.assume_bind_request(request)
+            self.state.own.assume_bind_request(request)
             self.later(self.delays.write, partial(self._request, request, bind))
         batches: dict[object, list[Eviction]] = {}
         for each in decisions.lasting_evictions:
-            self.state.assume_eviction(each.task.key, each.task.pod.metadata.uid, self.now)
+            self.state.own.assume_eviction(each.task.key, each.task.pod.metadata.uid, self.now)
             for_whom = each.preemptor.key if each.preemptor is not None else each.job.key
             batches.setdefault((each.action, for_whom), []).append(each)
         for batch in batches.values():
@@ -168,7 +168,7 @@ class SimulatedCluster:
                 kept = {name: text for name, text in annotations.items() if text is not None}
                 self.write(_with_meta(found, annotations=kept))
 
-        self.state.write_note(group, annotation, value)
+        self.state.own.write_note(group, annotation, value)
         self.later(self.delays.write, write)
 
     def _request(self, request: BindRequest, bind: Bind) -> None:
@@ -208,9 +208,9 @@ class SimulatedCluster:
             budget = self._budget_to_ask(pod)
             if budget in short:
                 self.refused.add(pod.key)
-                self.state.refuse_eviction(pod.key, pod.metadata.uid, self.now, f"PodDisruptionBudget {budget}")
+                self.state.own.refuse_eviction(pod.key, pod.metadata.uid, self.now, f"PodDisruptionBudget {budget}")
             elif short:
-                self.state.withdraw_eviction(pod.key)
+                self.state.own.withdraw_eviction(pod.key)
             else:
                 self._note(each.job.group, LAST_EVICTION_ANNOTATION, format_time(self.now))
                 self.end(pod, comes_back=True)

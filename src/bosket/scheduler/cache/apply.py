@@ -48,13 +48,13 @@ class Applier:
         self._client, self._clock, self._state = env.client, env.clock, state
         self._events = env.events.for_component(options.scheduler_name)
         self._status = StatusWriter(env)
-        self._notes = NoteWriter(env.client, state, self._status)
+        self._notes = NoteWriter(env.client, state.own, self._status)
         self._node_pool = options.node_pool or DEFAULT_NODE_POOL
         self._configuration = options.configuration
         self._starts_matter = False
         self._binds = BindWriter(env, state, options, events=self._events, changed=changed, requested=requested)
         self._evictor = Evictor(
-            env, state, events=self._events, notes=self._notes, changed=changed, evicted=evicted,
+            env, state.own, events=self._events, notes=self._notes, changed=changed, evicted=evicted,
             by_deletion=options.evict_by_deletion,
         )  # fmt: skip
         self._pipelined: dict[ObjectKey, Pipeline] = {}  # of the last cycle, by pod

@@ -66,7 +66,7 @@ class BindWriter:
     def request(self, bind: Bind) -> None:
         """Has the pod bound."""
         self._decided[bind.task.key] = bind
-        self._state.assume_bind_request(bind_request_for(bind, self._labels))
+        self._state.own.assume_bind_request(bind_request_for(bind, self._labels))
         self._controller.queue.add(bind.task.key)
 
     def remove(self, dead: Iterable[BindRequest]) -> None:
@@ -81,12 +81,12 @@ class BindWriter:
             self._controller.queue.add(key)
             if request.status.phase == "Failed":
                 owner = next((each.uid for each in request.metadata.ownerReferences if each.kind == "Pod"), "")
-                self._state.hold_back(pod_of(request), owner, self._clock.now())
+                self._state.own.hold_back(pod_of(request), owner, self._clock.now())
 
     def _start_anew(self) -> None:
         """After a pause others may have decided: what wasn't written before it is no longer meant."""
         for key in self._decided:
-            self._state.withdraw_bind_request(key)
+            self._state.own.withdraw_bind_request(key)
         self._decided.clear()
         self._dead.clear()
 
@@ -134,13 +134,13 @@ class BindWriter:
                 BindRequest, request.metadata.name, request.metadata.namespace, uid=request.metadata.uid or None
             )
         except NotFound:
-            self._state.drop_bind_request(request)
+            self._state.drop(request)
 
     def _take_back(self, bind: Bind, error: str) -> None:
         """The pod is pending again, and is decided on anew after a while."""
         _log.warning("the bind request of pod %s was refused: %s", bind.task.key, error)
-        self._state.withdraw_bind_request(bind.task.key)
-        self._state.hold_back(bind.task.key, bind.task.pod.metadata.uid, self._clock.now())
+        self._state.own.withdraw_bind_request(bind.task.key)
+        self._state.own.hold_back(bind.task.key, bind.task.pod.metadata.uid, self._clock.now())
         text = f"Failed to bind pod {bind.task.key} to node {bind.node}. {error}"
         self._events.event(bind.task.pod, "Warning", "FailedBinding", text)
         self._changed()

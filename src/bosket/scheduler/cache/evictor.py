@@ -33,7 +33,7 @@ from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
 from bosket.scheduler.cache.note_writer import NoteWriter, stamp
 from bosket.scheduler.decisions import Eviction
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.snapshot.own_decisions import OwnDecisions
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Evictor:
     def __init__(
         self,
         env: Environment,
-        state: ClusterState,
+        own: OwnDecisions,
         *,
         events: EventRecorder,
         notes: NoteWriter,
@@ -72,7 +72,7 @@ class Evictor:
     ) -> None:
         """`changed` is called when the state changed otherwise than by a watch, `evicted` for every pod that goes."""
         self._client, self._clock, self._events = env.client, env.clock, events
-        self._state, self._notes, self._changed, self._evicted = state, notes, changed, evicted
+        self._own, self._notes, self._changed, self._evicted = own, notes, changed, evicted
         self._by_deletion = by_deletion
         self._batches: dict[int, _Batch] = {}
         self._numbers = count()
@@ -90,7 +90,7 @@ class Evictor:
         now = self._clock.now()
         batches: dict[object, list[Eviction]] = {}
         for each in evictions:
-            self._state.assume_eviction(each.task.key, each.task.pod.metadata.uid, now)
+            self._own.assume_eviction(each.task.key, each.task.pod.metadata.uid, now)
             for_whom = each.preemptor.key if each.preemptor is not None else None
             batches.setdefault((each.action, for_whom or each.job.key), []).append(each)
         for members in batches.values():
@@ -102,7 +102,7 @@ class Evictor:
         """After a pause others may have decided: what wasn't evicted before it is no longer meant."""
         for batch in self._batches.values():
             for each in batch.left:
-                self._state.withdraw_eviction(each.task.key)
+                self._own.withdraw_eviction(each.task.key)
         self._batches.clear()
 
     async def _handle(self, number: int) -> None:
@@ -121,7 +121,7 @@ class Evictor:
 
     async def _carry_out(self, batch: _Batch) -> None:
         """On return, what is left of the batch isn't to be evicted."""
-        guarded = [each for each in batch.left if self._state.guard_of(each.task.key)]
+        guarded = [each for each in batch.left if self._own.guard_of(each.task.key)]
         if not self._by_deletion and guarded and batch.size > 1 and not batch.is_permitted:
             if not all([await self._try(batch, each, dry_run=True) for each in guarded]):
                 return
@@ -148,7 +148,7 @@ class Evictor:
         except TooManyRequests as error:
             if not _is_by_budget(error):
                 raise
-            budget = self._state.guard_of(eviction.task.key)
+            budget = self._own.guard_of(eviction.task.key)
             self._refuse(eviction, f"PodDisruptionBudget {budget}" if budget else str(error))
             return False
         except ServerError:
@@ -171,12 +171,12 @@ class Evictor:
         """The pod stands as before, and others are looked for."""
         pod = eviction.task.pod
         _log.warning("the eviction of pod %s was refused by %s", pod.key, by)
-        self._state.refuse_eviction(pod.key, pod.metadata.uid, self._clock.now(), by)
+        self._own.refuse_eviction(pod.key, pod.metadata.uid, self._clock.now(), by)
 
     def _give_up(self, batch: _Batch) -> None:
         """Those who haven't gone are no longer meant to."""
         for each in batch.left:
-            self._state.withdraw_eviction(each.task.key)
+            self._own.withdraw_eviction(each.task.key)
         if batch.left:
             self._changed()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue, Topology
@@ -20,8 +20,6 @@ from bosket.kube.codec import Kind, metadata_of
 from bosket.kube.errors import KubeError
 from bosket.kube.informer import Change, Informers
 from bosket.scheduler.snapshot.state import ClusterState
-
-T = TypeVar("T", bound=KubeObject)
 
 
 def _all(_obj: KubeObject) -> bool:
@@ -44,60 +42,25 @@ class Feed:
         self._follows_devices = False
         self._syncs: list[Callable[[], Awaitable[None]]] = []
         self.changed = asyncio.Event()
-        self._follow(informers, Node, state.put_node, lambda node: state.drop_node(node.metadata.name), only=in_shard)
-        self._follow(
-            informers,
-            PriorityClass,
-            state.put_priority_class,
-            lambda priority: state.drop_priority_class(priority.metadata.name),
-        )
-        self._follow(
-            informers, Queue, state.put_queue, lambda queue: state.drop_queue(queue.metadata.name), only=in_shard
-        )
-        self._follow(
-            informers,
-            Topology,
-            state.put_topology,
-            lambda each: state.drop_topology(each.metadata.name),
-            optional=True,
-        )
-        self._follow(informers, BindRequest, state.put_bind_request, state.drop_bind_request)
-        self._follow(
-            informers, PodGroup, state.put_pod_group, lambda group: state.drop_pod_group(group.key), only=in_shard
-        )
+        self._follow(Node, only=in_shard)
+        self._follow(PriorityClass)
+        self._follow(Queue, only=in_shard)
+        self._follow(Topology, optional=True)
+        self._follow(BindRequest)
+        self._follow(PodGroup, only=in_shard)
         if budgets:
-            self._follow(informers, PodDisruptionBudget, state.put_budget, lambda budget: state.drop_budget(budget.key))
-        self._follow(informers, Pod, state.put_pod, lambda pod: state.drop_pod(pod.key))
-        self._follow(
-            informers, Namespace, state.put_namespace, lambda namespace: state.drop_namespace(namespace.metadata.name)
-        )
-        self._follow(informers, PersistentVolumeClaim, state.put_claim, lambda claim: state.drop_claim(claim.key))
-        self._follow(
-            informers, PersistentVolume, state.put_volume, lambda volume: state.drop_volume(volume.metadata.name)
-        )
-        self._follow(
-            informers, StorageClass, state.put_storage_class, lambda each: state.drop_storage_class(each.metadata.name)
-        )
-        self._follow(informers, CSINode, state.put_csi_node, lambda each: state.drop_csi_node(each.metadata.name))
-        self._follow(informers, CSIDriver, state.put_csi_driver, lambda each: state.drop_csi_driver(each.metadata.name))
-        self._follow(
-            informers,
-            CSIStorageCapacity,
-            state.put_storage_capacity,
-            lambda each: state.drop_storage_capacity(each.key),
-        )
-        # Whose definition is another project's.
-        self._follow(
-            informers,
-            NodeResourceTopology,
-            state.put_node_topology,
-            lambda each: state.drop_node_topology(each.metadata.name),
-            optional=True,
-        )
+            self._follow(PodDisruptionBudget)
+        self._follow(Pod)
+        self._follow(Namespace)
+        self._follow(PersistentVolumeClaim)
+        self._follow(PersistentVolume)
+        self._follow(StorageClass)
+        self._follow(CSINode)
+        self._follow(CSIDriver)
+        self._follow(CSIStorageCapacity)
+        self._follow(NodeResourceTopology, optional=True)  # its definition is another project's
         # Of ConfigMaps only their existence matters, and their contents may be large.
-        self._follow(
-            informers, metadata_of(ConfigMap), state.put_config_map, lambda each: state.drop_config_map(each.key)
-        )
+        self._follow(ConfigMap, metadata_only=True)
 
     async def follow_devices(self, client: Client) -> None:
         """From now on, where the API server has dynamic resource allocation; a cluster without it has no devices."""
@@ -107,23 +70,11 @@ class Feed:
         if ResourceClaim not in served:
             return
         self._follows_devices = True
-        informers, state = self._informers, self._state
-        self._follow(
-            informers,
-            ResourceSlice,
-            state.put_resource_slice,
-            lambda each: state.drop_resource_slice(each.metadata.name),
-        )
-        self._follow(
-            informers, DeviceClass, state.put_device_class, lambda each: state.drop_device_class(each.metadata.name)
-        )
+        self._follow(ResourceSlice)
+        self._follow(DeviceClass)
         if DeviceTaintRule in served:
-            self._follow(
-                informers, DeviceTaintRule, state.put_taint_rule, lambda each: state.drop_taint_rule(each.metadata.name)
-            )
-        self._follow(
-            informers, ResourceClaim, state.put_resource_claim, lambda claim: state.drop_resource_claim(claim.key)
-        )
+            self._follow(DeviceTaintRule)
+        self._follow(ResourceClaim)
 
     async def wait_synced(self) -> None:
         for wait in self._syncs:
@@ -131,17 +82,17 @@ class Feed:
 
     def _follow(
         self,
-        informers: Informers,
-        kind: Kind[T],
-        put: Callable[[T], None],
-        drop: Callable[[T], None],
+        taken: type[KubeObject],
         *,
+        metadata_only: bool = False,
         optional: bool = False,
-        only: Callable[[T], bool] = _all,
+        only: Callable[[KubeObject], bool] = _all,
     ) -> None:
         """`optional`: the server may not know the kind; `only`: others aren't there, and one that becomes so leaves."""
+        kind: Kind[Any] = metadata_of(taken) if metadata_only else taken
+        put, drop, _ = self._state.intake(taken)
 
-        def handle(change: Change[T]) -> None:
+        def handle(change: Change[Any]) -> None:
             old, new = change
             if new is not None and only(new):
                 put(new)
@@ -151,7 +102,7 @@ class Feed:
                 return
             self.changed.set()
 
-        informer = informers.of(kind, optional=optional)
+        informer = self._informers.of(kind, optional=optional)
         informer.subscribe(handle)
         self._syncs.append(informer.wait_synced)
 

@@ -15,7 +15,7 @@ from bosket.api.time import format_time
 from bosket.kube.client import Client
 from bosket.kube.errors import ApiError, ServerError, TooManyRequests
 from bosket.scheduler.cache.status_writer import StatusWriter, Wish
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.snapshot.own_decisions import OwnDecisions
 
 
 def stamp(seconds: float) -> str:
@@ -26,27 +26,27 @@ def stamp(seconds: float) -> str:
 class NoteWriter:
     """Writes annotations in the background; `write` never waits."""
 
-    def __init__(self, client: Client, state: ClusterState, status: StatusWriter) -> None:
-        self._client, self._state, self._status = client, state, status
+    def __init__(self, client: Client, own: OwnDecisions, status: StatusWriter) -> None:
+        self._client, self._own, self._status = client, own, status
 
     def write(self, group: PodGroup, annotation: str, value: str | None) -> None:
         """Sets the annotation; None takes it away."""
-        self._state.write_note(group, annotation, value)
+        self._own.write_note(group, annotation, value)
         self._send(group.key, group.metadata.uid, annotation, value)
 
     def keep(self, group: PodGroup, annotation: str, value: str) -> None:
         """Counts the annotation without writing it for now."""
-        self._state.write_note(group, annotation, value)
+        self._own.write_note(group, annotation, value)
 
     def write_kept(self) -> None:
         """Writes all that was kept."""
-        for key, (uid, notes) in self._state.notes().items():
+        for key, (uid, notes) in self._own.notes().items():
             for annotation, value in notes.items():
                 self._send(key, uid, annotation, value)
 
     def _send(self, key: ObjectKey, uid: str, annotation: str, value: str | None) -> None:
         async def write() -> None:
-            noted, others = self._state.notes().get(key, ("", {}))
+            noted, others = self._own.notes().get(key, ("", {}))
             values = {**(others if noted == uid else {}), annotation: value}
             patch = {"metadata": {"uid": uid, "annotations": values}}
             try:
@@ -54,7 +54,7 @@ class NoteWriter:
             except (ServerError, TooManyRequests):
                 raise  # it may yet be taken
             except ApiError:
-                self._state.withdraw_note(key, annotation)
+                self._own.withdraw_note(key, annotation)
                 raise
 
         self._status.wish((f"PodGroup {annotation}", key), Wish((uid, value or ""), write), delay_seconds=0)

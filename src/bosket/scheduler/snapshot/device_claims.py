@@ -6,7 +6,7 @@ resource for which a device class stands in. Changes give back the pods that mus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from itertools import count
 from weakref import WeakValueDictionary
 
@@ -16,7 +16,7 @@ from bosket.api.core import Pod, PodSpec
 from bosket.api.device_claim import gpus_by_class, is_gpu
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectKey
-from bosket.api.resource_k8s import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+from bosket.api.resource_k8s import AllocationResult, DeviceClass, ResourceClaim
 from bosket.scheduler.model.device import (
     ClaimNeed,
     ClaimRef,
@@ -43,8 +43,8 @@ class DeviceClaims:
     def __init__(self, axis: ResourceAxis, report: Callable[[str], None]) -> None:
         self._axis = axis
         self.pools = Pools(report)
-        self._claims: Shared[ObjectKey, ResourceClaim] = Shared()
-        self._classes: Shared[str, DeviceClass] = Shared()
+        self.claims: Shared[ObjectKey, ResourceClaim] = Shared()
+        self.classes: Shared[str, DeviceClass] = Shared()
         self._claimants: Shared[ObjectKey, Task] = Shared()
         self.by_resource: dict[str, str] = {}  #: extended resource → device class
         self._users: dict[ObjectKey, dict[ObjectKey, None]] = {}  # claim → pods
@@ -54,44 +54,26 @@ class DeviceClaims:
         self._numbers = count()
         self._frozen: Inventory | None = NO_INVENTORY
 
-    @property
-    def claims(self) -> Mapping[ObjectKey, ResourceClaim]:
-        return self._claims.freeze()
-
-    @property
-    def classes(self) -> Mapping[str, DeviceClass]:
-        return self._classes.freeze()
-
-    @property
-    def slices(self) -> Mapping[str, ResourceSlice]:
-        return self.pools.slices
-
     # Objects in; each returns the pods that it may matter to
 
     def put_claim(self, claim: ResourceClaim) -> Collection[ObjectKey]:
-        self._claims.put(claim.key, claim)
+        self.claims.put(claim.key, claim)
         self._frozen = None
         return self._users.get(claim.key, ())
 
     def drop_claim(self, key: ObjectKey) -> Collection[ObjectKey]:
-        self._claims.drop(key)
+        self.claims.drop(key)
         self._frozen = None
         return self._users.get(key, ())
 
     def put_class(self, device_class: DeviceClass) -> bool:
         """True when another class may stand in for an extended resource now: any pod may ask for it."""
-        self._classes.put(device_class.metadata.name, device_class)
+        self.classes.put(device_class.metadata.name, device_class)
         return self._classes_changed()
 
     def drop_class(self, name: str) -> bool:
-        self._classes.drop(name)
+        self.classes.drop(name)
         return self._classes_changed()
-
-    def put_slice(self, each: ResourceSlice) -> None:
-        self.pools.put(each)
-
-    def drop_slice(self, name: str) -> None:
-        self.pools.drop(name)
 
     def follow(self, key: ObjectKey, task: Task | None) -> None:
         """A task came, changed or went."""
@@ -119,7 +101,7 @@ class DeviceClaims:
     def freeze(self) -> Inventory:
         if self._frozen is None:
             pools, local = self.pools.freeze()
-            claims, classes, claimants = self._claims.freeze(), self._classes.freeze(), self._claimants.freeze()
+            claims, classes, claimants = self.claims.freeze(), self.classes.freeze(), self._claimants.freeze()
             self._frozen = Inventory(pools, local, classes, claims, claimants)
         return self._frozen
 
@@ -137,7 +119,7 @@ class DeviceClaims:
         refs, problem = self._refs(pod)
         self._follow_claims(key, refs)
         promised, extended_allocation = self._promises(key, pod, request, refs)
-        known = [(ref, self._claims.get(ref.key, None)) for ref in refs]
+        known = [(ref, self.claims.get(ref.key, None)) for ref in refs]
         placed = bool(pod.spec.nodeName) or request is not None
         needs = []
         gpus = 0
@@ -191,7 +173,7 @@ class DeviceClaims:
         return promised, extended
 
     def _is_allocated(self, key: ObjectKey) -> bool:
-        claim = self._claims.get(key, None)
+        claim = self.claims.get(key, None)
         return claim is not None and claim.status.allocation is not None
 
     def _refs(self, pod: Pod) -> tuple[tuple[ClaimRef, ...], str]:
@@ -218,7 +200,7 @@ class DeviceClaims:
         return tuple(refs), problem
 
     def _problem_with(self, key: ObjectKey, pod: Pod, *, own: bool) -> str:
-        claim = self._claims.get(key, None)
+        claim = self.claims.get(key, None)
         if claim is None:
             return f"ResourceClaim {key} was not found"
         if claim.metadata.deletionTimestamp is not None:
@@ -246,7 +228,7 @@ class DeviceClaims:
         by_resource: dict[str, str] = {}
         # Of several classes for one resource the newest counts; by name, of those of one age.
         classes = sorted(
-            self._classes.freeze().values(),
+            self.classes.freeze().values(),
             key=lambda each: (each.metadata.creationTimestamp or "", each.metadata.name),
         )
         for each in classes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from bosket.api.core import Pod
+from bosket.api.core import Namespace, Pod
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.peer import PeerTerm, PeerWishes, PodSelector
 from bosket.scheduler.model.task import ACTIVE_USED, WAITING, Task
@@ -39,7 +39,7 @@ class Peers:
         self._by_no_label: dict[PodSelector, None] = {}  # those that ask for no particular value
         self._pods_by_label: dict[str, dict[str, dict[ObjectKey, None]]] = {}
         self._terms: Shared[PodSelector, tuple[PeerTerm, ...]] = Shared()
-        self.namespaces: dict[str, Labels] = {}  #: the labels of each
+        self.namespaces: dict[str, Namespace] = {}
 
     def terms(self) -> Mapping[PodSelector, tuple[PeerTerm, ...]]:
         """By selector: the terms that some pod carries which is on a node, or may be placed."""
@@ -66,14 +66,17 @@ class Peers:
             affected |= self._let_go(gone)
         return sorted(affected)
 
-    def put_namespace(self, name: str, labels: Labels) -> Iterable[ObjectKey]:
+    def put_namespace(self, namespace: Namespace) -> Iterable[ObjectKey]:
         """The pods that may be selected differently, because their namespace's labels are others than before."""
-        before = self.namespaces.get(name, NO_LABELS)
-        self.namespaces[name] = labels
-        return self._pods_in(name) if before != labels else ()
+        name = namespace.metadata.name
+        before = self._labels_of(name)
+        self.namespaces[name] = namespace
+        return self._pods_in(name) if before != namespace.metadata.labels else ()
 
     def drop_namespace(self, name: str) -> Iterable[ObjectKey]:
-        return self._pods_in(name) if self.namespaces.pop(name, NO_LABELS) else ()
+        before = self._labels_of(name)
+        self.namespaces.pop(name, None)
+        return self._pods_in(name) if before else ()
 
     # Selectors
 
@@ -182,7 +185,11 @@ class Peers:
 
     def _matches(self, selector: PodSelector, pod: Pod) -> bool:
         meta = pod.metadata
-        return selector.matches(meta.namespace, meta.labels, self.namespaces.get(meta.namespace, NO_LABELS))
+        return selector.matches(meta.namespace, meta.labels, self._labels_of(meta.namespace))
+
+    def _labels_of(self, namespace: str) -> Labels:
+        known = self.namespaces.get(namespace)
+        return known.metadata.labels if known is not None else NO_LABELS
 
 
 def _carried(task: Task | None) -> PeerWishes | None:

@@ -30,7 +30,8 @@ from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.snapshot.commitments import Commitments
 from bosket.scheduler.snapshot.recorded_list import LISTS
 from bosket.scheduler.snapshot.snapshot import Snapshot, WorkerLabels
-from bosket.scheduler.snapshot.state import ClusterState, StateOptions
+from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.snapshot.state_options import StateOptions
 
 FILE_NAME = "snapshot.json"
 NANOSECONDS = 10**9  #: in a second
@@ -122,14 +123,14 @@ class Recorded:
         shard = self.parameters.partition_params or Partition()
         with gc_paused():
             for name, each in LISTS.items():
-                put, objects = each.put, self.objects.get(name, ())
+                put, objects = state.intake(each.kind).put, self.objects.get(name, ())
                 for obj in filter(shard.has, objects) if each.sharded else objects:
-                    put(state, obj)
+                    put(obj)
         uids = {pod.key: pod.metadata.uid for pod in self.objects.get("pods", ())} if self.held else {}
         for pod in self.held:
-            state.hold_back(pod, uids.get(pod, ""), self.now or 0.0)
+            state.own.hold_back(pod, uids.get(pod, ""), self.now or 0.0)
         state.put_usage(self.usage)
-        state.commit(self.commitments, self.now or 0.0)
+        state.own.commit(self.commitments, self.now or 0.0)
         return state
 
     def snapshot(self, now: float, report: Callable[[str], None] | None = None) -> Snapshot:

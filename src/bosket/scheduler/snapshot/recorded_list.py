@@ -1,6 +1,6 @@
-"""The lists of objects in a snapshot file: what each is called, what it holds, how the live state takes it in.
+"""The lists of objects in a snapshot file: what each is called, and what it holds.
 
-A kind is added here, and is then read (`recorded`) and written (`recording`); `ClusterState.objects` must know it.
+A kind is added here, and is then read (`recorded`) and written (`recording`); `ClusterState` must take it in.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from bosket.scheduler.snapshot.redaction import (
     bare_storage_class,
     bare_volume,
 )
-from bosket.scheduler.snapshot.state import ClusterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +33,31 @@ class RecordedList:
     """One list of a snapshot file."""
 
     kind: type[KubeObject]
-    put: Callable[[ClusterState, Any], None]
     sharded: bool = False  #: whether only those of the scheduler's own node pool count
     redact: Callable[[Any], KubeObject] = bare  #: what of an object is written down
 
 
 #: By name, in the order in which they are read: pods last, because they are judged by what else is there.
 LISTS: Final[Mapping[str, RecordedList]] = {
-    "nodes": RecordedList(Node, ClusterState.put_node, sharded=True),
-    "nodeResourceTopologies": RecordedList(NodeResourceTopology, ClusterState.put_node_topology),
-    "priorityClasses": RecordedList(PriorityClass, ClusterState.put_priority_class),
-    "queues": RecordedList(Queue, ClusterState.put_queue, sharded=True),
-    "topologies": RecordedList(Topology, ClusterState.put_topology),
-    "podGroups": RecordedList(PodGroup, ClusterState.put_pod_group, sharded=True),
-    "namespaces": RecordedList(Namespace, ClusterState.put_namespace),  # Bosket's own; KAI records none
-    "configMaps": RecordedList(ConfigMap, ClusterState.put_config_map),
-    "storageClasses": RecordedList(StorageClass, ClusterState.put_storage_class, redact=bare_storage_class),
-    "persistentVolumes": RecordedList(PersistentVolume, ClusterState.put_volume, redact=bare_volume),
-    "persistentVolumeClaims": RecordedList(PersistentVolumeClaim, ClusterState.put_claim),
-    "csiStorageCapacities": RecordedList(CSIStorageCapacity, ClusterState.put_storage_capacity),
-    "csiDrivers": RecordedList(CSIDriver, ClusterState.put_csi_driver),
-    "csiNodes": RecordedList(CSINode, ClusterState.put_csi_node),  # Bosket's own
-    "deviceClasses": RecordedList(DeviceClass, ClusterState.put_device_class, redact=bare_device_class),
-    "deviceTaintRules": RecordedList(DeviceTaintRule, ClusterState.put_taint_rule),  # Bosket's own
-    "resourceSlices": RecordedList(ResourceSlice, ClusterState.put_resource_slice),
-    "resourceClaims": RecordedList(ResourceClaim, ClusterState.put_resource_claim, redact=bare_claim),
-    "bindRequests": RecordedList(BindRequest, ClusterState.put_bind_request, redact=bare_bind_request),
-    "podDisruptionBudgets": RecordedList(PodDisruptionBudget, ClusterState.put_budget),
-    "pods": RecordedList(Pod, ClusterState.put_pod, redact=bare_pod),
+    "nodes": RecordedList(Node, sharded=True),
+    "nodeResourceTopologies": RecordedList(NodeResourceTopology),
+    "priorityClasses": RecordedList(PriorityClass),
+    "queues": RecordedList(Queue, sharded=True),
+    "topologies": RecordedList(Topology),
+    "podGroups": RecordedList(PodGroup, sharded=True),
+    "namespaces": RecordedList(Namespace),  # Bosket's own; KAI records none
+    "configMaps": RecordedList(ConfigMap),
+    "storageClasses": RecordedList(StorageClass, redact=bare_storage_class),
+    "persistentVolumes": RecordedList(PersistentVolume, redact=bare_volume),
+    "persistentVolumeClaims": RecordedList(PersistentVolumeClaim),
+    "csiStorageCapacities": RecordedList(CSIStorageCapacity),
+    "csiDrivers": RecordedList(CSIDriver),
+    "csiNodes": RecordedList(CSINode),  # Bosket's own
+    "deviceClasses": RecordedList(DeviceClass, redact=bare_device_class),
+    "deviceTaintRules": RecordedList(DeviceTaintRule),  # Bosket's own
+    "resourceSlices": RecordedList(ResourceSlice),
+    "resourceClaims": RecordedList(ResourceClaim, redact=bare_claim),
+    "bindRequests": RecordedList(BindRequest, redact=bare_bind_request),
+    "podDisruptionBudgets": RecordedList(PodDisruptionBudget),
+    "pods": RecordedList(Pod, redact=bare_pod),
 }

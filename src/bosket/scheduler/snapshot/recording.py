@@ -31,7 +31,8 @@ from bosket.scheduler.snapshot.recorded import (
     Recorded,
 )
 from bosket.scheduler.snapshot.recorded_list import LISTS
-from bosket.scheduler.snapshot.state import ClusterState, StateOptions
+from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.snapshot.state_options import StateOptions
 
 #: Flags of KAI's that nothing here depends on, and that its own tools want to see.
 _OTHER_PARAMETERS = {"numOfStatusRecordingWorkers": 5}
@@ -44,9 +45,9 @@ def take(state: ClusterState, options: StateOptions, configuration: Configuratio
         parameters=parameters_of(options, configuration.settings),
         objects={name: state.objects(each.kind) for name, each in LISTS.items()},
         now=now,
-        held=tuple(sorted(state.held_pods(now))),
+        held=tuple(sorted(state.own.held_pods(now))),
         usage=state.usage,
-        commitments=state.commitments(now),
+        commitments=state.own.commitments(now),
     )
 
 

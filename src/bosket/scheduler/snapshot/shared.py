@@ -6,7 +6,7 @@ one snapshot and the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -36,6 +36,10 @@ class Shared(Generic[K, V]):
     def drop(self, key: K) -> None:
         if key in self._table:
             del self._own()[key]
+
+    def values(self) -> Collection[V]:
+        """As of now: what is there, for those who don't keep it."""
+        return self._table.values()
 
     def freeze(self) -> Mapping[K, V]:
         self._given_out = True

@@ -1,7 +1,7 @@
 """Claims, volumes and storage classes: what they mean for where a pod can go.
 
 The live state shows it the objects and asks for the storage of each pod that has volumes. What changes names the pods
-that must be looked at again (`touched`). The rules are those of Kubernetes' VolumeBinding, VolumeZone,
+that must be looked at again. The rules are those of Kubernetes' VolumeBinding, VolumeZone,
 VolumeRestrictions and NodeVolumeLimits filters.
 """
 
@@ -51,13 +51,13 @@ MOST_ANSWERS = 4000
 class Volumes:
     """All claims, volumes and classes, and which pods use which claims."""
 
-    def __init__(self, report: Callable[[str], None] | None = None) -> None:
-        self._report = report or (lambda _: None)
+    def __init__(self, touched: set[ObjectKey], report: Callable[[str], None]) -> None:
+        """`touched`: gets the pods that may stand differently."""
+        self._report, self._touched = report, touched
         self.claims: dict[ObjectKey, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
         self.classes: dict[str, StorageClass] = {}
         self.drivers = StorageDrivers(self._report)
-        self.touched: set[ObjectKey] = set()  #: pods that may stand differently; whoever looks at them clears it
         self._users = ClaimUsers()
         self._by_volume: dict[str, set[ObjectKey]] = {}  # volume → claims that name it
         self._open: dict[str, set[ObjectKey]] = {}  # class → claims that have no volume yet
@@ -78,11 +78,11 @@ class Volumes:
         else:
             self._open.setdefault(class_of(claim), set()).add(claim.key)
         if before is None or not _same(before, claim):
-            self.touched.update(self._users.of(claim.key))
+            self._touched.update(self._users.of(claim.key))
 
     def drop_claim(self, key: ObjectKey) -> None:
         self._forget_claim(self.claims.pop(key, None))
-        self.touched.update(self._users.of(key))
+        self._touched.update(self._users.of(key))
 
     def put_volume(self, volume: PersistentVolume) -> None:
         try:
@@ -143,7 +143,7 @@ class Volumes:
 
     def forget_pod(self, pod: ObjectKey) -> None:
         self._promise(pod, {})
-        self.touched.update(self._users.put(pod, ()))
+        self._touched.update(self._users.put(pod, ()))
 
     # What pods ask
 
@@ -154,7 +154,7 @@ class Volumes:
         """
         wanted = list(claims_of(pod))
         names = tuple(dict.fromkeys(claim for claim, _ in wanted))
-        self.touched.update(self._users.put(key, names))
+        self._touched.update(self._users.put(key, names))
         if not wanted:
             return NO_STORAGE
         problem = next((text for claim, own in wanted if (text := self._problem_with(claim, pod, own=own))), "")
@@ -296,7 +296,7 @@ class Volumes:
     def _promise(self, pod: ObjectKey, promised: Mapping[ObjectKey, Promise]) -> None:
         """Notes what the pod, being bound, will have; those who might have had it are looked at again."""
         for claim, volume in self._promises.put(pod, promised):
-            self.touched.update(each for each in self._users.of(claim) if each != pod)
+            self._touched.update(each for each in self._users.of(claim) if each != pod)
             if volume in self.volumes:
                 self._class_changed(class_of_volume(self.volumes[volume]), but=pod)
 
@@ -317,12 +317,12 @@ class Volumes:
 
     def _touch_users_of(self, volume: PersistentVolume) -> None:
         """Pods whose claim is bound to the volume, or might yet be."""
-        self.touched.update(self._users_of(self._by_volume.get(volume.metadata.name, ())))
+        self._touched.update(self._users_of(self._by_volume.get(volume.metadata.name, ())))
         self._class_changed(class_of_volume(volume))
 
     def _class_changed(self, name: str, *, but: ObjectKey | None = None) -> None:
         self._versions[name] += 1
-        self.touched.update(pod for pod in self._users_of(self._open.get(name, ())) if pod != but)
+        self._touched.update(pod for pod in self._users_of(self._open.get(name, ())) if pod != but)
 
     def _driver_changed(self, name: str) -> None:
         for each in self.classes.values():
@@ -331,7 +331,7 @@ class Volumes:
 
     def _limits_changed(self, limited_before: frozenset[str]) -> None:
         if limited_before != self.drivers.limited:
-            self.touched.update(self._users.pods)
+            self._touched.update(self._users.pods)
 
     def _users_of(self, claims: Iterable[ObjectKey]) -> Iterator[ObjectKey]:
         return (pod for claim in claims for pod in self._users.of(claim))

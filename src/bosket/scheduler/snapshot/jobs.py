@@ -1,0 +1,157 @@
+"""The live state's jobs: pod groups with their tasks, in the order of their priority classes.
+
+A job is built anew when its group, one of its tasks, a note about it or a priority class changes. A job that needs
+nothing, because all of it is placed and nothing is to be said of it, is in no list but `known`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from bosket.api.kai import PodGroup
+from bosket.api.keys import DEFAULT_NODE_POOL, DEFAULT_WORK_PRIORITY
+from bosket.api.object import ObjectKey
+from bosket.api.scheduling_k8s import PriorityClass
+from bosket.api.time import time_or_zero
+from bosket.scheduler.model.job import Job, build_job
+from bosket.scheduler.snapshot.displacement import Displacements
+from bosket.scheduler.snapshot.notes import Notes
+from bosket.scheduler.snapshot.queue_uses import QueueUses
+from bosket.scheduler.snapshot.task_reader import integer_or_none
+from bosket.scheduler.snapshot.tasks import Tasks
+from bosket.scheduler.snapshot.touched import Touched
+
+#: spec.schedulingBackoff of groups that are tried for ever; so are those that don't say.
+NO_BACKOFF = -1
+
+
+class Jobs:
+    """All pod groups and priority classes, and the jobs that they make of tasks."""
+
+    def __init__(self, tasks: Tasks, displacements: Displacements, touched: Touched, node_pool_label: str) -> None:
+        self._tasks, self._displacements, self._touched = tasks, displacements, touched
+        self._node_pool_label = node_pool_label
+        self.groups: dict[ObjectKey, PodGroup] = {}
+        self.priorities: dict[str, PriorityClass] = {}
+        self.notes = Notes()  #: annotations of groups that count and aren't observed yet
+        self.known: Mapping[ObjectKey, Job] = {}  #: another object whenever one of them changed
+        self.uses = QueueUses()
+        self._unsettled: set[ObjectKey] = set()
+        self._stale: set[ObjectKey] = set()
+
+    # What is seen
+
+    def put_group(self, group: PodGroup) -> None:
+        key = group.key
+        before = self.groups.get(key)
+        if before is not None and (before.metadata.uid, before.spec) != (group.metadata.uid, group.spec):
+            self._displacements.forget_job(key)
+        self.groups[key] = group
+        self.notes.observe(group)
+        if before is None or _what_counts(before) != _what_counts(group):
+            self._touched.jobs.add(key)
+
+    def drop_group(self, key: ObjectKey) -> None:
+        self.groups.pop(key, None)
+        self._displacements.forget_job(key)
+        self.notes.forget_group(key)
+        self._touched.jobs.add(key)
+
+    def put_priority_class(self, priority: PriorityClass) -> None:
+        before = self.priorities.get(priority.metadata.name)
+        self.priorities[priority.metadata.name] = priority
+        if before is None or (before.value, before.globalDefault) != (priority.value, priority.globalDefault):
+            self._priorities_changed()
+
+    def drop_priority_class(self, name: str) -> None:
+        if self.priorities.pop(name, None) is not None:
+            self._priorities_changed()
+
+    def _priorities_changed(self) -> None:
+        self._displacements.forget_all()
+        self._touched.jobs.update(self.known)
+
+    # What goes out
+
+    def groups_with_notes(self) -> Iterator[PodGroup]:
+        """All groups as they will be."""
+        return map(self.notes.overlay, self.groups.values())
+
+    def unsettled(self) -> tuple[Job, ...]:
+        """Jobs with a task that isn't placed, or with one that needs a word said about it."""
+        return tuple(self.known[key] for key in sorted(self._unsettled))
+
+    def any_unsettled(self) -> bool:
+        return bool(self._unsettled)
+
+    def stale(self) -> tuple[Job, ...]:
+        """Jobs of which too little runs, and those that are marked so."""
+        return tuple(self.known[key] for key in sorted(self._stale))
+
+    def renew(self) -> None:
+        """Builds the jobs anew that something touched."""
+        touched = self._touched.jobs
+        if not touched:
+            return
+        known = dict(self.known)  # the snapshot before keeps its own
+        for key in touched:
+            before = known.pop(key, None)
+            self._unsettled.discard(key)
+            self._stale.discard(key)
+            job = self._build(key)
+            self.uses.replace(key, before, job)
+            if job is None:
+                continue
+            known[key] = job
+            if job.strangers or job.problem or job.has_waiting or job.group.status.schedulingConditions:
+                self._unsettled.add(key)
+            if job.is_stale or job.history.stale_since is not None:
+                self._stale.add(key)
+        self.known = known
+        touched.clear()
+
+    def _build(self, key: ObjectKey) -> Job | None:
+        group = self.groups.get(key)
+        if group is None or _gave_up(group, self._node_pool_label):
+            return None
+        group = self.notes.overlay(group)
+        return build_job(
+            key,
+            group,
+            self._tasks.members(key),
+            priority=self._priority_of(group.spec.priorityClassName or ""),
+            created=time_or_zero(group.metadata.creationTimestamp),
+            pod_problem=self._tasks.problem_of(key),
+        )
+
+    def _priority_of(self, class_name: str) -> int:
+        found = self.priorities.get(class_name)
+        if found is None:
+            found = min(
+                (p for p in self.priorities.values() if p.globalDefault), key=lambda p: p.metadata.name, default=None
+            )
+        return found.value if found is not None else DEFAULT_WORK_PRIORITY
+
+
+def _what_counts(group: PodGroup) -> tuple[object, ...]:
+    """What of a group can change a decision, or what is said of it; others write into its status all the time."""
+    meta = group.metadata
+    return (
+        meta.uid,
+        meta.generation,
+        meta.creationTimestamp,
+        meta.labels,
+        meta.annotations,
+        meta.deletionTimestamp,
+        group.spec,
+        group.status.schedulingConditions,
+    )
+
+
+def _gave_up(group: PodGroup, node_pool_label: str) -> bool:
+    """Whether the group wants to be tried only once per node pool, and this one has been: somebody moves it on."""
+    conditions = group.status.schedulingConditions
+    if group.spec.schedulingBackoff in (None, NO_BACKOFF) or not conditions:
+        return False
+    newest = max(conditions, key=lambda condition: integer_or_none(condition.transitionID) or 0)
+    return newest.nodePool == (group.metadata.labels.get(node_pool_label) or DEFAULT_NODE_POOL)
