@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -28,7 +28,8 @@ from tests.controlplane.plane import free_ports
 from tests.e2e.cluster import Cluster
 from tests.e2e.identity import give_rights, kubeconfig_of
 
-_CONFIG_FILE: Final = "--scheduler-config="
+#: Flags that name a file of a ConfigMap; the Deployment says which one.
+_CONFIG_FILES: Final = ("--scheduler-config=", "--config=")
 
 
 @asynccontextmanager
@@ -110,13 +111,13 @@ class Kubelet:
         self._cluster, self._stack = cluster, stack
         self._started = 0
 
-    async def start(self, deployment: str) -> Replica:
-        """One replica; killed at the end, or before."""
+    async def start(self, deployment: str, *more: str, changed: Callable[[str], str] = lambda text: text) -> Replica:
+        """One replica; killed at the end, or before. With `more` arguments, and its configuration file `changed`."""
         command = await command_of(self._cluster, deployment)
         service = command[2]
         await give_rights(self._cluster.client, service)
         (port,) = free_ports(1)
-        arguments = [await self._here(deployment, each, port) for each in command[1:]]
+        arguments = [await self._here(deployment, each, port, changed) for each in command[1:]]
         self._started += 1
         log = self._file(f"{deployment}-{self._started}.log")
         with log.open("ab") as output:
@@ -125,6 +126,7 @@ class Kubelet:
                 *arguments,
                 f"--kubeconfig={kubeconfig_of(self._cluster.kubeconfig, service)}",
                 *(["--plugin-server-port=0"] if "scheduler" in command[:3] else []),
+                *more,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=asyncio.subprocess.STDOUT,
@@ -133,14 +135,20 @@ class Kubelet:
         self._stack.push_async_callback(_end, process, log)
         return Replica(process, port)
 
-    async def _here(self, deployment: str, argument: str, port: int) -> str:
+    async def _here(self, deployment: str, argument: str, port: int, changed: Callable[[str], str]) -> str:
         """What is different outside of a container: the mounted file, and addresses."""
-        if argument.startswith(_CONFIG_FILE):
+        flag = next((each for each in _CONFIG_FILES if argument.startswith(each)), None)
+        if flag is not None:
             file = self._file(f"{deployment}.yaml")
-            config = await self._cluster.client.get(ConfigMap, deployment, SYSTEM_NAMESPACE)
-            file.write_text(config.data["config.yaml"])
-            return f"{_CONFIG_FILE}{file}"
+            file.write_text(changed(await self._mounted(deployment)))
+            return f"{flag}{file}"
         return f"--listen=127.0.0.1:{port}" if argument.startswith("--listen=") else argument
+
+    async def _mounted(self, deployment: str) -> str:
+        client = self._cluster.client
+        found = await client.get(Deployment, deployment, SYSTEM_NAMESPACE)
+        (name,) = [each.configMap.name for each in found.spec.template.spec.volumes if each.configMap is not None]
+        return (await client.get(ConfigMap, name, SYSTEM_NAMESPACE)).data["config.yaml"]
 
     def _file(self, name: str) -> Path:
         return self._cluster.kubeconfig.with_name(f"{self._cluster.namespace}-{name}")

@@ -54,6 +54,9 @@ from bosket.runtime.service import Environment, Service, run_services
 _log = logging.getLogger(__name__)
 
 _STOP_SECONDS: Final = 5.0
+#: Who those are that run in this process: whoever uses it, and controllers, which webhooks know by this name.
+_ADMINISTRATOR: Final = "system:admin"
+_CONTROLLERS: Final = "system:kube-controller-manager"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +144,9 @@ class EmbeddedCluster:
     ) -> None:
         await self._stack.aclose()
 
-    def client(self, name: str = "user") -> Client:
-        """A client in this process with all rights; `name` is what it calls itself."""
-        return Client(self.server.transport(), user_agent=name, clock=self.clock)
+    def client(self, name: str = "user", user: str = _ADMINISTRATOR) -> Client:
+        """A client in this process with all rights; `name` is what it calls itself, `user` what webhooks are told."""
+        return Client(self.server.transport(user), user_agent=name, clock=self.clock)
 
     async def wait_ready(self) -> None:
         """Until everything that runs has seen the cluster; raises what stops one of the parts for good."""
@@ -176,7 +179,7 @@ class EmbeddedCluster:
         now = self.clock.now()
         nodes = [simulated_node(index, self.layout, self.shape, now) for index in range(self.layout.nodes)]
         await asyncio.gather(*(create_if_absent(admin, each) for each in (DEFAULT_CLASS, *nodes)))
-        control_plane = self._environments["control-plane"] = self._environment("bosket-embedded")
+        control_plane = self._environments["control-plane"] = self._environment("bosket-embedded", _CONTROLLERS)
         parts: list[Service] = [
             *controllers(control_plane, without=self._without),
             NodeLifecycle(control_plane, shape=self.shape),
@@ -215,8 +218,8 @@ class EmbeddedCluster:
         options = self._service_options.get(entry.name)
         return entry.make(environment, grove_options(entry.name) if options is None else options)
 
-    def _environment(self, name: str) -> Environment:
-        client = self.client(f"bosket-{name}" if name in SERVICES else name)
+    def _environment(self, name: str, user: str = _ADMINISTRATOR) -> Environment:
+        client = self.client(f"bosket-{name}" if name in SERVICES else name, user)
         metrics = self.metrics if not self._isolated else CollectorRegistry()
         return Environment(
             client=client,
@@ -260,7 +263,7 @@ class EmbeddedCluster:
         from bosket.embedded.identity import identity_of, publish_authorities, remember_port
 
         identity = identity_of(self._data)
-        await publish_authorities(self.client("kube-apiserver"), clients_pem=identity.authority.cert_pem)
+        await publish_authorities(self.client("kube-apiserver"), identity.authority.cert_pem)
         host = self._listen.host
         is_address = _is_address(host)
         key_pair = identity.authority.issue(

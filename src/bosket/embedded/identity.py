@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from bosket.api.core import ConfigMap
 from bosket.api.object import ObjectMeta
 from bosket.apiserver.storage.directory import DataDirectory
+from bosket.embedded.controllers.service_account_token import ROOT_CERTIFICATE
 from bosket.kube.client import Client
 from bosket.kube.errors import AlreadyExists
 from bosket.runtime.certificates import Authority, make_authority
@@ -19,6 +20,7 @@ _AUTHORITY_NAME = "bosket embedded cluster"
 #: What stands between the certificate and the key of the authority, which are kept as one.
 _SEPARATOR = b"\0"
 _PORT = "port"
+_NAMESPACE = "kube-system"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -53,21 +55,25 @@ def _new_token() -> bytes:
     return secrets.token_urlsafe(32).encode()
 
 
-async def publish_authorities(client: Client, *, clients_pem: bytes) -> None:
-    """Tell other servers of the cluster whose certificates the API server believes; they look for it here."""
+async def publish_authorities(client: Client, authority_pem: bytes) -> None:
+    """Tell other servers of the cluster whose certificates the API server believes, and pods whose it shows."""
     # Those who may say on whose behalf they ask have certificates of another authority. There is no proxy before this
     # server, so nobody gets one: its key is forgotten at once.
     proxies_pem = make_authority("bosket front proxies").cert_pem
-    name = "extension-apiserver-authentication"
     data = {
-        "client-ca-file": clients_pem.decode(),
+        "client-ca-file": authority_pem.decode(),
         "requestheader-allowed-names": '["front-proxy-client"]',
         "requestheader-client-ca-file": proxies_pem.decode(),
         "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
         "requestheader-group-headers": '["X-Remote-Group"]',
         "requestheader-username-headers": '["X-Remote-User"]',
     }
+    await _publish(client, "extension-apiserver-authentication", data)
+    await _publish(client, ROOT_CERTIFICATE, {"ca.crt": authority_pem.decode()})
+
+
+async def _publish(client: Client, name: str, data: dict[str, str]) -> None:
     try:
-        await client.create(ConfigMap(metadata=ObjectMeta(name=name, namespace="kube-system"), data=data))
+        await client.create(ConfigMap(metadata=ObjectMeta(name=name, namespace=_NAMESPACE), data=data))
     except AlreadyExists:
-        await client.patch(ConfigMap, name, {"data": data}, namespace="kube-system")
+        await client.patch(ConfigMap, name, {"data": data}, namespace=_NAMESPACE)

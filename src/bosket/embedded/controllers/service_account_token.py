@@ -23,7 +23,9 @@ TOKEN_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 - no pas
 _ACCOUNT: Final = "kubernetes.io/service-account.name"
 _ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
 _BY_ACCOUNT: Final = "service-account-token/account"
-_AUTHORITY: Final = ObjectKey("kube-system", "kube-root-ca.crt")
+#: The ConfigMap in kube-system with the certificate of whoever signs the server's.
+ROOT_CERTIFICATE: Final = "kube-root-ca.crt"
+_SYSTEM: Final = "kube-system"
 _LONGEST_SECONDS: Final = 1 << 32
 
 
@@ -42,6 +44,10 @@ class ServiceAccountTokenController:
         )
         self._controller.watch(self._secrets, lambda secret: (secret.key,))
         self._controller.watch(self._accounts, self._secrets_of)
+        self._authorities = environment.informers.of(
+            ConfigMap, namespace=_SYSTEM, fields=f"metadata.name={ROOT_CERTIFICATE}"
+        )
+        self._controller.watch(self._authorities, lambda _: [each.key for each in self._secrets.store.values()])
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -59,12 +65,13 @@ class ServiceAccountTokenController:
         if account is None:
             return
         uid = account.metadata.uid
-        if secret.data.get("token") and secret.metadata.annotations.get(_ACCOUNT_UID) == uid:
+        has_token = bool(secret.data.get("token")) and secret.metadata.annotations.get(_ACCOUNT_UID) == uid
+        authority = _encoded(self._authority())
+        if has_token and secret.data.get("ca.crt", "") == authority:
             return
         try:
-            token = await self._token(secret, account)
-            data = {**secret.data, "token": _encoded(token), "namespace": _encoded(key.namespace)}
-            data["ca.crt"] = _encoded(await self._authority())
+            token = secret.data["token"] if has_token else _encoded(await self._token(secret, account))
+            data = {**secret.data, "token": token, "namespace": _encoded(key.namespace), "ca.crt": authority}
             annotations = {**secret.metadata.annotations, _ACCOUNT_UID: uid}
             after = replace(secret, metadata=replace(secret.metadata, annotations=annotations), data=data)
             self._secrets.store.put(await self._client.modify(secret, after))
@@ -87,13 +94,10 @@ class ServiceAccountTokenController:
         answer = await self._client.raw("POST", path, body=body)
         return msgspec.json.decode(answer.body, type=TokenRequest).status.token
 
-    async def _authority(self) -> str:
+    def _authority(self) -> str:
         """The certificate of whoever signs the server's; empty where the server is reached in process alone."""
-        try:
-            found = await self._client.get(ConfigMap, _AUTHORITY.name, _AUTHORITY.namespace)
-        except NotFound:
-            return ""
-        return found.data.get("ca.crt", "")
+        found = self._authorities.store.get(ObjectKey(_SYSTEM, ROOT_CERTIFICATE))
+        return found.data.get("ca.crt", "") if found is not None else ""
 
 
 def _account_of(secret: Secret) -> Iterable[str]:
