@@ -1,7 +1,7 @@
 """A kubelet of tests: runs what is bound at once, but for what an init container still waits for.
 
-It asks the init container's own code whether those that start before are ready. Nodes are as large as one pod, so
-that nodes are what is scarce.
+It asks the init container's own code whether those that start before are ready. It serves all nodes of a cluster, be
+it embedded or real.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from bosket.runtime.service import Environment
 
 _BY_GANG: Final = "test-kubelet/gang"
 _STRATEGIC: Final = {"Content-Type": "application/strategic-merge-patch+json"}
-#: How long a container takes to start.
-_START_SECONDS: Final = 1.0
+#: How long a container takes to start that waited for others: as times on the wire have no fractions, less could not be
+#: told from nothing.
+_LATE_START_SECONDS: Final = 1.0
 
 
 class TestKubelet:
@@ -30,7 +31,9 @@ class TestKubelet:
     __test__ = False
     name = "test-kubelet"
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, *, start_seconds: float = 1.0) -> None:
+        """`start_seconds`: how long a container takes to start that waited for nobody."""
+        self._start_seconds = start_seconds
         self._client = environment.client
         self._clock = environment.clock
         self._pods = environment.informers.of(Pod)
@@ -66,9 +69,11 @@ class TestKubelet:
         if not pod.spec.nodeName or pod.status.phase != "Pending":
             return None
         siblings = [each for value in _gang_of(pod) for each in self._pods.store.by_index(_BY_GANG, value)]
-        if waiting_for(_parents(pod), ready_counts(siblings)):
+        parents = _parents(pod)
+        if waiting_for(parents, ready_counts(siblings)):
             return None
-        left = self._bound_at.setdefault(meta.uid, self._clock.now()) + _START_SECONDS - self._clock.now()
+        takes = _LATE_START_SECONDS if parents else self._start_seconds
+        left = self._bound_at.setdefault(meta.uid, self._clock.now()) + takes - self._clock.now()
         if left > 0:
             return left
         path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/status"

@@ -111,7 +111,7 @@ async def _end_state(random: Random | None) -> list[Json]:
         more_services=(NodesAndScheduler,),
     )
     async with cluster:
-        world = World(cluster)
+        world = World(cluster.client("test"), cluster.clock)
         await make_nodes(world.client)
         await world.apply(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
         await cluster.wait_ready()

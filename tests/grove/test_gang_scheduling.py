@@ -8,7 +8,7 @@ import pytest
 
 from bosket.api.grove import PodCliqueScalingGroup, PodCliqueSet
 from tests.grove.sets import workload1, workload2
-from tests.grove.world import World, world
+from tests.grove.world import World, Worlds
 
 pytestmark = pytest.mark.looptime
 
@@ -172,7 +172,8 @@ CASES: dict[str, tuple[PodCliqueSet, int, int, tuple[Step, ...]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_gangs_run_as_far_as_there_are_nodes_for_their_minimum(case: str) -> None:
+async def test_gangs_run_as_far_as_there_are_nodes_for_their_minimum(case: str, world: Worlds) -> None:
+    """GS1 to GS12."""
     owner, nodes, cordoned, steps = CASES[case]
     async with world(nodes, cordoned=cordoned) as grove:
         await grove.apply(owner)

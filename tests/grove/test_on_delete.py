@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bosket.api.grove import PodClique, PodCliqueSet
+from bosket.api.grove import PodClique
 from tests.grove.sets import workload
-from tests.grove.world import World, world
+from tests.grove.world import World, Worlds
 
 pytestmark = pytest.mark.looptime
 
@@ -18,7 +18,7 @@ NEW = "app:2"
 
 
 @asynccontextmanager
-async def on_delete(nodes: int = 10, replicas: int = 1) -> AsyncIterator[World]:
+async def on_delete(world: Worlds, nodes: int = 10, replicas: int = 1) -> AsyncIterator[World]:
     owner = workload(NAME, minima=(1, 1, 3), group_minimum=2, on_delete=True, replicas=replicas)
     async with world(nodes) as grove:
         await grove.apply(owner)
@@ -35,31 +35,40 @@ async def _delete_one(grove: World, clique: str) -> None:
     await grove.expect(10, 10)
 
 
-async def test_od1_nothing_is_deleted_and_the_update_counts_as_ended() -> None:
-    async with on_delete() as grove:
+async def test_nothing_is_deleted_and_the_update_counts_as_ended(world: Worlds) -> None:
+    """OD1."""
+    async with on_delete(world) as grove:
         before = await grove.uids()
         await grove.change_image(NAME, "pc-a", image=NEW)
-        await grove.settle()
+
+        async def has_ended() -> bool:
+            progress = (await grove.set(NAME)).status.updateProgress
+            return progress is not None and progress.updateEndedAt is not None
+
+        await grove.stays("the end of the update", has_ended)
         assert before == await grove.uids()
-        progress = (await grove.set(NAME)).status.updateProgress
-        assert progress is not None
-        assert progress.updateEndedAt is not None
 
 
-async def test_od2_and_od3_a_deleted_pod_comes_back_new_and_old_ones_are_scaled_away_first() -> None:
-    async with on_delete() as grove:
+async def test_a_deleted_pod_comes_back_new_and_old_ones_are_scaled_away_first(world: Worlds) -> None:
+    """OD2 and OD3."""
+    async with on_delete(world) as grove:
         await grove.change_image(NAME, "pc-a", image=NEW)
         await grove.settle()
         await _delete_one(grove, "0-pc-a")
         assert await _images(grove, "0-pc-a") == ["app:1", NEW]
-        assert (await grove.clique(f"{NAME}-0-pc-a")).status.updatedReplicas == 1
+
+        async def one_is_updated() -> bool:
+            return (await grove.clique(f"{NAME}-0-pc-a")).status.updatedReplicas == 1
+
+        await grove.until("one updated pod", one_is_updated)
         await grove.scale(PodClique, f"{NAME}-0-pc-a", 1)
         await grove.expect(9, 9)
         assert await _images(grove, "0-pc-a") == [NEW]
 
 
-async def test_od4_to_od6_members_of_groups_are_changed_in_place_too() -> None:
-    async with on_delete() as grove:
+async def test_members_of_groups_are_changed_in_place_too(world: Worlds) -> None:
+    """OD4, OD5 and OD6."""
+    async with on_delete(world) as grove:
         before = await grove.uids()
         await grove.change_image(NAME, "pc-a", "pc-b", "pc-c", image=NEW)
         await grove.settle()
@@ -71,8 +80,9 @@ async def test_od4_to_od6_members_of_groups_are_changed_in_place_too() -> None:
         assert await _images(grove, "0-sg-x-0-pc-b") == ["app:1"]
 
 
-async def test_od7_all_replicas_of_a_set_are_alike() -> None:
-    async with on_delete(20, replicas=2) as grove:
+async def test_all_replicas_of_a_set_are_alike(world: Worlds) -> None:
+    """OD7."""
+    async with on_delete(world, 20, replicas=2) as grove:
         before = await grove.uids()
         await grove.change_image(NAME, "pc-b", image=NEW)
         await grove.settle()
@@ -82,17 +92,16 @@ async def test_od7_all_replicas_of_a_set_are_alike() -> None:
             assert clique.spec.podSpec.containers[0].image == NEW
 
 
-async def test_od8_a_pod_comes_back_elsewhere_when_the_new_template_avoids_its_node() -> None:
-    async with on_delete(11) as grove:
+async def test_a_pod_comes_back_elsewhere_when_the_new_template_avoids_its_node(world: Worlds) -> None:
+    """OD8."""
+    async with on_delete(world, 11) as grove:
         victim = (await grove.pods(f"{NAME}-0-pc-a"))[0]
         node = victim.spec.nodeName
         expression = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [node]}
         terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-        path = "/apis/grove.io/v1alpha1/namespaces/ml/podcliquesets/" + NAME
-        patch = [{"op": "add", "path": "/spec/template/cliques/0/spec/podSpec/affinity", "value": affinity}]
-        headers = {"Content-Type": "application/json-patch+json"}
-        await grove.client.raw("PATCH", path, body=patch, headers=headers)
+        path = "/spec/template/cliques/0/spec/podSpec/affinity"
+        await grove.patch_set(NAME, {"op": "add", "path": path, "value": affinity})
         await grove.settle()
         others = await grove.uids() - {victim.metadata.uid}
         await grove.delete_pod(victim)
@@ -101,11 +110,11 @@ async def test_od8_a_pod_comes_back_elsewhere_when_the_new_template_avoids_its_n
         assert node not in {each.spec.nodeName for each in await grove.pods(f"{NAME}-0-pc-a")}
 
 
-async def test_od9_the_strategy_may_be_switched_at_any_time() -> None:
-    async with on_delete() as grove:
-        await grove.client.patch(
-            PodCliqueSet, NAME, {"spec": {"updateStrategy": {"type": "RollingRecreate"}}}, namespace="ml"
-        )
+async def test_the_strategy_may_be_switched_at_any_time(world: Worlds) -> None:
+    """OD9."""
+    async with on_delete(world) as grove:
+        strategy = "/spec/updateStrategy/type"
+        await grove.patch_set(NAME, {"op": "replace", "path": strategy, "value": "RollingRecreate"})
         await grove.change_image(NAME, "pc-b", image=NEW)
 
         async def rolled() -> bool:
@@ -113,7 +122,7 @@ async def test_od9_the_strategy_may_be_switched_at_any_time() -> None:
 
         await grove.until("new pods", rolled)
         await grove.expect(10, 10)
-        await grove.client.patch(PodCliqueSet, NAME, {"spec": {"updateStrategy": {"type": "OnDelete"}}}, namespace="ml")
+        await grove.patch_set(NAME, {"op": "replace", "path": strategy, "value": "OnDelete"})
         before = await grove.uids()
         await grove.change_image(NAME, "pc-c", image=NEW)
         await grove.settle()

@@ -14,8 +14,8 @@ from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet
 from bosket.api.grove.naming import GROUP_LABEL, GROUP_REPLICA_LABEL, SET_REPLICA_LABEL
 from bosket.grove.pod_state import is_ready
 from bosket.kube.informer import Change, Informer
-from tests.grove.sets import NAMESPACE, workload1
-from tests.grove.world import World, world
+from tests.grove.sets import workload1
+from tests.grove.world import World, Worlds
 
 pytestmark = pytest.mark.looptime
 
@@ -66,14 +66,14 @@ def _parts(pods: Sequence[Pod]) -> list[tuple[str, str, bool]]:
 
 
 @asynccontextmanager
-async def updating(nodes: int, replicas: int, **sizes: int) -> AsyncIterator[tuple[World, Watcher]]:
+async def updating(world: Worlds, nodes: int, replicas: int, **sizes: int) -> AsyncIterator[tuple[World, Watcher]]:
     """A workload that runs, scaled as said (`group`, `clique`), and somebody who watches it from now on."""
     async with world(nodes) as grove:
         await grove.apply(workload1(replicas=replicas))
         await grove.expect(10 * replicas, 10 * replicas)
         if sizes:
             await _scale(grove, replicas, **sizes)
-        informer = Informer(grove.client, Pod, namespace=NAMESPACE)
+        informer = Informer(grove.client, Pod, namespace=grove.namespace)
         running = asyncio.create_task(informer.run())
         await informer.wait_synced()
         watcher = Watcher(informer)
@@ -115,18 +115,23 @@ async def _finished(grove: World, total: int, *changed: str) -> None:
             assert pod.spec.containers[0].image == NEW
 
 
-@pytest.mark.parametrize(("case", "changed"), [("RU7", ("pc-a",)), ("RU8", ("pc-b",)), ("RU9", CLIQUES)])
-async def test_one_pod_or_one_replica_of_a_group_is_replaced_at_a_time(case: str, changed: tuple[str, ...]) -> None:
-    del case
-    async with updating(10, 1) as (grove, watcher):
+CHANGED = {"RU7": ("pc-a",), "RU8": ("pc-b",), "RU9": CLIQUES}
+
+
+@pytest.mark.parametrize("case", CHANGED)
+async def test_one_pod_or_one_replica_of_a_group_is_replaced_at_a_time(case: str, world: Worlds) -> None:
+    """RU7, RU8 and RU9."""
+    changed = CHANGED[case]
+    async with updating(world, 10, 1) as (grove, watcher):
         await grove.change_image(NAME, *changed, image=NEW)
         await _finished(grove, 10, *changed)
         assert max(watcher.worst.values()) == 1
 
 
-async def test_ru10_an_update_that_finds_no_node_stands_still() -> None:
-    async with updating(10, 1) as (grove, _):
-        await grove.cordon(*(f"node-{index:02}" for index in range(10)))
+async def test_an_update_that_finds_no_node_stands_still(world: Worlds) -> None:
+    """RU10."""
+    async with updating(world, 10, 1) as (grove, _):
+        await grove.cordon(*grove.nodes)
         await grove.change_image(NAME, "pc-a", image=NEW)
         await grove.expect(10, 9)
         (waiting,) = (each for each in await grove.pods() if each.status.phase == "Pending")
@@ -135,23 +140,25 @@ async def test_ru10_an_update_that_finds_no_node_stands_still() -> None:
         await _finished(grove, 10, "pc-a")
 
 
-async def test_replicas_of_a_set_are_updated_one_after_the_other() -> None:
-    async with updating(20, 2) as (grove, watcher):
+async def test_replicas_of_a_set_are_updated_one_after_the_other(world: Worlds) -> None:
+    async with updating(world, 20, 2) as (grove, watcher):
         await grove.change_image(NAME, *CLIQUES, image=NEW)
         await _finished(grove, 20, *CLIQUES)
         assert watcher.replicas_at_once == 1
 
 
-async def test_ru11_a_replica_that_is_added_during_an_update_is_new() -> None:
-    async with updating(30, 2) as (grove, _):
+async def test_a_replica_that_is_added_during_an_update_is_new(world: Worlds) -> None:
+    """RU11."""
+    async with updating(world, 30, 2) as (grove, _):
         await grove.change_image(NAME, "pc-a", image=NEW)
         await grove.clock.sleep(0.1)
         await grove.scale(PodCliqueSet, NAME, 3)
         await _finished(grove, 30, "pc-a")
 
 
-async def test_ru12_the_replica_that_is_being_updated_may_be_scaled_away() -> None:
-    async with updating(30, 2) as (grove, _):
+async def test_the_replica_that_is_being_updated_may_be_scaled_away(world: Worlds) -> None:
+    """RU12."""
+    async with updating(world, 30, 2) as (grove, _):
         await grove.change_image(NAME, *CLIQUES, image=NEW)
 
         async def last_is_updating() -> bool:
@@ -163,8 +170,9 @@ async def test_ru12_the_replica_that_is_being_updated_may_be_scaled_away() -> No
         await _finished(grove, 10, *CLIQUES)
 
 
-async def test_ru13_a_set_may_be_scaled_in_after_an_update() -> None:
-    async with updating(20, 2) as (grove, _):
+async def test_a_set_may_be_scaled_in_after_an_update(world: Worlds) -> None:
+    """RU13."""
+    async with updating(world, 20, 2) as (grove, _):
         await grove.change_image(NAME, *CLIQUES, image=NEW)
         await _finished(grove, 20, *CLIQUES)
         await grove.scale(PodCliqueSet, NAME, 1)
@@ -186,9 +194,10 @@ Act = Callable[[World], object]
     ],
 )
 async def test_scaling_before_and_during_an_update_does_not_disturb_it(
-    case: str, nodes: int, before: dict[str, int], after: dict[str, int], total: int
+    case: str, nodes: int, before: dict[str, int], after: dict[str, int], total: int, world: Worlds
 ) -> None:
-    async with updating(nodes, 2, **before) as (grove, watcher):
+    """RU14, RU15, RU16, RU18, RU19 and RU20."""
+    async with updating(world, nodes, 2, **before) as (grove, watcher):
         await grove.change_image(NAME, *CLIQUES, image=NEW)
         await grove.clock.sleep(0.1)
         for replica in range(2):
@@ -206,10 +215,11 @@ async def test_scaling_before_and_during_an_update_does_not_disturb_it(
     ("case", "large", "small"), [("RU17", {"group": 3}, {"group": 2}), ("RU21", {"clique": 3}, {"clique": 2})]
 )
 async def test_an_update_after_scaling_in_has_less_to_do(
-    case: str, large: dict[str, int], small: dict[str, int]
+    case: str, large: dict[str, int], small: dict[str, int], world: Worlds
 ) -> None:
+    """RU17 and RU21."""
     del case
-    async with updating(28, 2, **large) as (grove, _):
+    async with updating(world, 28, 2, **large) as (grove, _):
         await _scale(grove, 2, **small)
         await grove.change_image(NAME, *CLIQUES, image=NEW)
         await _finished(grove, 20, *CLIQUES)

@@ -38,7 +38,7 @@ from bosket.grove.compute_domain import COMPUTE_DOMAIN
 from bosket.grove_admission import Options as AdmissionOptions
 from bosket.kube.errors import ApiError
 from tests.grove.sets import NAMESPACE, clique, clique_set, group
-from tests.grove.world import World, world
+from tests.grove.world import World, Worlds
 
 pytestmark = pytest.mark.looptime
 
@@ -90,12 +90,15 @@ def _sharing() -> PodCliqueSet:
 
 
 async def _expect(grove: World, claims: int, pods: int) -> None:
-    await grove.settle()
-    found = (await grove.client.list(ResourceClaim, NAMESPACE)).items
-    assert (len(found), len(await grove.pods())) == (claims, pods), sorted(each.metadata.name for each in found)
+    async def reached() -> bool:
+        found = (await grove.client.list(ResourceClaim, grove.namespace)).items
+        return (len(found), len(await grove.pods())) == (claims, pods)
+
+    await grove.stays(f"{claims} claims and {pods} pods", reached)
 
 
-async def test_rs1_claims_follow_the_replicas_of_whoever_shares_them() -> None:
+async def test_claims_follow_the_replicas_of_whoever_shares_them(world: Worlds) -> None:
+    """RS1."""
     async with world(0, services=OPERATOR) as grove:
         await grove.apply(
             Namespace(metadata=ObjectMeta(name="rs-shared")),
@@ -124,7 +127,7 @@ async def test_rs1_claims_follow_the_replicas_of_whoever_shares_them() -> None:
         for size, claims, pods in ((2, 24, 7), (1, 14, 4)):
             await grove.scale(PodCliqueSet, "rs-test", size)
             await _expect(grove, claims, pods)
-        await grove.client.delete(PodCliqueSet, "rs-test", NAMESPACE)
+        await grove.client.delete(PodCliqueSet, "rs-test", grove.namespace)
         await _expect(grove, 0, 0)
 
 
@@ -152,29 +155,32 @@ def _configured(*, enabled: bool) -> dict[str, object]:
     return {"grove-operator": Options(configuration), "grove-admission": AdmissionOptions(configuration)}
 
 
-async def _install_domains(grove: World) -> None:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"kind": "ComputeDomain", "listKind": "ComputeDomainList", "plural": "computedomains", "singular": "cd"}
-    await grove.client.create(
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": "computedomains.resource.nvidia.com"},
-            "spec": {
-                "group": "resource.nvidia.com",
-                "scope": "Namespaced",
-                "names": names,
-                "versions": [version],
-            },
-        }
-    )
+DOMAINS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "computedomains.resource.nvidia.com"},
+    "spec": {
+        "group": "resource.nvidia.com",
+        "scope": "Namespaced",
+        "names": {"kind": "ComputeDomain", "listKind": "ComputeDomainList", "plural": "computedomains"},
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
 
 
-async def _domains(grove: World) -> list[str]:
-    await grove.settle()
-    found = (await grove.client.list(COMPUTE_DOMAIN, NAMESPACE)).items
-    return sorted(each["metadata"]["name"] for each in found)
+async def _expect_domains(grove: World, *names: str) -> None:
+    async def reached() -> bool:
+        found = (await grove.client.list(COMPUTE_DOMAIN, grove.namespace)).items
+        return sorted(each["metadata"]["name"] for each in found) == sorted(names)
+
+    await grove.stays(f"domains {names}", reached)
 
 
 async def _claimed(grove: World) -> dict[str, str]:
@@ -186,26 +192,31 @@ async def _claimed(grove: World) -> dict[str, str]:
     }
 
 
-async def test_mnnvl_domains_come_and_go_with_replicas() -> None:
-    async with world(0, services=OPERATOR, options=_configured(enabled=True)) as grove:
-        await _install_domains(grove)
+async def test_domains_come_and_go_with_replicas(world: Worlds) -> None:
+    """MNNVL: domains."""
+    async with world(0, services=OPERATOR, options=_configured(enabled=True), definitions=[DOMAINS]) as grove:
         await grove.apply(_annotated(clique_set("my", _gpu("a"), clique("cpu")), "default"))
-        assert await _domains(grove) == ["my-0-default"]
+        await _expect_domains(grove, "my-0-default")
         assert await _claimed(grove) == {"my-0-a": "my-0-default"}
-        before = await grove.client.get(COMPUTE_DOMAIN, "my-0-default", NAMESPACE)
-        await grove.client.delete(COMPUTE_DOMAIN, "my-0-default", NAMESPACE)
-        assert await _domains(grove) == ["my-0-default"], "one that somebody deleted comes back"
-        again = await grove.client.get(COMPUTE_DOMAIN, "my-0-default", NAMESPACE)
-        assert again["metadata"]["uid"] != before["metadata"]["uid"]
+        before = await grove.client.get(COMPUTE_DOMAIN, "my-0-default", grove.namespace)
+        await grove.client.delete(COMPUTE_DOMAIN, "my-0-default", grove.namespace)
+
+        async def has_come_back() -> bool:
+            again = await grove.client.get(COMPUTE_DOMAIN, "my-0-default", grove.namespace)
+            return bool(again["metadata"]["uid"] != before["metadata"]["uid"])
+
+        await grove.until("another domain of the same name", has_come_back)
         await grove.scale(PodCliqueSet, "my", 3)
-        assert await _domains(grove) == [f"my-{index}-default" for index in range(3)]
+        await _expect_domains(grove, *(f"my-{index}-default" for index in range(3)))
         await grove.scale(PodCliqueSet, "my", 1)
-        assert await _domains(grove) == ["my-0-default"]
-        await grove.client.delete(PodCliqueSet, "my", NAMESPACE)
-        assert await _domains(grove) == []
+        await _expect_domains(grove, "my-0-default")
+        await grove.client.delete(PodCliqueSet, "my", grove.namespace)
+        await _expect_domains(grove)
 
 
-async def test_mnnvl_the_narrowest_level_that_names_a_group_decides() -> None:
+async def test_the_narrowest_level_that_names_a_group_decides(world: Worlds) -> None:
+    """MNNVL: end to end."""
+
     def member(name: str, *cliques: str, domain: str = "") -> Any:
         return group(name, *cliques, annotations={MNNVL_GROUP_ANNOTATION: domain} if domain else {})
 
@@ -220,11 +231,10 @@ async def test_mnnvl_the_narrowest_level_that_names_a_group_decides() -> None:
         member("g2", "p4", "p5", "p6", domain="train"),
         member("g3", "p7", "p8", "p9", domain="none"),
     ]
-    async with world(0, services=OPERATOR, options=_configured(enabled=True)) as grove:
-        await _install_domains(grove)
+    async with world(0, services=OPERATOR, options=_configured(enabled=True), definitions=[DOMAINS]) as grove:
         await grove.apply(_annotated(clique_set("my", *cliques, groups=groups), "default"))
-        expected = sorted(f"my-0-{each}" for each in ("default", "train", "infer", "batch", "solo"))
-        assert await _domains(grove) == expected
+        groups_of_set = ("default", "train", "infer", "batch", "solo")
+        await _expect_domains(grove, *(f"my-0-{each}" for each in groups_of_set))
         assert {name.removeprefix("my-0-"): domain for name, domain in (await _claimed(grove)).items()} == {
             "sa1": "my-0-default",
             "sa2": "my-0-train",
@@ -236,7 +246,8 @@ async def test_mnnvl_the_narrowest_level_that_names_a_group_decides() -> None:
         }
 
 
-async def test_mnnvl_a_group_is_refused_where_the_feature_is_off() -> None:
+async def test_a_group_is_refused_where_the_feature_is_off(world: Worlds) -> None:
+    """MNNVL: disabled."""
     async with world(0, services=OPERATOR, options=_configured(enabled=False)) as grove:
         with pytest.raises(ApiError, match="mnnvl"):
             await grove.apply(_annotated(clique_set("my", _gpu("a")), "default"))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from bosket.api.core import Pod
-from bosket.api.grove import PodCliqueSet
+from bosket.api.grove import PodClique, PodCliqueSet
 from bosket.api.grove.naming import BASE_GANG_LABEL
 from bosket.api.time import parse_time
 from tests.grove.sets import workload, workload1, workload2
-from tests.grove.world import World, world
+from tests.grove.world import World, Worlds
 
 pytestmark = pytest.mark.looptime
 
@@ -34,17 +35,16 @@ async def _assert_first_before_last(grove: World, earlier: list[str], later: lis
     assert before[minimum - 1] < after[0]
 
 
-@pytest.mark.parametrize(
-    ("case", "owner", "order"),
-    [
-        ("SO1", workload1(order=IN_ORDER), ("pc-a", "pc-b", "pc-c")),
-        ("SO3", workload1(order=EXPLICIT, after={"pc-c": ["pc-a"], "pc-b": ["pc-c"]}), ("pc-a", "pc-c", "pc-b")),
-    ],
-)
-async def test_in_one_gang_all_of_a_clique_start_after_all_before_it(
-    case: str, owner: PodCliqueSet, order: tuple[str, ...]
-) -> None:
-    del case
+ONE_GANG = {
+    "SO1": (workload1(order=IN_ORDER), ("pc-a", "pc-b", "pc-c")),
+    "SO3": (workload1(order=EXPLICIT, after={"pc-c": ["pc-a"], "pc-b": ["pc-c"]}), ("pc-a", "pc-c", "pc-b")),
+}
+
+
+@pytest.mark.parametrize("case", ONE_GANG)
+async def test_in_one_gang_all_of_a_clique_start_after_all_before_it(case: str, world: Worlds) -> None:
+    """SO1 and SO3."""
+    owner, order = ONE_GANG[case]
     async with world(10) as grove:
         await grove.apply(owner)
         await grove.expect(10, 10)
@@ -58,17 +58,17 @@ async def test_in_one_gang_all_of_a_clique_start_after_all_before_it(
         assert times[1][-1] < times[2][0]
 
 
-@pytest.mark.parametrize(
-    ("case", "owner"),
-    [
-        ("SO2", workload2(order=IN_ORDER)),
-        ("SO4", workload2(order=EXPLICIT, after={"pc-b": ["pc-a"], "pc-c": ["pc-b"]})),
-    ],
-)
-async def test_each_replica_of_a_group_keeps_its_own_order(case: str, owner: PodCliqueSet) -> None:
-    del case
+SCALED_GANGS = {
+    "SO2": workload2(order=IN_ORDER),
+    "SO4": workload2(order=EXPLICIT, after={"pc-b": ["pc-a"], "pc-c": ["pc-b"]}),
+}
+
+
+@pytest.mark.parametrize("case", SCALED_GANGS)
+async def test_each_replica_of_a_group_keeps_its_own_order(case: str, world: Worlds) -> None:
+    """SO2 and SO4."""
     async with world(10) as grove:
-        await grove.apply(owner)
+        await grove.apply(SCALED_GANGS[case])
         await grove.expect(10, 10)
         await _assert_first_before_last(grove, ["workload2-0-pc-a"], ["workload2-0-sg-x-0-pc-b"], 1)
         for replica in (0, 1):
@@ -76,101 +76,127 @@ async def test_each_replica_of_a_group_keeps_its_own_order(case: str, owner: Pod
             await _assert_first_before_last(grove, [f"{group}-pc-b"], [f"{group}-pc-c"], 1)
 
 
-DELAY = {"delay": "10s"}
+#: Who loses its pods sooner counts as never scheduled, and isn't terminated.
+NEWCOMER_SECONDS = 7
 
 
-@pytest.mark.parametrize(("case", "clique"), [("GT1", "workload1-0-pc-a"), ("GT2", "workload1-0-sg-x-0-pc-c")])
-async def test_a_gang_that_lost_a_pod_of_its_minimum_is_made_anew_as_a_whole(case: str, clique: str) -> None:
-    del case
-    async with world(10) as grove:
-        await grove.apply(workload1(**DELAY))
-        await grove.expect(10, 10)
-        before = await grove.uids()
-        await grove.kill((await grove.pods(clique))[0])
-        await grove.settle(25)
-        assert not before & await grove.uids()
-        await grove.free(1)
-        await grove.expect(10, 10)
+async def _established(grove: World, owner: PodCliqueSet) -> None:
+    """The set runs, for long enough to be missed."""
+    delay = f"{grove.termination_delay_seconds}s"
+    template = replace(owner.spec.template, terminationDelay=delay)
+    await grove.apply(replace(owner, spec=replace(owner.spec, template=template)))
+    await grove.expect(10, 10)
 
+    async def is_no_newcomer() -> bool:
+        cliques = (await grove.client.list(PodClique, grove.namespace)).items
+        created = max(parse_time(each.metadata.creationTimestamp or "") for each in cliques)
+        return grove.clock.now() - created > NEWCOMER_SECONDS
 
-async def test_gt3_a_clique_is_missed_only_when_it_is_below_its_minimum() -> None:
-    async with world(10) as grove:
-        await grove.apply(workload2(**DELAY))
-        await grove.expect(10, 10)
-        before = await grove.uids()
-        one, other = await grove.pods("workload2-0-pc-a")
-        await grove.kill(one)
-        await grove.settle(25)
-        assert len(before & await grove.uids()) == 9
-        await grove.kill(other)
-        await grove.settle(25)
-        assert not before & await grove.uids()
-        await grove.free(2)
-        await grove.expect(10, 10)
+    await grove.until("the set to be no newcomer", is_no_newcomer)
 
 
 async def _kill(grove: World, clique: str, count: int) -> None:
     running = [each for each in await grove.pods(clique) if each.status.phase == "Running"]
     for pod in running[:count]:
         await grove.kill(pod)
-    await grove.settle(25)
 
 
-async def test_gt4_a_replica_of_a_group_is_made_anew_alone_while_enough_others_are_left() -> None:
+async def _none_is_left(grove: World, former: set[str], clique: str = "") -> None:
+    async def all_are_others() -> bool:
+        return not former & await grove.uids(clique)
+
+    await grove.until("other pods", all_are_others)
+
+
+VICTIMS = {"GT1": "workload1-0-pc-a", "GT2": "workload1-0-sg-x-0-pc-c"}
+
+
+@pytest.mark.parametrize("case", VICTIMS)
+async def test_a_gang_that_lost_a_pod_of_its_minimum_is_made_anew_as_a_whole(case: str, world: Worlds) -> None:
+    """GT1 and GT2."""
     async with world(10) as grove:
-        await grove.apply(workload2(**DELAY))
+        await _established(grove, workload1())
+        before = await grove.uids()
+        await _kill(grove, VICTIMS[case], 1)
+        await _none_is_left(grove, before)
+        await grove.free(1)
         await grove.expect(10, 10)
-        first = {each: await grove.uids(f"workload2-0-sg-x-0-{each}") for each in ("pc-b", "pc-c")}
-        others = await grove.uids("workload2-0-pc-a") | await grove.uids("workload2-0-sg-x-1-pc-c")
+
+
+async def test_a_clique_is_missed_only_when_it_is_below_its_minimum(world: Worlds) -> None:
+    """GT3."""
+    async with world(10) as grove:
+        await _established(grove, workload2())
+        before = await grove.uids()
+        await _kill(grove, "workload2-0-pc-a", 1)
+        await grove.settle(grove.termination_delay_seconds)
+        assert len(before & await grove.uids()) == 9
+        await _kill(grove, "workload2-0-pc-a", 1)
+        await _none_is_left(grove, before)
+        await grove.free(2)
+        await grove.expect(10, 10)
+
+
+async def test_a_replica_of_a_group_is_made_anew_alone_while_enough_others_are_left(world: Worlds) -> None:
+    """GT4."""
+    async with world(10) as grove:
+        await _established(grove, workload2())
+        first = await grove.uids("workload2-0-sg-x-0-pc-b")
+        standalone = await grove.uids("workload2-0-pc-a")
+        others = standalone | await grove.uids("workload2-0-sg-x-1-pc-c")
         await _kill(grove, "workload2-0-sg-x-0-pc-c", 1)
-        assert first["pc-b"] == await grove.uids("workload2-0-sg-x-0-pc-b")
+        await grove.settle(grove.termination_delay_seconds)
+        assert first == await grove.uids("workload2-0-sg-x-0-pc-b")
         await _kill(grove, "workload2-0-sg-x-0-pc-c", 2)
-        assert not first["pc-b"] & await grove.uids("workload2-0-sg-x-0-pc-b")
+        await _none_is_left(grove, first)
+        await grove.settle()
         assert others <= await grove.uids()
         await _kill(grove, "workload2-0-sg-x-1-pc-c", 1)
-        assert await grove.uids("workload2-0-pc-a") <= others
+        await grove.settle(grove.termination_delay_seconds)
+        assert standalone == await grove.uids("workload2-0-pc-a")
+        assert len(await grove.running()) >= 5
         await _kill(grove, "workload2-0-sg-x-1-pc-c", 2)
-        assert not others & await grove.uids()
+        await _none_is_left(grove, others)
         await grove.free(6)
         await grove.expect(10, 10)
 
 
-async def test_gt5_a_replica_that_lost_all_pods_of_a_clique_is_made_anew() -> None:
-    owner = workload("workload5", minima=(1, 1, 3), group_minimum=1, **DELAY)
+async def test_a_replica_that_lost_all_pods_of_a_clique_is_made_anew(world: Worlds) -> None:
+    """GT5."""
     async with world(10) as grove:
-        await grove.apply(owner)
-        await grove.expect(10, 10)
+        await _established(grove, workload("workload5", minima=(1, 1, 3), group_minimum=1))
         first = await grove.uids("workload5-0-sg-x-0-pc-b")
         others = await grove.uids("workload5-0-pc-a") | await grove.uids("workload5-0-sg-x-1-pc-c")
         await _kill(grove, "workload5-0-sg-x-0-pc-c", 3)
-        assert not first & await grove.uids("workload5-0-sg-x-0-pc-b")
+        await _none_is_left(grove, first)
+        await grove.settle()
         assert others <= await grove.uids()
         await grove.free(3)
         await grove.expect(10, 10)
 
 
-async def test_gt6_a_pod_of_a_scaled_gang_is_replaced_and_the_base_gang_does_not_notice() -> None:
+async def test_a_pod_of_a_scaled_gang_is_replaced_and_the_base_gang_does_not_notice(world: Worlds) -> None:
+    """GT6."""
     async with world(10) as grove:
-        await grove.apply(workload2(**DELAY))
-        await grove.expect(10, 10)
+        await _established(grove, workload2())
         base = await grove.uids("workload2-0-pc-a")
         scaled = [
             each for each in await grove.pods("workload2-0-sg-x-1-pc-c") if BASE_GANG_LABEL in each.metadata.labels
         ]
         await grove.kill(scaled[0])
-        await grove.settle(25)
+        await grove.settle(grove.termination_delay_seconds)
         assert base == await grove.uids("workload2-0-pc-a")
         assert len(await grove.running()) == 9
         await grove.free(1)
         await grove.expect(10, 10)
 
 
-async def test_deleting_a_set_leaves_nothing_behind() -> None:
+async def test_deleting_a_set_leaves_nothing_behind(world: Worlds) -> None:
+    """The cascade of a deletion."""
     async with world(10) as grove:
         await grove.apply(workload1())
         await grove.expect(10, 10)
-        await grove.client.delete(PodCliqueSet, "workload1", "ml")
-        await grove.settle()
+        await grove.client.delete(PodCliqueSet, "workload1", grove.namespace)
         kinds = (
             *("grove.io/v1alpha1/podcliquesets", "grove.io/v1alpha1/podcliques"),
             *("grove.io/v1alpha1/podcliquescalinggroups", "scheduler.grove.io/v1alpha1/podgangs"),
@@ -178,14 +204,17 @@ async def test_deleting_a_set_leaves_nothing_behind() -> None:
             *("rbac.authorization.k8s.io/v1/roles", "rbac.authorization.k8s.io/v1/rolebindings"),
             "autoscaling/v2/horizontalpodautoscalers",
         )
-        left = {each: await _count(grove, each) for each in kinds}
-        assert left == dict.fromkeys(kinds, 0)
+
+        async def nothing_is_left() -> bool:
+            return not any([await _count(grove, each) for each in kinds])
+
+        await grove.stays("nothing left", nothing_is_left)
 
 
 async def _count(grove: World, kind: str) -> int:
     """Objects of the namespace but its own service account."""
     *version, plural = kind.split("/")
     prefix = f"/apis/{'/'.join(version)}" if len(version) > 1 else f"/api/{version[0]}"
-    answer = await grove.client.raw("GET", f"{prefix}/namespaces/ml/{plural}")
+    answer = await grove.client.raw("GET", f"{prefix}/namespaces/{grove.namespace}/{plural}")
     items = msgspec.json.decode(answer.body)["items"]
     return sum(each["metadata"]["name"] != "default" for each in items)

@@ -24,8 +24,8 @@ from bosket.api.grove import (
 from bosket.api.kai import PodGroup
 from bosket.api.kai import TopologyConstraint as GroupConstraint
 from bosket.api.object import ObjectMeta
-from tests.grove.sets import NAMESPACE, QUEUE, clique, clique_set, group
-from tests.grove.world import World, world
+from tests.grove.sets import QUEUE, clique, clique_set, group
+from tests.grove.world import World, Worlds
 
 pytestmark = pytest.mark.looptime
 
@@ -267,7 +267,7 @@ def _levels(constraint: GroupConstraint | None) -> Levels:
 async def _told(grove: World) -> dict[str, Group]:
     """What the PodGroups say, by the gang that they are for."""
     found: dict[str, Group] = {}
-    for each in (await grove.client.list(PodGroup, NAMESPACE)).items:
+    for each in (await grove.client.list(PodGroup, grove.namespace)).items:
         parts = {
             sub.name: (sub.minMember or sub.minSubGroup or 0, sub.parent or "", _levels(sub.topologyConstraint))
             for sub in each.spec.subGroups
@@ -277,7 +277,8 @@ async def _told(grove: World) -> dict[str, Group]:
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_pods_are_packed_as_the_set_says(name: str) -> None:
+async def test_pods_are_packed_as_the_set_says(name: str, world: Worlds) -> None:
+    """TAS2 to TAS12, TAS14 to TAS16 and TAS23."""
     case = CASES[name]
     async with world(28, node_labels=LABELS) as grove:
         await grove.apply(BINDING, case.owner)
@@ -291,14 +292,16 @@ async def test_pods_are_packed_as_the_set_says(name: str) -> None:
             assert len({labels[each.spec.nodeName][level] for each in pods}) == 1, prefix
 
 
-async def test_tas13_a_gang_that_no_rack_can_hold_waits_as_a_whole() -> None:
+async def test_a_gang_that_no_rack_can_hold_waits_as_a_whole(world: Worlds) -> None:
+    """TAS13."""
     async with world(28, node_labels=LABELS) as grove:
         await grove.apply(BINDING, clique_set("s", role("a", 10, memory="80Mi"), **packed("rack")))
         await grove.expect(10, 0)
         assert (await _told(grove))["s-0"][0] == (RACK, "")
 
 
-async def test_tas20_a_set_runs_without_its_binding_and_says_so() -> None:
+async def test_a_set_runs_without_its_binding_and_says_so(world: Worlds) -> None:
+    """TAS20."""
     async with world(4, node_labels=LABELS[:4]) as grove:
         await grove.apply(BINDING, clique_set("s", role("a", 2), replicas=0, **packed("rack")))
         await grove.settle()

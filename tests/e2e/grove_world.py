@@ -1,0 +1,151 @@
+"""The world of Grove's scenarios (`tests.grove.world`) on a cluster that is reached over the network, in real time.
+
+Nodes belong to the tests' own kubelet, which honours init containers, as kwok doesn't. Grove's admission isn't asked:
+the sets of scenarios are complete as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, Final, TypeVar
+
+from bosket.api.apiextensions import CustomResourceDefinition
+from bosket.api.core import Node, Pod
+from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang
+from bosket.api.kai import BindRequest, PodGroup
+from bosket.api.object import KubeObject
+from bosket.api.resource_k8s import ResourceClaim
+from bosket.embedded.grove_admission import grove_options
+from bosket.kube.errors import NotFound
+from bosket.kube.informer import Change, Informers
+from bosket.runtime.clock import SystemClock
+from bosket.runtime.service import Environment
+from tests.e2e.cluster import Cluster, running_beside
+from tests.grove.kubelet import TestKubelet
+from tests.grove.world import SERVICES, Json, World, nodes_named, queues
+
+T = TypeVar("T")
+
+_PATIENCE_SECONDS: Final = 60.0
+_START_SECONDS: Final = 0.1
+#: Services react to what they see within a fraction of it; what is due later than that a test says (`settle(after)`).
+_QUIET_SECONDS: Final = 1.0
+_NOT_READY: Final = "node.kubernetes.io/not-ready"
+#: What services write when they do something about sets and their pods.
+_KINDS: Final[tuple[type[KubeObject], ...]] = (
+    *(PodCliqueSet, PodClique, PodCliqueScalingGroup, PodGang),
+    *(PodGroup, BindRequest, ResourceClaim, Pod),
+)
+
+
+class RealWorld(World):
+    """A namespace of a cluster on which time passes as it does."""
+
+    time_is_free = False
+    termination_delay_seconds = 2
+
+    def __init__(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+        super().__init__(cluster.client, SystemClock(), namespace=cluster.namespace, nodes=nodes)
+        self._cluster = cluster
+        self._changed_at = 0.0
+        self._informers = Informers(cluster.client)
+        for kind in _KINDS:
+            self._informers.of(kind, namespace=cluster.namespace).subscribe(self._note)
+
+    def _note(self, change: Change[Any]) -> None:
+        del change
+        self._changed_at = self.clock.monotonic()
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Look out for changes, for the length of the block."""
+        task = asyncio.create_task(self._informers.run())
+        try:
+            await self._informers.wait_synced()
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def create(self, made: KubeObject) -> None:
+        if made.metadata.namespace:
+            await super().create(made)
+        else:
+            await self._cluster.add(made)
+
+    async def until(self, what: str, condition: Callable[[], Awaitable[T]]) -> T:
+        async def look() -> T:
+            found = await condition()
+            assert found, f"no {what}: {await self.summary()}"
+            return found
+
+        return await self._cluster.eventually(look, _PATIENCE_SECONDS)
+
+    async def settle(self, after: float = 0) -> None:
+        """Until nobody has written anything in the namespace for a while."""
+        begun = self.clock.monotonic()
+        await self.clock.sleep(after)
+        while (left := max(begun, self._changed_at) + _QUIET_SECONDS - self.clock.monotonic()) > 0:
+            await self.clock.sleep(left)
+
+
+@asynccontextmanager
+async def world_on(
+    cluster: Cluster,
+    nodes: int,
+    *,
+    cordoned: int = 0,
+    node_labels: Sequence[Mapping[str, str]] = (),
+    services: Sequence[str] = SERVICES,
+    options: Mapping[str, object] | None = None,
+    definitions: Sequence[Json] = (),
+) -> AsyncIterator[RealWorld]:
+    """As `Worlds` says."""
+    async with AsyncExitStack() as stack:
+        for each in definitions:
+            await stack.enter_async_context(_defined(cluster, each))
+        names = [f"{cluster.namespace}-{index:02}" for index in range(nodes)]
+        await cluster.add(*queues(), *nodes_named(names, cordoned, node_labels))
+        await cluster.eventually(lambda: _none_is_tainted(cluster, names))
+        await stack.enter_async_context(running_beside(cluster.kubeconfig, _kubelet))
+        for name in services:
+            if name != "grove-admission":
+                await cluster.start_services(name, options=(options or {}).get(name) or grove_options(name))
+        world = RealWorld(cluster, names)
+        await stack.enter_async_context(world.watched())
+        yield world
+
+
+def _kubelet(environment: Environment) -> TestKubelet:
+    return TestKubelet(environment, start_seconds=_START_SECONDS)
+
+
+async def _none_is_tainted(cluster: Cluster, names: Sequence[str]) -> bool:
+    nodes = [await cluster.client.get(Node, name) for name in names]
+    return not any(taint.key == _NOT_READY for node in nodes for taint in node.spec.taints)
+
+
+@asynccontextmanager
+async def _defined(cluster: Cluster, definition: Json) -> AsyncIterator[None]:
+    """A kind that the server has for the length of the block."""
+    name = definition["metadata"]["name"]
+
+    async def is_established() -> bool:
+        conditions = (await cluster.client.get(CustomResourceDefinition, name)).status.conditions
+        return any(each.type == "Established" and each.status == "True" for each in conditions)
+
+    async def is_gone() -> bool:
+        with suppress(NotFound):
+            await cluster.client.get(CustomResourceDefinition, name)
+            return False
+        return True
+
+    await cluster.client.create(definition)
+    try:
+        await cluster.eventually(is_established)
+        yield
+    finally:
+        await cluster.client.delete(CustomResourceDefinition, name)
+        await cluster.eventually(is_gone)
