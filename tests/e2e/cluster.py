@@ -75,7 +75,7 @@ class Cluster:
         try:
             async with asyncio.timeout(timeout_seconds):
                 while True:
-                    self._check_services()
+                    self.check_services()
                     try:
                         found = await look()
                     except (NotFound, AssertionError) as not_yet:
@@ -89,7 +89,7 @@ class Cluster:
             name = getattr(look, "__name__", str(look))
             pytest.fail(f"not so after {timeout_seconds:.0f} s: {name}; last seen: {seen!r}\n{await self._describe()}")
 
-    def _check_services(self) -> None:
+    def check_services(self) -> None:
         """A service that ended fails the test with its own error, not with what it left undone.
 
         So does one that asked for what its roles don't allow, however well it copes.

@@ -1,14 +1,17 @@
 """The world of Grove's scenarios (`tests.grove.world`) on a cluster that is reached over the network, in real time.
 
-Nodes belong to the tests' own kubelet, which honours init containers, as kwok doesn't. Grove's admission isn't asked:
-the sets of scenarios are complete as they are.
+A `Stage` has the services, which are started once; each scenario has a namespace and nodes of its own. Nodes belong to
+the tests' own kubelet, which honours init containers, as kwok doesn't. Grove's admission isn't asked: the sets of
+scenarios are complete as they are.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import wraps
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from bosket.api.apiextensions import CustomResourceDefinition
@@ -22,7 +25,7 @@ from bosket.kube.errors import NotFound
 from bosket.kube.informer import Change, Informers
 from bosket.runtime.clock import SystemClock
 from bosket.runtime.service import Environment
-from tests.e2e.cluster import Cluster, running_beside
+from tests.e2e.cluster import Cluster, enter_cluster, running_beside
 from tests.grove.kubelet import TestKubelet
 from tests.grove.world import SERVICES, Json, World, nodes_named, queues
 
@@ -46,9 +49,11 @@ class RealWorld(World):
     time_is_free = False
     termination_delay_seconds = 2
 
-    def __init__(self, cluster: Cluster, nodes: Sequence[str]) -> None:
+    def __init__(self, cluster: Cluster, staff: Cluster, nodes: Sequence[str]) -> None:
+        """`staff` runs the services."""
         super().__init__(cluster.client, SystemClock(), namespace=cluster.namespace, nodes=nodes)
         self._cluster = cluster
+        self._staff = staff
         self._changed_at = 0.0
         self._informers = Informers(cluster.client)
         for kind in _KINDS:
@@ -76,10 +81,12 @@ class RealWorld(World):
             await self._cluster.add(made)
 
     async def until(self, what: str, condition: Callable[[], Awaitable[T]]) -> T:
+        del what  # a failure says what the condition is called, and describes the namespace
+
+        @wraps(condition)
         async def look() -> T:
-            found = await condition()
-            assert found, f"no {what}: {await self.summary()}"
-            return found
+            self._staff.check_services()
+            return await condition()
 
         return await self._cluster.eventually(look, _PATIENCE_SECONDS)
 
@@ -91,31 +98,61 @@ class RealWorld(World):
             await self.clock.sleep(left)
 
 
+class Stage:
+    """What worlds have in common that follow each other on one control plane: queues, services, the kubelet."""
+
+    def __init__(self, staff: Cluster) -> None:
+        self._staff = staff
+        self._options: dict[str, object | None] = {}
+
+    @asynccontextmanager
+    async def world(
+        self,
+        nodes: int,
+        *,
+        cordoned: int = 0,
+        node_labels: Sequence[Mapping[str, str]] = (),
+        services: Sequence[str] = SERVICES,
+        options: Mapping[str, object] | None = None,
+        definitions: Sequence[Json] = (),
+    ) -> AsyncIterator[RealWorld]:
+        """As `Worlds` says; more services than these may run."""
+        async with AsyncExitStack() as stack:
+            entering = enter_cluster(self._staff.kubeconfig, None, self._staff.have_roles)
+            cluster = await stack.enter_async_context(entering)
+            for each in definitions:
+                await stack.enter_async_context(_defined(cluster, each))
+            for name in services:
+                if name != "grove-admission":
+                    await self._serve(name, (options or {}).get(name))
+            names = [f"{cluster.namespace}-{index:02}" for index in range(nodes)]
+            await cluster.add(*nodes_named(names, cordoned, node_labels))
+            await cluster.eventually(lambda: _none_is_tainted(cluster, names))
+            world = RealWorld(cluster, self._staff, names)
+            await stack.enter_async_context(world.watched())
+            yield world
+            # Before its pods go: the operator would replace them.
+            await cluster.client.delete_collection(PodCliqueSet, cluster.namespace)
+
+    async def _serve(self, name: str, options: object | None) -> None:
+        """The service runs, with these options or the usual ones."""
+        if name in self._options and self._options[name] == options:
+            return
+        if name in self._options:
+            await self._staff.stop_service(name)
+        self._options[name] = options
+        await self._staff.start_services(name, options=grove_options(name) if options is None else options)
+
+
 @asynccontextmanager
-async def world_on(
-    cluster: Cluster,
-    nodes: int,
-    *,
-    cordoned: int = 0,
-    node_labels: Sequence[Mapping[str, str]] = (),
-    services: Sequence[str] = SERVICES,
-    options: Mapping[str, object] | None = None,
-    definitions: Sequence[Json] = (),
-) -> AsyncIterator[RealWorld]:
-    """As `Worlds` says."""
-    async with AsyncExitStack() as stack:
-        for each in definitions:
-            await stack.enter_async_context(_defined(cluster, each))
-        names = [f"{cluster.namespace}-{index:02}" for index in range(nodes)]
-        await cluster.add(*queues(), *nodes_named(names, cordoned, node_labels))
-        await cluster.eventually(lambda: _none_is_tainted(cluster, names))
-        await stack.enter_async_context(running_beside(cluster.kubeconfig, _kubelet))
-        for name in services:
-            if name != "grove-admission":
-                await cluster.start_services(name, options=(options or {}).get(name) or grove_options(name))
-        world = RealWorld(cluster, names)
-        await stack.enter_async_context(world.watched())
-        yield world
+async def enter_stage(kubeconfig: Path, have_roles: Iterable[str]) -> AsyncIterator[Stage]:
+    """A stage on the cluster that the kubeconfig names, for the length of the block; see `enter_cluster`."""
+    async with (
+        enter_cluster(kubeconfig, None, have_roles) as staff,
+        running_beside(kubeconfig, _kubelet),
+    ):
+        await staff.add(*queues())
+        yield Stage(staff)
 
 
 def _kubelet(environment: Environment) -> TestKubelet:
@@ -134,7 +171,7 @@ async def _defined(cluster: Cluster, definition: Json) -> AsyncIterator[None]:
 
     async def is_established() -> bool:
         conditions = (await cluster.client.get(CustomResourceDefinition, name)).status.conditions
-        return any(each.type == "Established" and each.status == "True" for each in conditions)
+        return any(each.type == "Established" and each.status == "True" for each in conditions or ())
 
     async def is_gone() -> bool:
         with suppress(NotFound):

@@ -6,16 +6,17 @@ that the table names. TAS21 and TAS22 are in `test_grove_admission`, which both 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Final
 
 import pytest
+import pytest_asyncio
 
+from bosket.install.account import ACCOUNTS
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import REAL
-from tests.e2e.grove_world import world_on
+from tests.e2e.grove_world import Stage, enter_stage
 from tests.grove import test_gang_scheduling as gang_scheduling
 from tests.grove import test_on_delete as on_delete
 from tests.grove import test_rolling_update as rolling_update
@@ -24,7 +25,7 @@ from tests.grove import test_start_and_termination as termination
 from tests.grove import test_topology_aware as topology
 from tests.grove.world import Worlds
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 
 Scenario = Callable[[Worlds], Awaitable[None]]
 
@@ -59,15 +60,15 @@ SCENARIOS: Final[dict[str, Scenario]] = {
 }
 
 
-@pytest.fixture
-def control_plane_if_real(
-    control_plane: ControlPlane, record_property: Callable[[str, object], None]
-) -> ControlPlane | None:
-    """The real one, always."""
-    record_property("server", REAL)
-    return control_plane
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(control_plane: ControlPlane) -> AsyncIterator[Stage]:
+    async with enter_stage(control_plane.kubeconfig(), [each.service for each in ACCOUNTS]) as made:
+        yield made
 
 
 @pytest.mark.parametrize("ids", SCENARIOS)
-async def test_a_scenario_of_groves_list(ids: str, cluster: Cluster) -> None:
-    await SCENARIOS[ids](partial(world_on, cluster))
+async def test_a_scenario_of_groves_list(
+    ids: str, stage: Stage, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("server", REAL)
+    await SCENARIOS[ids](stage.world)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bosket.api.core import Pod
-from bosket.api.grove.naming import GANG_LABEL
+from bosket.api.grove.naming import GANG_LABEL, INIT_CONTAINER
 from bosket.api.object import ObjectKey
 from bosket.api.time import format_time
-from bosket.grove.render_pod import INIT_CONTAINER
 from bosket.grove_initc.parent import Parent, ready_counts, waiting_for
 from bosket.kube.errors import Conflict, NotFound
 from bosket.runtime.controller import Controller

@@ -220,7 +220,7 @@ async def world(
 
 def nodes_named(names: Sequence[str], cordoned: int, labels: Sequence[Mapping[str, str]] = ()) -> list[Node]:
     """Nodes as large as one pod of Grove's workloads, of which the last are cordoned; nobody simulates them."""
-    amounts: dict[str, str | int] = {"cpu": "64", "memory": "150Mi", "pods": "500", "nvidia.com/gpu": "8"}
+    amounts: dict[str, str | int | float] = {"cpu": "64", "memory": "150Mi", "pods": "500", "nvidia.com/gpu": "8"}
     ready = NodeCondition(type="Ready", status="True", reason="Test")
     status = NodeStatus(capacity=amounts, allocatable=amounts, conditions=(ready,))
     return [
