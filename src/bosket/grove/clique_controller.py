@@ -28,7 +28,7 @@ from bosket.grove.clique_status import clique_status, is_updating
 from bosket.grove.clique_update import begun_update, next_step
 from bosket.grove.cluster import Cluster
 from bosket.grove.pod_state import free_indices, to_release, victims, without_gang_gate
-from bosket.grove.problem import OperatorError
+from bosket.grove.problem import OperatorError, last_errors, reported
 from bosket.grove.render_pod import InitProgram, render_pod
 from bosket.grove.template import is_on_delete, is_terminating
 from bosket.grove.update import has_template
@@ -140,6 +140,10 @@ class CliqueController:
             problem = error
         except NotFound:
             return None  # the PodClique is gone, or its namespace
+        except Conflict:
+            raise
+        except ApiError as error:
+            problem = OperatorError("ERR_SYNC_PODCLIQUE", error.message)
         await self._write_status(owner, clique, problem, done=problem is None and look_again is None)
         if problem is not None:
             raise problem
@@ -187,7 +191,10 @@ class CliqueController:
 
     async def _delete(self, clique: PodClique, pods: Iterable[Pod]) -> None:
         for pod in pods:
-            if await self._cluster.delete(pod):
+            what = f"Error deleting Pod {pod.metadata.name}"
+            with reported(self._events, clique, "PodDeleteFailed", "ERR_DELETE_POD", what):
+                deleted = await self._cluster.delete(pod)
+            if deleted:
                 self._events.event(clique, "Normal", "PodDeleteSuccessful", f"Deleted Pod: {pod.metadata.name}")
 
     async def _update(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool]:
@@ -242,9 +249,9 @@ class CliqueController:
         self, owner: PodCliqueSet, clique: PodClique, problem: OperatorError | None, *, done: bool
     ) -> None:
         now = self._clock.now()
-        errors = () if problem is None else (problem.as_last_error(now),)
         observed = clique.metadata.generation if done else clique.status.observedGeneration
         before = self._cluster.cliques.store.get(clique.key) or clique
+        errors = last_errors(before.status.lastErrors, problem, now)
         if before.metadata.uid != clique.metadata.uid:
             return  # another one has its name by now
         status = replace(clique.status, lastErrors=errors, observedGeneration=observed)

@@ -121,10 +121,7 @@ class Cluster:
                 existing = await self.client.get(kind, wanted.metadata.name, wanted.metadata.namespace)
                 controller = controller_of(existing)
                 if controller is not None and controller.uid != _controller_uid(wanted):
-                    raise OperatorError(
-                        f"ERR_CONFLICTING_{kind.__name__.upper()}",
-                        f"{kind.__name__} {existing.key} belongs to {controller.kind} {controller.name}",
-                    ) from None
+                    raise _taken(existing) from None
                 wanted = render(existing)
         if wanted == existing:
             return existing
@@ -132,6 +129,22 @@ class Cluster:
 
     async def create(self, obj: T) -> T:
         return self._put(await self.client.create(obj))
+
+    async def make(self, wanted: T) -> T | None:
+        """Create an object that has a name of its own; None as long as a former one of that name is going."""
+        try:
+            return await self.create(wanted)
+        except AlreadyExists:
+            kind = type(wanted)
+        try:
+            existing = await self.client.get(kind, wanted.metadata.name, wanted.metadata.namespace)
+        except NotFound:
+            return None
+        if self.is_going(existing):
+            return None
+        if _controller_uid(existing) == _controller_uid(wanted):
+            return existing  # ours, which the watch hasn't shown yet
+        raise _taken(existing)
 
     async def write(self, before: T, after: T) -> T:
         """Write what differs; gives back what the server has now."""
@@ -189,6 +202,12 @@ def _set_index(child: KubeObject) -> Iterable[str]:
 def by_name(objects: Iterable[T]) -> dict[str, T]:
     """Objects of one kind and namespace by their names."""
     return {each.metadata.name: each for each in objects}
+
+
+def _taken(obj: KubeObject) -> OperatorError:
+    kind, controller = type(obj).__name__, controller_of(obj)
+    whose = f"belongs to {controller.kind} {controller.name}" if controller is not None else "is somebody else's"
+    return OperatorError(f"ERR_CONFLICTING_{kind.upper()}", f"{kind} {obj.key} exists and {whose}")
 
 
 def _controller_uid(obj: KubeObject) -> str:

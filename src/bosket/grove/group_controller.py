@@ -16,7 +16,7 @@ from bosket.grove.claims import keep_claims
 from bosket.grove.cluster import Cluster, by_name
 from bosket.grove.group_status import group_status
 from bosket.grove.group_update import begun_update, by_replica, next_step
-from bosket.grove.problem import OperatorError
+from bosket.grove.problem import OperatorError, last_errors, reported
 from bosket.grove.render_clique import member_clique
 from bosket.grove.template import (
     group_config_of,
@@ -27,7 +27,7 @@ from bosket.grove.template import (
 )
 from bosket.grove.termination import clique_breaches, is_breached
 from bosket.grove.update import is_group_updating
-from bosket.kube.errors import AlreadyExists, NotFound
+from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
@@ -105,6 +105,10 @@ class GroupController:
             problem = error
         except NotFound:
             return None
+        except Conflict:
+            raise
+        except ApiError as error:
+            problem = OperatorError("ERR_SYNC_PODCLIQUESCALINGGROUP", error.message)
         await self._write_status(owner, group, problem, done=problem is None and look_again is None)
         if problem is not None:
             raise problem
@@ -153,14 +157,20 @@ class GroupController:
         await asyncio.gather(*wanted)
 
     async def _create(self, group: PodCliqueScalingGroup, clique: PodClique) -> None:
-        try:
-            made = await self._cluster.create(clique)
-        except AlreadyExists:
-            return  # the watch will show it
-        self._events.event(group, "Normal", "PodCliqueCreateSuccessful", f"PodClique {made.key} created successfully")
+        what = f"PodClique {clique.key} creation failed"
+        with reported(self._events, group, "PodCliqueCreateFailed", "ERR_CREATE_PODCLIQUE", what):
+            made = await self._cluster.make(clique)
+        if made is not None:
+            message = f"PodClique {made.key} created successfully"
+            self._events.event(group, "Normal", "PodCliqueCreateSuccessful", message)
 
     async def _change(self, group: PodCliqueScalingGroup, before: PodClique, after: PodClique) -> None:
-        await self._cluster.write(before, after)
+        if before == after:
+            return
+        what = f"PodClique {before.key} creation or update failed"
+        code = "ERR_CREATE_OR_UPDATE_PODCLIQUES"
+        with reported(self._events, group, "PodCliqueCreateOrUpdateFailed", code, what):
+            await self._cluster.write(before, after)
         message = f"PodClique {before.key} created or updated successfully"
         self._events.event(group, "Normal", "PodCliqueCreateOrUpdateSuccessful", message)
 
@@ -200,7 +210,11 @@ class GroupController:
         indices: Iterable[int],
     ) -> None:
         for index in indices:
-            deleted = [await self._cluster.delete(each) for each in replicas.get(index, ())]
+            what = f"Error deleting PodCliqueScalingGroup {group.metadata.name} replicaIndex {index}"
+            with reported(
+                self._events, owner, "PodCliqueScalingGroupReplicaDeleteFailed", "ERR_DELETE_PODCLIQUE", what
+            ):
+                deleted = [await self._cluster.delete(each) for each in replicas.get(index, ())]
             if any(deleted):
                 message = f"Deleted PodCliqueScalingGroup {group.metadata.name} replicaIndex: {index}"
                 self._events.event(owner, "Normal", "PodCliqueScalingGroupReplicaDeleteSuccessful", message)
@@ -209,9 +223,9 @@ class GroupController:
         self, owner: PodCliqueSet, group: PodCliqueScalingGroup, problem: OperatorError | None, *, done: bool
     ) -> None:
         now = self._clock.now()
-        errors = () if problem is None else (problem.as_last_error(now),)
         observed = group.metadata.generation if done else group.status.observedGeneration
         before = self._cluster.groups.store.get(group.key) or group
+        errors = last_errors(before.status.lastErrors, problem, now)
         status = replace(before.status, lastErrors=errors, observedGeneration=observed)
         cliques = self._cluster.owned(self._cluster.cliques, group)
         status = group_status(owner, replace(before, status=status), cliques, now)

@@ -46,11 +46,14 @@ class GroveOperator:
         )
         self._topologies = TopologyController(env, configuration.scheduler.names)
         controllers = configuration.controllers
+        self._domains = ComputeDomains(
+            env, env.events.for_component(SET_CONTROLLER), enabled=configuration.network.autoMNNVLEnabled
+        )
         self._sets = SetController(
             env,
             self._cluster,
             gangs,
-            ComputeDomains(env, enabled=configuration.network.autoMNNVLEnabled),
+            self._domains,
             topology_aware=topology_aware,
             workers=controllers.podCliqueSet.concurrentSyncs,
         )
@@ -65,8 +68,9 @@ class GroveOperator:
 
     async def run(self) -> None:
         """Until cancelled; may be called again after that."""
+        await self._domains.check_served()
         await self._cluster.wait_synced()
         await self._backends.wait_ready()
         async with asyncio.TaskGroup() as group:
-            for controller in (self._sets, self._groups, self._cliques, self._topologies):
+            for controller in (self._sets, self._groups, self._cliques, self._topologies, self._backends):
                 group.create_task(controller.run())

@@ -13,6 +13,7 @@ from bosket.grove import render_access, render_autoscaler, render_clique, render
 from bosket.grove.claim import set_sharing
 from bosket.grove.claims import keep_claims
 from bosket.grove.cluster import Cluster, by_name
+from bosket.grove.problem import reported
 from bosket.grove.template import groups_of, standalone_templates
 from bosket.kube.informer import Informer
 from bosket.runtime.events import EventRecorder
@@ -84,16 +85,19 @@ class SetChildren:
                 name = clique_name(owner.metadata.name, replica, template.name)
                 wanted[name] = render_clique.standalone_clique(owner, replica, template, there.get(name))
         for name, clique in there.items():
-            if name not in wanted and await self._cluster.delete(clique):
+            if name not in wanted and await self._delete(owner, clique, "ERR_DELETE_PODCLIQUE"):
                 self._events.event(owner, "Normal", "PodCliqueDeleteSuccessful", f"Deleted PodClique: {name}")
         await asyncio.gather(*(self._keep_clique(owner, there.get(name), each) for name, each in wanted.items()))
 
     async def _keep_clique(self, owner: PodCliqueSet, before: PodClique | None, after: PodClique) -> None:
         if before is not None and (before == after or self._cluster.is_going(before)):
             return
-        await self._keep(before, after)
-        message = f"PodClique {after.key} created or updated successfully"
-        self._events.event(owner, "Normal", "PodCliqueCreateOrUpdateSuccessful", message)
+        what = f"PodClique {after.key} creation or update failed"
+        with reported(self._events, owner, "PodCliqueCreateOrUpdateFailed", "ERR_CREATE_OR_UPDATE_PODCLIQUE", what):
+            is_kept = await self._keep(before, after)
+        if is_kept:
+            message = f"PodClique {after.key} created or updated successfully"
+            self._events.event(owner, "Normal", "PodCliqueCreateOrUpdateSuccessful", message)
 
     async def keep_groups(self, owner: PodCliqueSet) -> None:
         there = by_name(self._cluster.owned(self._cluster.groups, owner))
@@ -102,7 +106,7 @@ class SetChildren:
             for group in groups_of(owner, replica):
                 wanted[group.name] = render_clique.scaling_group(owner, replica, group, there.get(group.name))
         for name, found in there.items():
-            if name not in wanted and await self._cluster.delete(found):
+            if name not in wanted and await self._delete(owner, found, "ERR_DELETE_PODCLIQUESCALINGGROUP"):
                 message = f"Deleted PodCliqueScalingGroup: {name}"
                 self._events.event(owner, "Normal", "PodCliqueScalingGroupDeleteSuccessful", message)
         await asyncio.gather(*(self._keep_group(owner, there.get(name), each) for name, each in wanted.items()))
@@ -112,16 +116,30 @@ class SetChildren:
     ) -> None:
         if before is not None and (before == after or self._cluster.is_going(before)):
             return
-        await self._keep(before, after)
-        if before is None:
+        what = f"Error creating or updating PodCliqueScalingGroup {after.key}"
+        with reported(
+            self._events,
+            owner,
+            "PodCliqueScalingGroupCreateOrUpdateFailed",
+            "ERR_CREATE_PODCLIQUESCALINGGROUP",
+            what,
+        ):
+            is_kept = await self._keep(before, after)
+        if before is None and is_kept:
             message = f"Created PodCliqueScalingGroup {after.key}"
             self._events.event(owner, "Normal", "PodCliqueScalingGroupCreateSuccessful", message)
 
-    async def _keep(self, before: T | None, after: T) -> None:
+    async def _keep(self, before: T | None, after: T) -> bool:
+        """Whether it is there now, as it should be."""
         if before is None:
-            await self._cluster.create(after)
-        else:
-            await self._cluster.write(before, after)
+            return await self._cluster.make(after) is not None
+        await self._cluster.write(before, after)
+        return True
+
+    async def _delete(self, owner: PodCliqueSet, child: PodClique | PodCliqueScalingGroup, code: str) -> bool:
+        kind = type(child).__name__
+        with reported(self._events, owner, f"{kind}DeleteFailed", code, f"Error deleting {kind} {child.key}"):
+            return await self._cluster.delete(child)
 
     async def _ensure(
         self, informer: Informer[T], owner: PodCliqueSet, name: str, render: Callable[[T | None], T]

@@ -19,7 +19,8 @@ from bosket.api.ownership import controller_of
 from bosket.grove.cluster import BY_TOPOLOGY, Cluster, by_name, set_key
 from bosket.grove.compute_domains import ComputeDomains
 from bosket.grove.condition import BREACHED, status_of
-from bosket.grove.problem import OperatorError
+from bosket.grove.fault import find_faults
+from bosket.grove.problem import OperatorError, last_errors
 from bosket.grove.set_children import SetChildren
 from bosket.grove.set_gangs import SetGangs
 from bosket.grove.set_replicas import SetReplicas
@@ -28,7 +29,7 @@ from bosket.grove.set_update import begun_update
 from bosket.grove.template import is_in_group, is_terminating, set_name_of
 from bosket.grove.template_hash import generation_hash
 from bosket.grove.topology import topology_name
-from bosket.kube.errors import NotFound
+from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change, Informer
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
@@ -53,6 +54,7 @@ class SetController:
         workers: int,
     ) -> None:
         events = env.events.for_component(NAME)
+        self._events = events
         self._cluster = cluster
         self._clock = env.clock
         self._children = SetChildren(cluster, events)
@@ -148,6 +150,9 @@ class SetController:
             await self._domains.release(owner)
             await self._cluster.drop_finalizer(owner, SET_FINALIZER)
             return None
+        if faults := find_faults(owner):
+            await self._complain(owner, "; ".join(faults))
+            return None  # nothing to try again before the set is changed
         problem: OperatorError | None = None
         look_again: float | None = None
         try:
@@ -158,10 +163,20 @@ class SetController:
             problem = error
         except NotFound:
             return None  # the set is gone, or its namespace
+        except Conflict:
+            raise
+        except ApiError as error:
+            problem = OperatorError("ERR_SYNC_PODCLIQUESET", error.message)
         await self._write_status(owner, problem, done=problem is None and look_again is None)
         if problem is not None:
             raise problem
         return look_again
+
+    async def _complain(self, owner: PodCliqueSet, faults: str) -> None:
+        """Say in the set what is wrong with it, and tell it once. What was made of it before stays."""
+        if not any(each.description == faults for each in owner.status.lastErrors):
+            self._events.event(owner, "Warning", "InvalidPodCliqueSet", faults)
+        await self._write_status(owner, OperatorError("ERR_VALIDATE_PODCLIQUESET", faults), done=False)
 
     async def _note_generation(self, owner: PodCliqueSet) -> PodCliqueSet:
         """Remember the template's hash. Where it isn't the one that was remembered, an update begins."""
@@ -191,7 +206,7 @@ class SetController:
 
     async def _write_status(self, owner: PodCliqueSet, problem: OperatorError | None, *, done: bool) -> None:
         now = self._clock.now()
-        errors = () if problem is None else (problem.as_last_error(now),)
+        errors = last_errors(owner.status.lastErrors, problem, now)
         observed = owner.metadata.generation if done else owner.status.observedGeneration
         status = replace(owner.status, lastErrors=errors, observedGeneration=observed)
         status = set_status(

@@ -15,13 +15,14 @@ from bosket.api.core import Pod
 from bosket.api.grove import ClusterTopologyBinding, PodClique, PodCliqueSet, PodGang
 from bosket.grove.cluster import Cluster, by_name
 from bosket.grove.condition import is_true, status_of, with_condition
-from bosket.grove.problem import OperatorError
+from bosket.grove.problem import OperatorError, reported
 from bosket.grove.render_gang import GangPlan, is_complete, plan_gangs, pod_gang
 from bosket.grove.template import scheduler_of
 from bosket.grove_backends import GangBackends, UnknownBackend
 from bosket.runtime.events import EventRecorder
 
 INITIALIZED: Final = "Initialized"
+_SYNC: Final = "ERR_CREATE_OR_PATCH_PODGANG"
 #: How many gangs are written at the same time.
 _GANGS_AT_ONCE: Final = 32
 
@@ -55,8 +56,12 @@ class SetGangs:
         plans = plan_gangs(owner, groups, levels)
         there = by_name(self._cluster.owned(self._cluster.gangs, owner))
         for name in there.keys() - {each.name for each in plans}:
-            if await self._cluster.delete(there[name]):
-                self._events.event(owner, "Normal", "PodGangDeleteSuccessful", f"Deleted PodGang {there[name].key}")
+            gang = there[name]
+            what = f"Error deleting PodGang {gang.key}"
+            with reported(self._events, owner, "PodGangDeleteFailed", "ERR_DELETE_EXCESS_PODGANG", what):
+                deleted = await self._cluster.delete(gang)
+            if deleted:
+                self._events.event(owner, "Normal", "PodGangDeleteSuccessful", f"Deleted PodGang {gang.key}")
         pods = {name: self._staying_pods(clique) for name, clique in cliques.items()}
         complete = await asyncio.gather(
             *(self._look_at(owner, plan, there.get(plan.name), cliques, pods) for plan in plans)
@@ -76,6 +81,8 @@ class SetGangs:
             return False
         async with self._at_once:
             gang = await self._keep_gang(owner, plan, pods, existing)
+            if gang is None:
+                return False
             is_whole = is_complete(plan, cliques, pods)
             await self._note_initialized(gang, is_whole=is_whole)
         return is_whole
@@ -86,20 +93,23 @@ class SetGangs:
 
     async def _keep_gang(
         self, owner: PodCliqueSet, plan: GangPlan, pods: Mapping[str, list[Pod]], existing: PodGang | None
-    ) -> PodGang:
+    ) -> PodGang | None:
         scheduler = scheduler_of(owner, self._default_scheduler)
-        try:
-            backend = self._backends.choose(scheduler, owner.metadata.annotations).name
-        except UnknownBackend as error:
-            about = f"PodGang {plan.name} of {owner.key}"
-            raise OperatorError("ERR_CREATE_OR_PATCH_PODGANG", f"{about}: {error}") from error
-        wanted = pod_gang(owner, plan, pods, existing, scheduler_name=scheduler, backend=backend)
-        if wanted == existing:
-            return existing
-        if existing is None:
-            written = await self._cluster.create(wanted)
-        else:
-            written = await self._cluster.write(existing, wanted)
+        what = f"Error Creating/Updating PodGang {owner.metadata.namespace}/{plan.name}"
+        with reported(self._events, owner, "PodGangCreateOrUpdateFailed", _SYNC, what):
+            try:
+                backend = self._backends.choose(scheduler, owner.metadata.annotations).name
+            except UnknownBackend as error:
+                raise OperatorError(_SYNC, str(error)) from error
+            wanted = pod_gang(owner, plan, pods, existing, scheduler_name=scheduler, backend=backend)
+            if wanted == existing:
+                return existing
+            if existing is None:
+                written = await self._cluster.make(wanted)
+            else:
+                written = await self._cluster.write(existing, wanted)
+        if written is None:
+            return None
         message = f"Created/Updated PodGang {written.key}"
         self._events.event(owner, "Normal", "PodGangCreateOrUpdateSuccessful", message)
         return written

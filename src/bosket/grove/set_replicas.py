@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet
 from bosket.grove.cluster import Cluster, by_name
 from bosket.grove.condition import TERMINATING_GANG, with_condition
+from bosket.grove.problem import reported
 from bosket.grove.set_update import is_rolling, next_progress
 from bosket.grove.template import groups_of, set_replica_of, standalone_names
 from bosket.grove.termination import Breach, clique_breaches, group_breaches
@@ -73,9 +74,11 @@ class SetReplicas:
         groups: Mapping[str, PodCliqueScalingGroup],
     ) -> None:
         """Delete all PodCliques of a replica, which are then made anew. Its scaling groups are told, once."""
-        for clique in cliques.values():
-            if set_replica_of(clique) == replica:
-                await self._cluster.delete(clique)
+        what = f"Error deleting PodCliqueSet replica {replica}"
+        with reported(self._events, owner, "PodCliqueSetReplicaDeleteFailed", "ERR_DELETE_PCS_REPLICA", what):
+            for clique in cliques.values():
+                if set_replica_of(clique) == replica:
+                    await self._cluster.delete(clique)
         self._events.event(
             owner, "Normal", "PodCliqueSetReplicaDeleteSuccessful", f"PodCliqueSet replica {replica} deleted"
         )

@@ -12,7 +12,7 @@ from typing import Final
 
 from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet
 from bosket.api.object import Condition, KubeObject
-from bosket.api.time import parse_duration, parse_time
+from bosket.api.time import InvalidDuration, parse_duration, parse_time
 from bosket.grove.condition import BREACHED, CLIQUE_SCHEDULED, TERMINATING_GANG, find, is_true, seconds_since
 
 _START_GRACE_SECONDS: Final = 5.0
@@ -33,8 +33,10 @@ class Breach:
 
 def delay_seconds(owner: PodCliqueSet) -> float:
     """How long a replica may be below its minimum."""
-    delay = owner.spec.template.terminationDelay
-    return parse_duration(delay) if delay else _DEFAULT_DELAY_SECONDS
+    try:
+        return parse_duration(owner.spec.template.terminationDelay or "")
+    except InvalidDuration:
+        return _DEFAULT_DELAY_SECONDS  # the set's controller says that it makes no sense
 
 
 def is_breached(clique: PodClique) -> bool:

@@ -142,7 +142,7 @@ class SchedulerBackend(ABC):
         return pod
 
     def verdict(self, gang: PodGang, cluster: Surroundings) -> Verdict:
-        """What the scheduler says of the gang."""
+        """What the scheduler says of the gang; raises `Refused` where it turns out that it wasn't told all."""
         del gang, cluster
         return Verdict()
 

@@ -1,12 +1,13 @@
 """What is known of the cluster beside a gang: sets, pods and schedulers' objects that are watched, and what is served.
 
-Kinds are found by discovery and watched from then on; discovery is asked again now and then, and soon when a kind was
-missed, since definitions may be installed later.
+Kinds are found by discovery and watched from then on. Definitions may be installed later, and servers started anew with
+other versions: discovery is asked again every minute, which is two requests, and sooner when a kind was missed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -18,14 +19,19 @@ from bosket.api.ownership import controller_of
 from bosket.api.table import resource_of
 from bosket.grove_backends.backend import SchedulerBackend, Surroundings, identity
 from bosket.grove_backends.former_place import former_gang
+from bosket.kube.errors import KubeError
 from bosket.kube.informer import Change, Informer
 from bosket.runtime.service import Environment
 
+_log = logging.getLogger(__name__)
+
 BY_GANG: Final = "grove-backends/gang"
 _BY_OWNER: Final = "grove-backends/owner"
-_REFRESH_SECONDS: Final = 300.0
+_REFRESH_SECONDS: Final = 60.0
 #: When something was missed.
 _SOONER_SECONDS: Final = 15.0
+#: What takes longer to be listed counts as not served for now: we may lack the right to see it.
+_LISTING_SECONDS: Final = 10.0
 
 #: Told of a change of the scheduler's objects.
 Handler = Callable[[Change[Any]], None]
@@ -34,12 +40,20 @@ Handler = Callable[[Change[Any]], None]
 class ClusterView:
     """The cluster as the backends of one process see it."""
 
-    def __init__(self, env: Environment, backends: Iterable[SchedulerBackend], handler: Handler | None = None) -> None:
+    def __init__(
+        self,
+        env: Environment,
+        backends: Iterable[SchedulerBackend],
+        handler: Handler | None = None,
+        served_changed: Callable[[], None] | None = None,
+    ) -> None:
+        """`served_changed` is called when kinds of the backends begin or cease to be served."""
         self._client = env.client
         self._clock = env.clock
         self._informers = env.informers
         self._backends = tuple(backends)
         self._handler = handler
+        self._served_changed = served_changed
         self._sets = env.informers.of(PodCliqueSet, optional=True)
         self.pods = env.informers.of(Pod)
         self.pods.add_index(BY_GANG, gang_of_pod)
@@ -51,9 +65,17 @@ class ClusterView:
     async def wait_ready(self) -> None:
         """Until what is watched is known."""
         await self.refresh()
-        informers: list[Informer[Any]] = [self._sets, self.pods, *self._watched.values()]
-        for informer in informers:
-            await informer.wait_synced()
+        await self._sets.wait_synced()
+        await self.pods.wait_synced()
+
+    async def keep_fresh(self) -> None:
+        """Notice what begins to be served, until cancelled."""
+        while True:
+            await self._clock.sleep(_REFRESH_SECONDS)
+            try:
+                await self.refresh()
+            except KubeError as error:
+                _log.warning("can't ask what is served, will ask again", extra={"error": str(error)})
 
     async def refresh(self, *, missed: bool = False) -> None:
         """Ask what is served, unless that was asked a moment ago; what is new is watched, and known on return."""
@@ -64,15 +86,28 @@ class ClusterView:
             found = await self._client.discover()
             self._asked = self._clock.monotonic()
             served = frozenset((each.api_version, each.kind) for each in found)
-            new = [kind for kind in self._kinds(served) if kind not in self._watched]
-            for kind in new:
-                informer = self._watched[kind] = self._informers.of(kind, optional=True)
-                informer.add_index(_BY_OWNER, _owner_uids)
-                if self._handler is not None:
-                    informer.subscribe(self._handler)
-            for kind in new:
-                await self._watched[kind].wait_synced()
-            self._served = served
+            kinds = self._kinds(served)
+            for kind in kinds:
+                if kind not in self._watched:
+                    informer = self._watched[kind] = self._informers.of(kind, optional=True)
+                    informer.add_index(_BY_OWNER, _owner_uids)
+                    if self._handler is not None:
+                        informer.subscribe(self._handler)
+            before, self._served = self._served, served - await self._unseen(kinds)
+            if before and self._kinds(before) != self._kinds(self._served) and self._served_changed is not None:
+                self._served_changed()
+
+    async def _unseen(self, kinds: Iterable[type[KubeObject]]) -> set[tuple[str, str]]:
+        """Of these kinds, those whose objects aren't known in a while."""
+        try:
+            async with asyncio.timeout(_LISTING_SECONDS):
+                for kind in kinds:
+                    await self._watched[kind].wait_synced()
+        except TimeoutError:
+            unseen = {identity(kind) for kind in kinds if not self._watched[kind].synced}
+            _log.warning("kinds that are served can't be listed", extra={"kinds": sorted(unseen)})
+            return unseen
+        return set()
 
     def surroundings(self, gang: PodGang, backend: SchedulerBackend) -> Surroundings:
         """What `backend` may know about the gang."""

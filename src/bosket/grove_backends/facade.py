@@ -25,6 +25,10 @@ class GangBackends:
         """Until it is known what the cluster serves and holds; call it before anything else, while informers run."""
         await self._cluster.wait_ready()
 
+    async def run(self) -> None:
+        """Notice what begins to be served, until cancelled."""
+        await self._cluster.keep_fresh()
+
     def choose(self, scheduler_name: str, annotations: Mapping[str, str] | None = None) -> SchedulerBackend:
         """The backend for pods with this `schedulerName`, or the one that the set's annotations name.
 

@@ -76,7 +76,7 @@ class GangController:
         self._metrics = backend_metrics(env.metrics)
         self._registry = registry
         self._served = (registry.get(options.only),) if options.only else registry.backends
-        self._cluster = ClusterView(env, self._served, self._object_changed)
+        self._cluster = ClusterView(env, self._served, self._object_changed, self._look_at_all)
         self._applier = Applier(env.client, self._cluster.observe)
         self._gangs = env.informers.of(PodGang)
         self._nodes = env.informers.of(Node)
@@ -99,11 +99,16 @@ class GangController:
         await self._cluster.wait_ready()
         for informer in (self._gangs, self._nodes, self._cliques):
             await informer.wait_synced()
-        for gang in self._gangs.store.values():
-            self._controller.queue.add(gang.key)
-        await self._controller.run()
+        self._look_at_all()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._cluster.keep_fresh())
+            group.create_task(self._controller.run())
 
     # --- what brings a gang here
+
+    def _look_at_all(self) -> None:
+        for gang in self._gangs.store.values():
+            self._controller.queue.add(gang.key)
 
     def _gang_changed(self, change: Change[PodGang]) -> None:
         old, new = change
