@@ -166,8 +166,9 @@ class GangController:
     async def _sync(self, gang: PodGang, backend: SchedulerBackend) -> tuple[Exception | None, Verdict, float | None]:
         """Tell the scheduler; what went wrong, what it says of the gang, and when to come again."""
         try:
-            await self._forward(gang, backend)
+            left_out = await self._forward(gang, backend)
             verdict = backend.verdict(gang, self._cluster.surroundings(gang, backend))
+            self._tell(gang, "Warning", "BackendLimited", left_out)
         except Refused as refusal:
             self._metrics.synced(backend.name, "refused")
             self._tell(gang, "Warning", refusal.reason, (str(refusal),))
@@ -182,16 +183,17 @@ class GangController:
             return error, Verdict("BackendFailed", f"backend {backend.name}: {message}"), None
         return None, verdict, None
 
-    async def _forward(self, gang: PodGang, backend: SchedulerBackend) -> None:
+    async def _forward(self, gang: PodGang, backend: SchedulerBackend) -> tuple[str, ...]:
+        """What the scheduler can't be told."""
         before = self._cluster.surroundings(gang, backend)
         rendering = backend.sync(gang, before)
         writes = await self._applier.apply(backend, gang, rendering.objects, before.owned)
         self._metrics.synced(backend.name, "written" if writes else "unchanged")
-        self._tell(gang, "Warning", "BackendLimited", rendering.left_out)
         after = self._cluster.surroundings(gang, backend)
         gated = [pod for pod in after.pods if backend.gate is not None and _has_gate(pod, backend.gate)]
         if gated and backend.check_gang_ready(gang, after):
             await self._release(gated, backend.gate)
+        return rendering.left_out
 
     async def _release(self, pods: list[Pod], gate: str | None) -> None:
         """Take the backend's gate from pods; other gates are others'."""

@@ -81,7 +81,8 @@ class VolcanoBackend(SchedulerBackend):
     def verdict(self, gang: PodGang, cluster: Surroundings) -> Verdict:
         group = next((each for each in cluster.owned_of(PodGroup) if each.key == gang.key), None)
         if group is not None and gang.spec.podgroups and not group.spec.subGroupPolicy:
-            raise Refused("the API server drops subGroupPolicy of PodGroups: Volcano must be 1.14 or newer", _UNAVAILABLE)
+            dropped = "the API server drops subGroupPolicy of PodGroups: Volcano must be 1.14 or newer"
+            raise Refused(dropped, _UNAVAILABLE)
         told = [] if group is None else [each for each in group.status.conditions if each.status == "True"]
         # The last one counts: the scheduler adds conditions as it goes.
         if not told or told[-1].type != "Unschedulable":
