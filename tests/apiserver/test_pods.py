@@ -147,6 +147,8 @@ async def test_a_service_account_that_is_named_must_exist(world: World) -> None:
             'Not found: "v"',
         ),
         ({"schedulingGates": [{"name": "g"}], "nodeName": "n"}, "spec.nodeName", "schedulingGates"),
+        ({"hostname": "n" * 64}, "spec.hostname", "no more than 63"),
+        ({"subdomain": "a.b"}, "spec.subdomain", "RFC 1123 label"),
     ],
 )
 async def test_a_pod_that_breaks_a_rule_is_refused_with_field_and_reason(

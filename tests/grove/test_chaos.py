@@ -7,31 +7,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, Final
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
 from bosket.api.core import Namespace
 from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet
 from bosket.api.keys import GROVE_POD_CLIQUE_LABEL, GROVE_POD_GANG_LABEL
 from bosket.api.object import ObjectMeta
 from bosket.embedded.cluster import EmbeddedCluster
-from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION
-from bosket.grove import Options, service
-from bosket.kube.client import Client
-from bosket.kube.informer import Informers
 from bosket.kube.transport import Request, Response, Stream, Transport
 from bosket.runtime.clock import LoopClock
-from bosket.runtime.events import EventRecorder
-from bosket.runtime.service import Environment, run_services
 from tests.conformance.grove_compare import step_differences
 from tests.conformance.grove_dump import KINDS, Json, dumped, path_of
 from tests.conformance.grove_world import NodesAndScheduler, make_nodes
+from tests.grove.operator_process import operator
 from tests.grove.sets import NAMESPACE, clique, clique_set, group
 from tests.grove.world import World
 
@@ -64,28 +57,6 @@ class MortalTransport:
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-@asynccontextmanager
-async def operator(cluster: EmbeddedCluster, transport: Transport) -> AsyncIterator[None]:
-    """The operator, as in a process of its own; leaving the block kills it."""
-    client = Client(transport, clock=cluster.clock)
-    environment = Environment(
-        client=client,
-        informers=Informers(client),
-        clock=cluster.clock,
-        events=EventRecorder(cluster.client("events"), cluster.clock, "test"),
-        metrics=CollectorRegistry(),
-    )
-    running = run_services(
-        environment, [service(environment, Options(DEFAULT_CONFIGURATION))], leader_election=False, stop_seconds=0.1
-    )
-    task = asyncio.create_task(running)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 def _actions(world: World) -> list[Callable[[], Awaitable[Any]]]:

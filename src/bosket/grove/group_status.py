@@ -14,6 +14,7 @@ from bosket.grove.condition import (
     TERMINATING_GANG,
     UPDATING,
     is_true,
+    status_of,
     with_condition,
     without,
 )
@@ -81,9 +82,19 @@ def _with_breach(
             message = f"PCSG replicas not in breach ({healthy}) meets MinAvailable ({minimum})"
             said = ("False", "SufficientAvailablePodCliqueScalingGroupReplicas", message)
     conditions = with_condition(status.conditions, BREACHED, *said, now=now)
-    if said[0] == "False":
+    if said[0] == "False" and _has_recovered(group, whole):
         conditions = without(conditions, TERMINATING_GANG)
     return replace(status, conditions=conditions)
+
+
+def _has_recovered(group: PodCliqueScalingGroup, whole: Sequence[Sequence[PodClique]]) -> bool:
+    """Whether enough replicas are known not to be in breach.
+
+    PodCliques that were made a moment ago say nothing yet. Grove takes them for recovered, so that a gang that finds no
+    place after its termination is terminated again and again.
+    """
+    healthy = sum(all(status_of(each.status.conditions, BREACHED) == "False" for each in replica) for replica in whole)
+    return healthy >= group.spec.minAvailable
 
 
 def _with_hash(

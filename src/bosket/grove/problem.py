@@ -11,10 +11,11 @@ from bosket.api.grove import LastError
 from bosket.api.object import KubeObject
 from bosket.api.time import format_time
 from bosket.kube.errors import ApiError, Conflict, NotFound
+from bosket.runtime.controller import ReconcileError
 from bosket.runtime.events import EventRecorder
 
 
-class OperatorError(Exception):
+class OperatorError(ReconcileError):
     """A part of a reconciliation failed; the code says which, in Grove's words (ERR_SYNC_PODCLIQUE)."""
 
     def __init__(self, code: str, description: str) -> None:

@@ -30,6 +30,10 @@ Reconcile = Callable[[K], Awaitable[float | None]]
 _log = logging.getLogger(__name__)
 
 
+class ReconcileError(Exception):
+    """To be raised by a reconcile function: its sentence says it all, and another attempt is all that can be done."""
+
+
 class Controller(Generic[K]):
     """Workers that reconcile the keys of one queue; `run` until cancelled."""
 
@@ -128,5 +132,5 @@ class Controller(Generic[K]):
                 "attempt": self.queue.failures(key),
             },
             # The server's refusals say it all in a sentence; anything else is a surprise, and its origin matters.
-            exc_info=None if isinstance(error, KubeError) else error,
+            exc_info=None if isinstance(error, KubeError | ReconcileError) else error,
         )

@@ -55,6 +55,9 @@ def validate_pod_spec(spec: dict[str, Any], path: str) -> list[FieldError]:
     for key in ("nodeName", "schedulerName", "serviceAccountName", "priorityClassName"):
         if (name := spec.get(key)) and (problem := subdomain_error(name)):
             errors.append(invalid_value(f"{path}.{key}", name, problem))
+    for key in ("hostname", "subdomain"):
+        if (name := spec.get(key)) and (problem := label_error(name)):
+            errors.append(invalid_value(f"{path}.{key}", name, problem))
     for key, value in spec.get("nodeSelector", {}).items():
         if problem := label_key_error(key):
             errors.append(invalid_value(f"{path}.nodeSelector", key, problem))
