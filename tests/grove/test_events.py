@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from bosket.api.core import Event
-from bosket.api.grove import LastError, PodClique, PodCliqueScalingGroup, PodCliqueSet
+from bosket.api.grove import (
+    LastError,
+    PodClique,
+    PodCliqueScalingGroup,
+    PodCliqueScalingGroupSpec,
+    PodCliqueSet,
+    PodGang,
+    PodGangSpec,
+)
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.testing.faults import Fault, FaultyTransport, matching, refuse
 from tests.grove.operator_process import operator
@@ -238,19 +246,26 @@ async def test_a_replica_that_can_not_be_terminated_is_told() -> None:
         assert found["PodClique", "Warning", "AllScheduledReplicasLost"] >= 1
 
 
-async def test_a_name_that_is_somebody_elses_is_told() -> None:
+STRANGERS = {
+    "PodClique": PodClique(metadata=ObjectMeta(name="s-0-a", namespace=NAMESPACE), spec=clique("a").spec),
+    "PodCliqueScalingGroup": PodCliqueScalingGroup(
+        metadata=ObjectMeta(name="s-0-g", namespace=NAMESPACE), spec=PodCliqueScalingGroupSpec(cliqueNames=("b",))
+    ),
+    "PodGang": PodGang(metadata=ObjectMeta(name="s-0", namespace=NAMESPACE), spec=PodGangSpec(podgroups=())),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+async def test_a_name_that_is_somebody_elses_is_told(kind: str) -> None:
     """What has the name is left alone; when it is gone, all goes on."""
+    stranger = STRANGERS[kind]
     async with world(0, services=UNSCHEDULED) as grove, operator(grove.cluster, grove.cluster.server.transport()):
-        template = clique("a")
-        stranger = PodClique(metadata=ObjectMeta(name="s-0-a", namespace=NAMESPACE), spec=template.spec)
-        await grove.apply(stranger, clique_set("s", template))
+        await grove.apply(stranger, _set())
         await grove.settle()
-        assert await _warned(grove) == {("PodCliqueSet", "PodCliqueCreateOrUpdateFailed")}
+        assert await _warned(grove) == {("PodCliqueSet", f"{kind}CreateOrUpdateFailed")}
         (error,) = await _errors(grove, PodCliqueSet, "s")
-        assert (error.code, error.description) == (
-            "ERR_CONFLICTING_PODCLIQUE",
-            "PodClique ml/s-0-a exists and is somebody else's",
-        )
-        await grove.client.delete(PodClique, "s-0-a", NAMESPACE)
-        await grove.expect(1, 0)
+        assert error.code == f"ERR_CONFLICTING_{kind.upper()}"
+        assert error.description == f"{kind} {stranger.key} exists and is somebody else's"
+        await grove.client.delete(type(stranger), stranger.metadata.name, NAMESPACE)
+        await grove.expect(4, 0)
         assert await _errors(grove, PodCliqueSet, "s") == []
