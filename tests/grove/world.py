@@ -174,6 +174,14 @@ class World:
         return {each.metadata.uid for each in await self.pods(clique)}
 
 
+class EmbeddedWorld(World):
+    """A world whose server is in this process, so that a test may run services of its own beside it."""
+
+    def __init__(self, cluster: EmbeddedCluster, nodes: Sequence[str]) -> None:
+        super().__init__(cluster.client("test"), cluster.clock, nodes=nodes)
+        self.cluster = cluster
+
+
 class Worlds(Protocol):
     """How a test has a world: with so many nodes, of which the last are cordoned, and with these services."""
 
@@ -199,7 +207,7 @@ async def world(
     services: Sequence[str] = SERVICES,
     options: Mapping[str, object] | None = None,
     definitions: Sequence[Json] = (),
-) -> AsyncIterator[World]:
+) -> AsyncIterator[EmbeddedWorld]:
     """An embedded cluster, in virtual time; see `Worlds`."""
     cluster = EmbeddedCluster(
         nodes=0,
@@ -215,7 +223,7 @@ async def world(
         for each in (*nodes_named(names, cordoned, node_labels), *queues(), namespace, *definitions):
             await client.create(each)
         await cluster.wait_ready()
-        yield World(client, cluster.clock, nodes=names)
+        yield EmbeddedWorld(cluster, names)
 
 
 def nodes_named(names: Sequence[str], cordoned: int, labels: Sequence[Mapping[str, str]] = ()) -> list[Node]:
