@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from bosket.api.kai import SubGroup
+from bosket.scheduler.decide import decide
 from bosket.scheduler.decisions import Bind, Decisions
 from bosket.scheduler.outcome import states, status_name
 from bosket.testing import build
-from bosket.testing.cluster import snapshot_of
+from bosket.testing.cluster import configured, snapshot_of
 from tests.conformance import differential, kai
 from tests.conformance.__main__ import main
 from tests.conformance.deviation import without_deviations
@@ -183,6 +184,18 @@ def test_an_answer_that_serves_all_and_evicts_fewer_is_better() -> None:
 def test_an_answer_that_only_differs_is_different() -> None:
     outcome, _ = differential.judge(_cycle([]))
     assert outcome == Outcome.DIFFERENT
+
+
+@pytest.mark.parametrize(("times", "better"), [(1, False), (2, True)])
+def test_an_answer_that_evicts_the_same_pods_fewer_times_is_better(times: int, better: bool) -> None:
+    classes = [build.priority_class("low", 10), build.priority_class("high", 50)]
+    old, new = build.job("old", on="n1", priority="low"), build.job("new", priority="high")
+    snapshot = snapshot_of(build.node("n1", gpus=1), build.queue("q"), classes, old, new)
+    evicted = {"pod": "default/old-0", "action": "preempt", "preemptor": "default/new"}
+    expected = _answer_with({"default/old": {"pods": {"Releasing": 1}}, "default/new": {"pods": {"Pipelined": 1}}})
+    expected |= {"evictions": [evicted] * times, "pipelined": [{"pod": "default/new-0", "node": "n1"}]}
+    decisions = decide(snapshot, configured("allocate", "preempt"))
+    assert differential._is_better(expected, snapshot, decisions) is better
 
 
 def test_a_gang_torn_apart_is_noticed() -> None:

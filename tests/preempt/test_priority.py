@@ -2,7 +2,7 @@
 
 import pytest
 
-from bosket.testing.build import job, node, priority_class, queue
+from bosket.testing.build import cordoned, job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import configured, decided, evictions, pipelines, placements
 
 PREEMPT = configured("allocate", "preempt")
@@ -161,3 +161,22 @@ def test_a_job_never_evicts_its_own_pods():
         configuration=PREEMPT,
     )
     assert evictions(decisions) == {}
+
+
+def test_nobody_is_evicted_for_room_beside_one_who_is_only_promised_a_shared_gpu():
+    """`first` gets the GPU of n0; `second` would fit beside it, and whoever runs on n1 is no help to anybody."""
+    sharing = [
+        each
+        for name in ("first", "second")
+        for each in (pod_group(name, priority="build"), pod(f"{name}-0").shares_gpu(0.5).of_group(name).build())
+    ]
+    decisions = decided(
+        [node("n0", gpus=1), cordoned(node("n1", gpus=1))],
+        queue("q"),
+        CLASSES,
+        job("elsewhere", priority="low", on="n1"),
+        job("low", priority="low", on="n0"),
+        sharing,
+        configuration=PREEMPT,
+    )
+    assert evictions(decisions) == {"low-0": "first"}

@@ -47,6 +47,18 @@ class _Consolidation(Policy):
         return result if bound == NO_BOUND else _least_important(result, bound)
 
     def solve(self, job: JobState, tables: Tables, budget: JobBudget) -> Solution | None:
+        """Once somebody has gone in this cycle, nobody changes places among the shared GPUs of a node.
+
+        What another job would gain rests on moves that have yet to happen, and the same pods would be moved about again
+        and again; in the next cycle it is known what has become of them.
+        """
+        solution = self._find(job, tables, budget)
+        if solution is None or not self.session.has_evicted or not solution.statement.moves_within_a_node():
+            return solution
+        solution.statement.discard()
+        return None
+
+    def _find(self, job: JobState, tables: Tables, budget: JobBudget) -> Solution | None:
         """As KAI does it, unless fewer moves are enough, or its way takes too long."""
         candidates = self.candidates(job, tables.running)
         if not any(candidates.values()):

@@ -293,6 +293,11 @@ class Session:
                     self._takers.setdefault(each.job.key, set()).add(each.preemptor.key)
         self.version += 1
 
+    @property
+    def has_evicted(self) -> bool:
+        """Whether somebody has been evicted, or moved, in this cycle."""
+        return any(isinstance(each, Eviction) for each in self._operations)
+
     def stays(self, task: Task) -> None:
         """It was to move, and needn't: nothing was decided about it."""
         self._operations = [each for each in self._operations if each.task is not task]

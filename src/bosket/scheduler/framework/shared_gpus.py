@@ -5,7 +5,7 @@ Part of the node ledger. A change gives back the groups that it overwrote; putti
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,10 +131,21 @@ class SharedGpus:
 
     def free_parts(self) -> NDArray[np.float64]:
         """(node,): what is left, or will be, of devices that are shared, in GPUs."""
+        return self._summed(lambda group, size: max(group.room(size), 0) / size)
+
+    def idle_parts(self) -> NDArray[np.float64]:
+        """(node,): what is left of devices that are shared, in GPUs."""
+        return self._summed(GpuGroup.idle_part)
+
+    def releasing_parts(self) -> NDArray[np.float64]:
+        """(node,): what will be left beyond that, in GPUs."""
+        return self._summed(GpuGroup.releasing_part)
+
+    def _summed(self, part: Callable[[GpuGroup, int], float]) -> NDArray[np.float64]:
         result = np.zeros(len(self.sizes))
         for row, groups in self._groups.items():
             size = self.sizes[row]
-            result[row] = sum(max(group.room(size), 0) for group in groups.values()) / size
+            result[row] = sum(part(group, size) for group in groups.values())
         return result
 
     def _rooms(self) -> NDArray[np.int64]:

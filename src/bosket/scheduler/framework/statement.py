@@ -130,6 +130,13 @@ class Statement:
         stood = self._evicted.get(task)
         return stood.gpu_groups if stood is not None and stood.row == row else ()
 
+    def moves_within_a_node(self) -> bool:
+        """Whether somebody goes from one shared GPU to another of the same node."""
+        return any(
+            each.kind is PIPELINE and each.task.pod_class.share is not None and self.evicted_from(each.task, each.row)
+            for each in self._operations
+        )
+
     def _release(self, stands: Standing, task: Task, *, sign: int = 1) -> Column:
         """Marks what a task holds as being released; a negative sign takes that back. Returns what was there.
 

@@ -40,13 +40,13 @@ class GpuGroup(NamedTuple):
         """Whether there is room on it that nobody holds."""
         return self.allocated is not None and device_mib - self.allocated >= memory
 
-    def free_part(self, device_mib: int) -> float:
-        """What is left of the device, or will be, beyond whole GPUs; in hundredths, rounded down."""
-        allocated = self.allocated or 0
-        free = 1 - _hundredths(allocated, device_mib) if allocated > 0 else 0.0
-        if self.releasing > 0 and self.releasing != self.used:
-            free += _hundredths(self.releasing, device_mib)
-        return free
+    def idle_part(self, device_mib: int) -> float:
+        """What is left of the device, in hundredths, rounded down; nothing where pods are only promised to be."""
+        return 1 - _hundredths(self.allocated, device_mib) if self.allocated else 0.0
+
+    def releasing_part(self, device_mib: int) -> float:
+        """What will be left beyond that, unless the whole GPU will be."""
+        return _hundredths(self.releasing, device_mib) if self.releasing > 0 and self.releasing != self.used else 0.0
 
 
 def _hundredths(memory: int, device_mib: int) -> float:

@@ -228,10 +228,17 @@ def largest(count: int, works: Callable[[int], bool]) -> int:
 
 
 def _feasible_nodes(session: Session, job: JobState) -> Mask:
-    """Nodes with a free GPU or a part of one, for a job whose tasks all want some; otherwise all of them."""
+    """Nodes with a free GPU or a part of one, for a job whose tasks all want some; otherwise all of them.
+
+    Room beside somebody who is only promised a shared GPU doesn't count: for the sake of that, somebody on another node
+    would be evicted.
+    """
     if not all(task.pod_class.wants_gpu for task in job.job.tasks):
         return np.ones(len(session.snapshot.nodes), dtype=bool)
     nodes = session.nodes
     places = [GPU, *(place for place, name in enumerate(session.snapshot.resource_names) if mig_gpus(name))]
     some = ((nodes.idle[places] > 0) | (nodes.releasing[places] > 0)).any(axis=0)
-    return np.asarray(some | (nodes.shared.free_parts() > 0) if nodes.shared else some)
+    if nodes.shared:
+        some |= nodes.idle[GPU] + nodes.shared.idle_parts() > 0
+        some |= nodes.releasing[GPU] + nodes.shared.releasing_parts() > 0
+    return np.asarray(some)
