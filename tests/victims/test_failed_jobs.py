@@ -89,6 +89,21 @@ def test_as_in_kai_gpu_memory_is_not_compared(tried):
     assert tried == ["a"]
 
 
+def test_as_in_kai_a_job_is_compared_by_what_it_had_to_place_when_the_cycle_began(tried):
+    """One pod of `b` finds room, so that one is left, as of `a`; no eviction would help either of them."""
+    decided(
+        [node("n1", gpus=1), node("n2", gpus=1)],
+        [queue("mine"), queue("theirs")],
+        CLASSES,
+        job("firm", on="n1", queue="theirs", preemptibility="non-preemptible"),
+        job("loose", gpus=0, on="n1", queue="mine", priority="low"),
+        wants("b", 2, gpus=1, min_member=1),
+        wants("a", gpus=1),
+        configuration=configured("allocate", "preempt"),
+    )
+    assert tried == ["a", "b"]
+
+
 def test_queues_do_not_speak_for_each_other(tried):
     full(wants("a"), wants("b", queue="other"), action="reclaim")
     assert tried == ["a", "b"]

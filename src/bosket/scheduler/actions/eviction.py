@@ -20,7 +20,7 @@ from bosket.scheduler.model.job import Job
 from bosket.scheduler.reason import DelayNotElapsed, GangShort, MinRuntimeNotElapsed, PodUnfit, SearchCutShort
 from bosket.scheduler.solver.budget import ActionBudget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
-from bosket.scheduler.solver.failed import FailedJobs, kind_of
+from bosket.scheduler.solver.failed import FailedJobs
 from bosket.scheduler.solver.order import Entries, JobTable
 from bosket.scheduler.solver.search import Search, Solution
 
@@ -111,7 +111,6 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
         cause_of = policy.explain(job)
         session.allowance.forget_refusal()
         session.protection.forget()
-        kind = kind_of(job)
         solution = policy.solve(job, tables, for_job)
         if solution is not None:
             changed = solution.statement.jobs()
@@ -126,7 +125,7 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
         if solution is None and _is_a_matter_of_time(session, policy, job, tables, for_job):
             session.not_placed(job, MinRuntimeNotElapsed(session.protection.first_end))
         if not session.successors(job.job):  # otherwise another job like this one may have victims that it has not
-            failed_alike.add(job, kind)
+            failed_alike.add(job)
         if for_job.cut_short():
             # KAI ends the whole action here; one large gang then keeps all others from being tried, cycle by cycle.
             session.not_placed(job, SearchCutShort(session.action, begun=True))

@@ -2,18 +2,18 @@
 
 Jobs are alike when nodes and plugins treat their pending tasks alike, whatever these ask for; of each kind the smallest
 that failed is remembered. Jobs are tried in order of their priority, so that one of lower priority has no better chance
-than one that failed. As in KAI, a job that failed because it isn't preemptible speaks for preemptible ones too, and GPU
-memory isn't compared.
+than one that failed. As in KAI, a job that failed because it isn't preemptible speaks for preemptible ones too, GPU
+memory isn't compared, and of which kind a job is depends on the tasks that it had to place when the cycle began.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.model.resource import Vector
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, PodClass
 
 Makeup = tuple[tuple[int, int], ...]  #: how many pending tasks of which class, by the class's number
 
@@ -37,9 +37,8 @@ class FailedJobs:
         self._not_easier.add(makeup)
         return False
 
-    def add(self, job: JobState, kind: Hashable | None = None) -> None:
-        """`kind`: of the job as it was before the search; as it is now by default."""
-        kind, requests = kind or kind_of(job), _requests(job)
+    def add(self, job: JobState) -> None:
+        kind, requests = kind_of(job), _requests(job)
         smallest = self._smallest.get(kind)
         if smallest is None or _is_smaller(requests, smallest):
             self._smallest[kind] = requests
@@ -50,25 +49,33 @@ def _requests(job: JobState) -> list[Vector]:
     return sorted((task.pod_class.demand_by(None) for task in job.left_over()), key=tuple)
 
 
-def _classes(job: JobState) -> dict[str, Counter[PodClass]]:
-    """The classes of pending tasks, by pod set."""
-    result: dict[str, Counter[PodClass]] = {pod_set.name: Counter() for pod_set in job.job.pod_sets}
-    for task in job.left_over():
-        result[job.pod_set(task).name][task.pod_class] += 1
-    return result
-
-
 def _makeup(job: JobState) -> Hashable:
     """Jobs with the same make-up are alike in everything that is compared here."""
-    by_set = _classes(job).values()
-    sets = sorted(tuple(sorted((each.index, count) for each, count in classes.items())) for classes in by_set)
-    return job.job.topologies(), tuple(sets)
+    waiting: dict[str, Counter[PodClass]] = {pod_set.name: Counter() for pod_set in job.job.pod_sets}
+    for task in job.left_over():
+        waiting[job.pod_set(task).name][task.pod_class] += 1
+    return job.job.topologies(), _numbered(waiting.values()), _numbered(_waiting_at_first(job))
+
+
+def _numbered(by_set: Iterable[Counter[PodClass]]) -> tuple[Makeup, ...]:
+    return tuple(sorted(tuple(sorted((each.index, count) for each, count in classes.items())) for classes in by_set))
+
+
+def _waiting_at_first(job: JobState) -> list[Counter[PodClass]]:
+    """The classes of tasks that weren't placed when the cycle began, by pod set, those apart that have none."""
+    found = [
+        Counter({pod_set.only_class: len(pod_set.tasks)})
+        if pod_set.only_class is not None and len(pod_set.pending) == len(pod_set.tasks)
+        else Counter(task.pod_class for task in pod_set.tasks if task.status not in ACTIVE_ALLOCATED)
+        for pod_set in job.job.pod_sets
+    ]
+    return [classes for classes in found if classes]
 
 
 def kind_of(job: JobState) -> Hashable:
-    """What pending tasks have in common with those of another job, their requests apart."""
+    """What the tasks that weren't placed at first have in common with those of another job, their requests apart."""
     kinds = (
-        sorted((pod_class.kind, count) for pod_class, count in classes.items()) for classes in _classes(job).values()
+        sorted((pod_class.kind, count) for pod_class, count in classes.items()) for classes in _waiting_at_first(job)
     )
     return job.job.topologies(), tuple(sorted(tuple(_merged(each)) for each in kinds))
 
