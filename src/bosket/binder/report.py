@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
+from bosket.api.condition import find_condition, turned_at
 from bosket.api.core import Pod, PodCondition
 from bosket.api.kai import BindRequest, BindRequestStatus
-from bosket.api.time import format_time
 from bosket.binder.verdict import FAILED, SUCCEEDED, Bound, Failure, Outcome
 from bosket.kube.client import Client, PatchType
 from bosket.kube.errors import Conflict, NotFound
@@ -68,7 +68,7 @@ class Reporter:
         return (
             request.status.failedAttempts > 0
             or pod.metadata.uid in self._called_unbound
-            or any(each.type == POD_BOUND for each in pod.status.conditions)
+            or find_condition(pod.status.conditions, POD_BOUND) is not None
         )
 
     def _remember_called_unbound(self, pod: Pod) -> None:
@@ -77,12 +77,10 @@ class Reporter:
             del self._called_unbound[next(iter(self._called_unbound))]
 
     async def _set_condition(self, pod: Pod, status: str, reason: str, message: str) -> None:
-        before = next((each for each in pod.status.conditions if each.type == POD_BOUND), None)
+        before = find_condition(pod.status.conditions, POD_BOUND)
         if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
             return
-        changed = format_time(self._clock.now())
-        if before is not None and before.status == status and before.lastTransitionTime:
-            changed = before.lastTransitionTime
+        changed = turned_at(before, status, self._clock.now())
         condition = PodCondition(
             type=POD_BOUND, status=status, reason=reason, message=message, lastTransitionTime=changed
         )

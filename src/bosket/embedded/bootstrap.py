@@ -13,6 +13,7 @@ from contextlib import aclosing
 from typing import Any, Literal, NamedTuple
 
 from bosket.api.apiextensions import CustomResourceDefinition
+from bosket.api.condition import has_condition
 from bosket.api.core import Namespace, ServiceAccount
 from bosket.api.crd import crd_manifests
 from bosket.api.kai import Queue, QueueResource, QueueResources, QueueSpec
@@ -86,8 +87,7 @@ def _established(definitions: Iterable[CustomResourceDefinition]) -> set[str]:
     return {
         definition.metadata.name
         for definition in definitions
-        if definition.status is not None
-        and any(each.type == "Established" and each.status == "True" for each in definition.status.conditions or ())
+        if definition.status is not None and has_condition(definition.status.conditions or (), "Established")
     }
 
 

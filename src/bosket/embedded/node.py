@@ -12,6 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from bosket import __version__
+from bosket.api.condition import find_condition
 from bosket.api.core import Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Pod
 from bosket.api.keys import NODE_GPU_COUNT_LABEL, NODE_GPU_MEMORY_LABEL, NVIDIA_GPU
 from bosket.api.object import ObjectMeta
@@ -80,7 +81,8 @@ def is_ready(node: Node) -> bool:
 
 def ready_status(node: Node) -> str | None:
     """True, False or Unknown as the Ready condition says; None before the node registered."""
-    return next((condition.status for condition in node.status.conditions if condition.type == "Ready"), None)
+    ready = find_condition(node.status.conditions, "Ready")
+    return ready.status if ready is not None else None
 
 
 def host_address(node: Node) -> str:

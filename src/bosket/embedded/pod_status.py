@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from bosket.api.condition import turned_at
 from bosket.api.core import (
     Container,
     ContainerState,
@@ -227,7 +228,6 @@ def _conditions(pod: Pod, now: float, wanted: Iterable[tuple[str, str, str]]) ->
     """The pod's conditions with (type, status, reason) set; where the status stays, so does its transition time."""
     conditions = {condition.type: condition for condition in pod.status.conditions}
     for type_, status, reason in wanted:
-        before = conditions.get(type_)
-        since = before.lastTransitionTime if before is not None and before.status == status else format_time(now)
+        since = turned_at(conditions.get(type_), status, now)
         conditions[type_] = PodCondition(type=type_, status=status, reason=reason, lastTransitionTime=since)
     return tuple(conditions.values())

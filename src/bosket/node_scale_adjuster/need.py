@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from bosket.api.condition import find_condition
 from bosket.api.core import Pod
 from bosket.api.keys import GPU_FRACTION_ANNOTATION, GPU_MEMORY_ANNOTATION
 from bosket.api.object import ObjectKey
@@ -86,7 +87,7 @@ def sort_out(scaling_pods: Iterable[Pod], sources: Mapping[ObjectKey, Pod]) -> S
     for pod in sorted(scaling_pods, key=lambda each: each.key):
         key = source_of(pod)
         source = sources.get(key) if key is not None else None
-        said = source is not None and any(each.type == "PodScheduled" for each in source.status.conditions)
+        said = source is not None and find_condition(source.status.conditions, "PodScheduled") is not None
         over = pod.status.phase in _ENDED or source is None or (said and not is_unschedulable(source))
         (needless if over else kept).append(pod)
     return Sorted(needless, kept)

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from bosket.api.condition import find_condition
 from bosket.api.core import Pod, PodCondition
 from bosket.api.time import format_time
 from bosket.kube.errors import AlreadyExists, Conflict, NotFound
@@ -100,7 +101,7 @@ class NodeScaleAdjuster:
 
     async def _mark_unschedulable(self, pod: Pod) -> None:
         """Say at once what autoscalers wait for, unless a scheduler has spoken about the pod."""
-        if pod.spec.nodeName or any(each.type == "PodScheduled" for each in pod.status.conditions):
+        if pod.spec.nodeName or find_condition(pod.status.conditions, "PodScheduled") is not None:
             return
         condition = PodCondition(
             type="PodScheduled",

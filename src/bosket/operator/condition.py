@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bosket.api.condition import turned_at
 from bosket.api.object import Condition
-from bosket.api.time import format_time
 from bosket.operator.manifest import Manifest
 
 
@@ -87,6 +87,5 @@ def _condition(type_: str, holds: bool, reason: str, message: str) -> dict[str, 
 
 
 def _dated(told: dict[str, Any], before: Condition | None, generation: int, now: float) -> Condition:
-    same = before is not None and before.status == told["status"]
-    since = before.lastTransitionTime if same and before is not None else format_time(now)
+    since = turned_at(before, told["status"], now)
     return Condition(**told, lastTransitionTime=since, observedGeneration=generation)

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import msgspec
 
 from bosket.api import keys
+from bosket.api.condition import find_condition, turned_at
 from bosket.api.core import Pod
 from bosket.api.gang import has_minimum, minimum
 from bosket.api.kai import PodGroup, PodGroupCondition, PodGroupResourcesStatus, PodGroupSpec, PodGroupStatus
-from bosket.api.time import format_time
 from bosket.podgroup_controller.usage import Amounts, total
 
 SCHEDULED = "Scheduled"
@@ -101,15 +101,13 @@ def _count(spec: PodGroupSpec, found: Sequence[Member], members: Sequence[Member
 
 def _condition(group: PodGroup, type_: str, holds: bool, message: str, now: float) -> PodGroupCondition:
     """The condition as it was where nothing turned; its message follows the counts."""
-    before = next((each for each in group.status.conditions if each.type == type_), None)
+    before = find_condition(group.status.conditions, type_)
     status = "True" if holds else "False"
-    turned = before is None or before.status != status
-    since = format_time(now) if turned or before is None else before.lastTransitionTime
     reason = "MinimumReached" if holds else "BelowMinimum"
     return PodGroupCondition(
         type=type_,
         status=status,
-        lastTransitionTime=since,
+        lastTransitionTime=turned_at(before, status, now),
         reason=reason,
         message=message,
         transitionID=before.transitionID if before is not None else "",

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from bosket.api import keys
+from bosket.api.condition import has_condition
 from bosket.api.core import Node, Pod
 from bosket.api.device_claim import gpus_by_class
 from bosket.api.quantity import InvalidQuantity, Quantity, add, from_milli, parse
@@ -38,9 +39,7 @@ def is_allocated(pod: Pod) -> bool:
     """Whether a pod has a place and hasn't ended."""
     if pod.status.phase == "Running":
         return True
-    return pod.status.phase == "Pending" and any(
-        each.type == "PodScheduled" and each.status == "True" for each in pod.status.conditions
-    )
+    return pod.status.phase == "Pending" and has_condition(pod.status.conditions, "PodScheduled")
 
 
 def total(amounts: Iterable[Mapping[str, Quantity]]) -> Amounts:

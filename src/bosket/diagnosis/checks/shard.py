@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from bosket.api.condition import find_condition
 from bosket.api.core import Pod
 from bosket.api.kai import PodGroup, SchedulingShard
 from bosket.diagnosis.finding import Finding, Severity, counted, named, some
@@ -107,7 +108,7 @@ def check_scheduler_names(installation: Installation) -> Iterator[Finding]:
     seen: set[str] = {"", _DEFAULT_SCHEDULER, installation.scheduler_name}
     for pod in installation.bundle.of(Pod):
         name = pod.spec.schedulerName
-        if pod.spec.nodeName or any(each.type == "PodScheduled" for each in pod.status.conditions):
+        if pod.spec.nodeName or find_condition(pod.status.conditions, "PodScheduled") is not None:
             seen.add(name)
         elif pod.status.phase == "Pending" and not pod.spec.schedulingGates:
             waiting.setdefault(name, []).append(pod)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from bosket.api import keys
+from bosket.api.condition import find_condition
 from bosket.api.core import Node, Pod
 from bosket.api.gang import has_minimum
 from bosket.api.kai import BindRequest, PodGroup
@@ -180,7 +181,7 @@ def check_waiting(installation: Installation) -> Iterator[Finding]:
         elif (
             _group_key(pod) is not None
             and pod.key not in decided
-            and not any(each.type == "PodScheduled" for each in pod.status.conditions)
+            and find_condition(pod.status.conditions, "PodScheduled") is None
             and installation.bundle.now is not None
             and _is_older(installation, pod, _PATIENCE_SECONDS)
         ):

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from bosket.api.apps import Deployment, DeploymentStatus, ReplicaSet, ReplicaSetSpec
+from bosket.api.condition import find_condition
 from bosket.api.core import Pod, PodTemplateSpec
 from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
 from bosket.api.ownership import (
@@ -26,7 +27,6 @@ from bosket.embedded.controllers.adoption import take_in
 from bosket.embedded.controllers.deployment_scale import DESIRED, MAXIMUM, Resize, replicas_of
 from bosket.embedded.controllers.deployment_status import (
     PROGRESSING,
-    find,
     is_complete,
     progress_note,
     rollout_status,
@@ -124,7 +124,7 @@ class DeploymentController:
         return rollout_status(deployment, newest, before, self._clock.now())
 
     def _noting_pause(self, deployment: Deployment) -> Deployment:
-        known = find(deployment.status, PROGRESSING)
+        known = find_condition(deployment.status.conditions, PROGRESSING)
         was_paused = known is not None and known.reason == "DeploymentPaused"
         note = None
         if deployment.spec.paused and not was_paused:
@@ -150,7 +150,7 @@ class DeploymentController:
             new = await self._write_set(
                 new, _annotations(deployment, new, revision), minimum=deployment.spec.minReadySeconds
             )
-            known = find(deployment.status, PROGRESSING)
+            known = find_condition(deployment.status.conditions, PROGRESSING)
             note = None
             if known is None:
                 note = progress_note(deployment, "FoundNewReplicaSet", f'Found new replica set "{new.metadata.name}"')

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from bosket.api.apps import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
+from bosket.api.condition import find_condition, turned_at
 from bosket.api.time import format_time, parse_time
 from bosket.embedded.controllers.deployment_scale import bounds, replicas_of
 
@@ -51,7 +52,7 @@ def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
 
 def seconds_until_deadline(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
     """When the rollout is late if nothing happens any more; None when it can't be."""
-    deadline, condition = _deadline(deployment), find(status, PROGRESSING)
+    deadline, condition = _deadline(deployment), find_condition(status.conditions, PROGRESSING)
     if deadline is None or condition is None or condition.lastUpdateTime is None:
         return None
     if deployment.spec.paused or condition.reason in (_DONE, _TIMED_OUT):
@@ -59,14 +60,9 @@ def seconds_until_deadline(deployment: Deployment, status: DeploymentStatus, now
     return max(0.0, parse_time(condition.lastUpdateTime) + deadline - now)
 
 
-def find(status: DeploymentStatus, type: str) -> DeploymentCondition | None:
-    """The condition of a type."""
-    return next((each for each in status.conditions if each.type == type), None)
-
-
 def with_condition(status: DeploymentStatus, condition: DeploymentCondition, now: float) -> DeploymentStatus:
     """Set a condition; one that says the same already stays as it is."""
-    known = find(status, condition.type)
+    known = find_condition(status.conditions, condition.type)
     if known is not None and (known.status, known.reason) == (condition.status, condition.reason):
         return status
     return _renewed(status, condition, now)
@@ -82,12 +78,8 @@ def progress_note(
 
 
 def _renewed(status: DeploymentStatus, condition: DeploymentCondition, now: float) -> DeploymentStatus:
-    time = format_time(now)
-    known = find(status, condition.type)
-    same = known is not None and known.status == condition.status
-    stamped = replace(
-        condition, lastUpdateTime=time, lastTransitionTime=known.lastTransitionTime if same and known else time
-    )
+    turned = turned_at(find_condition(status.conditions, condition.type), condition.status, now)
+    stamped = replace(condition, lastUpdateTime=format_time(now), lastTransitionTime=turned)
     others = tuple(each for each in status.conditions if each.type != condition.type)
     return replace(status, conditions=(*others, stamped))
 
@@ -123,7 +115,7 @@ def _with_failure(status: DeploymentStatus, sets: list[ReplicaSet], now: float) 
 def _with_progress(
     deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None, now: float
 ) -> DeploymentStatus:
-    known = find(status, PROGRESSING)
+    known = find_condition(status.conditions, PROGRESSING)
     settled = known is not None and known.reason == _DONE and status.replicas == status.updatedReplicas
     if _deadline(deployment) is None or deployment.spec.paused or settled:
         return status

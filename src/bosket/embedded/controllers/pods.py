@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from bosket.api.condition import find_condition
 from bosket.api.core import Pod, PodCondition, PodTemplateSpec
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.ownership import controller_reference
@@ -32,7 +33,7 @@ def is_terminating(pod: Pod) -> bool:
 
 def ready_condition(pod: Pod) -> PodCondition | None:
     """Whether the pod serves, and since when."""
-    return next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
+    return find_condition(pod.status.conditions, "Ready")
 
 
 def is_ready(pod: Pod) -> bool:

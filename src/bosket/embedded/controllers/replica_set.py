@@ -8,10 +8,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from bosket.api.apps import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
+from bosket.api.condition import find_condition
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
-from bosket.api.ownership import BY_NAMESPACE, controller_of, namespace_index
 from bosket.api.time import format_time
+from bosket.embedded.controllers.adoption import sets_by_pod
 from bosket.embedded.controllers.pod_control import PodControl
 from bosket.embedded.controllers.pods import (
     in_order_of_deletion,
@@ -21,7 +22,6 @@ from bosket.embedded.controllers.pods import (
     seconds_until_available,
 )
 from bosket.kube.errors import ApiError, NotFound
-from bosket.kube.selector import label_selector
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
 
@@ -37,26 +37,16 @@ class ReplicaSetController:
         self._client = environment.client
         self._clock = environment.clock
         self._sets = environment.informers.of(ReplicaSet)
-        self._sets.add_index(BY_NAMESPACE, namespace_index)
         self._pods = PodControl(environment, self.name)
         self._controller: Controller[ObjectKey] = Controller(
             self.name, self._reconcile, workers=4, clock=self._clock, metrics=environment.metrics
         )
         self._controller.watch(self._sets, lambda each: (each.key,))
-        self._controller.watch(self._pods.informer, self._sets_of)
+        self._controller.watch(self._pods.informer, sets_by_pod("ReplicaSet", self._sets))
 
     async def run(self) -> None:
         """Until cancelled."""
         await self._controller.run()
-
-    def _sets_of(self, pod: Pod) -> Iterable[ObjectKey]:
-        """The set that controls the pod, or all that might take in an orphan."""
-        namespace = pod.metadata.namespace
-        owner = controller_of(pod)
-        if owner is not None:
-            return (ObjectKey(namespace, owner.name),) if owner.kind == "ReplicaSet" else ()
-        sets = self._sets.store.by_index(BY_NAMESPACE, namespace)
-        return [each.key for each in sets if label_selector(each.spec.selector).matches(pod.metadata.labels)]
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         wanted = self._sets.store.get(key)
@@ -121,7 +111,7 @@ def _conditions(wanted: ReplicaSet, failure: ApiError | None, now: float) -> tup
     others = tuple(each for each in wanted.status.conditions if each.type != _FAILURE)
     if failure is None:
         return others
-    known = next((each for each in wanted.status.conditions if each.type == _FAILURE), None)
+    known = find_condition(wanted.status.conditions, _FAILURE)
     if known is not None and known.message == failure.message:
         return wanted.status.conditions
     return (

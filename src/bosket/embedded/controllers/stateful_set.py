@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from bosket.api.apps import ControllerRevision, StatefulSet, StatefulSetStatus
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
-from bosket.api.ownership import BY_NAMESPACE, controller_of, namespace_index
+from bosket.api.ownership import controller_of
+from bosket.embedded.controllers.adoption import sets_by_pod
 from bosket.embedded.controllers.pod_control import PodControl
 from bosket.embedded.controllers.pods import is_ready, is_terminal, seconds_until_available
 from bosket.embedded.controllers.revision_history import RevisionHistory, template_of
 from bosket.embedded.controllers.stateful_plan import Members, partition_of, plan
 from bosket.embedded.controllers.stateful_pod import claims_of, new_pod, ordinal_of, revision_of
 from bosket.kube.errors import AlreadyExists, NotFound
-from bosket.kube.selector import label_selector
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
 
@@ -34,28 +34,18 @@ class StatefulSetController:
         self._client = environment.client
         self._clock = environment.clock
         self._sets = environment.informers.of(StatefulSet)
-        self._sets.add_index(BY_NAMESPACE, namespace_index)
         self._revisions = RevisionHistory(environment)
         self._pods = PodControl(environment, self.name)
         self._controller: Controller[ObjectKey] = Controller(
             self.name, self._reconcile, workers=4, clock=self._clock, metrics=environment.metrics
         )
         self._controller.watch(self._sets, lambda each: (each.key,))
-        self._controller.watch(self._pods.informer, self._sets_of)
+        self._controller.watch(self._pods.informer, sets_by_pod("StatefulSet", self._sets))
         self._controller.watch(self._revisions.informer, _set_of_revision)
 
     async def run(self) -> None:
         """Until cancelled."""
         await self._controller.run()
-
-    def _sets_of(self, pod: Pod) -> Iterable[ObjectKey]:
-        """The set that controls the pod, or all that might take in an orphan."""
-        namespace = pod.metadata.namespace
-        owner = controller_of(pod)
-        if owner is not None:
-            return (ObjectKey(namespace, owner.name),) if owner.kind == "StatefulSet" else ()
-        sets = self._sets.store.by_index(BY_NAMESPACE, namespace)
-        return [each.key for each in sets if label_selector(each.spec.selector).matches(pod.metadata.labels)]
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         owner = self._sets.store.get(key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from bosket.api.condition import has_condition
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
 from bosket.api.policy import PodDisruptionBudget
@@ -143,7 +144,7 @@ def _needs_permission(pod: Pod) -> bool:
 
 def _is_exempt(pod: Pod, budget: PodDisruptionBudget) -> bool:
     """Whether a pod that isn't ready may go whatever the budget allows."""
-    if any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions):
+    if has_condition(pod.status.conditions, "Ready"):
         return False
     status = budget.status
     always = budget.spec.unhealthyPodEvictionPolicy == "AlwaysAllow"
