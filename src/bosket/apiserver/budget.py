@@ -13,9 +13,9 @@ import msgspec
 
 from bosket.api.object import LabelSelector
 from bosket.apiserver.chore import Chore
-from bosket.apiserver.conditions import find_condition, set_condition
 from bosket.apiserver.gc import own_write
 from bosket.apiserver.kind import Registry
+from bosket.apiserver.status_condition import find_condition, set_condition
 from bosket.apiserver.store import Doc, Entry, Event, Shelf, Store
 from bosket.apiserver.write import Writer
 from bosket.kube.selector import InvalidSelector, label_selector

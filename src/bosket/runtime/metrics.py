@@ -6,7 +6,8 @@ Dashboards made for operators in Go read them without a change.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -14,6 +15,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from bosket.kube.codec import MALFORMED
 from bosket.kube.reflector import RELISTS
 from bosket.kube.store import HANDLER_ERRORS
+
+M = TypeVar("M")
 
 _TIME_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -166,12 +169,17 @@ class RuntimeMetrics:
         self._events.labels(outcome).inc()
 
 
-_by_registry: WeakKeyDictionary[CollectorRegistry, RuntimeMetrics] = WeakKeyDictionary()
+def once_per_registry(make: Callable[[CollectorRegistry], M]) -> Callable[[CollectorRegistry], M]:
+    """Gives a registry's collectors, made when first asked for: a name may be registered only once."""
+    made: WeakKeyDictionary[CollectorRegistry, M] = WeakKeyDictionary()
+
+    def of(registry: CollectorRegistry) -> M:
+        found = made.get(registry)
+        if found is None:
+            found = made[registry] = make(registry)
+        return found
+
+    return of
 
 
-def runtime_metrics(registry: CollectorRegistry) -> RuntimeMetrics:
-    """The collectors of `registry`, made when first asked for: a name may be registered only once."""
-    metrics = _by_registry.get(registry)
-    if metrics is None:
-        metrics = _by_registry[registry] = RuntimeMetrics(registry)
-    return metrics
+runtime_metrics: Final = once_per_registry(RuntimeMetrics)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from weakref import WeakKeyDictionary
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from bosket.runtime.clock import Clock
+from bosket.runtime.metrics import once_per_registry
 
 
 class WebhookMetrics:
@@ -67,12 +68,4 @@ class WebhookMetrics:
         self._upkeep_failures.labels(service).inc()
 
 
-_by_registry: WeakKeyDictionary[CollectorRegistry, WebhookMetrics] = WeakKeyDictionary()
-
-
-def webhook_metrics(registry: CollectorRegistry) -> WebhookMetrics:
-    """The collectors of `registry`, made when first asked for: a name may be registered only once."""
-    metrics = _by_registry.get(registry)
-    if metrics is None:
-        metrics = _by_registry[registry] = WebhookMetrics(registry)
-    return metrics
+webhook_metrics: Final = once_per_registry(WebhookMetrics)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bosket.apiserver.conditions import find_condition, set_condition
+from bosket.apiserver.status_condition import find_condition, set_condition
 from bosket.apiserver.store import Doc
 
 Names = dict[str, Any]

@@ -7,8 +7,8 @@ from typing import Any
 
 from bosket.api.cel import CelError
 from bosket.apiserver.attempt import Attempt
-from bosket.apiserver.condition import ConditionFailed, all_true, evaluation_error
 from bosket.apiserver.kind import Version
+from bosket.apiserver.match_condition import ConditionFailed, all_true, evaluation_error
 from bosket.apiserver.policy.policy import Demand, Policy, Said
 from bosket.apiserver.store import Doc
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bosket.api.time import parse_time
-from bosket.apiserver.conditions import find_condition
 from bosket.apiserver.kind import Column
 from bosket.apiserver.printers.cell import NONE, UNSET, at, cell, containers, field, map_text, selector
+from bosket.apiserver.status_condition import find_condition
 from bosket.apiserver.store import Doc
 from bosket.apiserver.table import AGE, NAME, age, human_duration
 
