@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-from rich.padding import Padding
-
+from bosket.cli.advice import Advice, print_block, print_table
 from bosket.cli.bundle import ClusterFlags, read_bundle
-from bosket.cli.output import CommandError, Flag, flush_line, stdout, table
+from bosket.cli.output import CommandError, Flag, flush_line, stdout
 from bosket.cli.path import FilePath
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from bosket.diagnosis import Diagnosis
 
 _COLUMNS = ("severity", "object", "field", "what is wrong", "how to mend it")
-#: Beside the severity stands what it is about.
-_INDENT = 9
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
@@ -51,30 +45,17 @@ def doctor(*files: FilePath, cluster: ClusterFlags | None = None, json: Flag = F
 
 def _print(diagnosis: Diagnosis) -> None:
     console = stdout()
-    if not diagnosis.findings:
+    advice = [
+        Advice(each.severity, each.object, each.field, each.problem, each.remedy, each.command)
+        for each in diagnosis.findings
+    ]
+    if not advice:
         console.print("nothing is wrong")
     elif console.is_terminal:
-        _print_blocks(console, diagnosis)
+        for each in advice:
+            print_block(console, each, _STYLES, "mend")
+            console.print()
     else:
-        rows = [
-            (each.severity, each.object, each.field, each.problem, f"{each.remedy}: {each.command}".removesuffix(": "))
-            for each in diagnosis.findings
-        ]
-        console.print(table("", _COLUMNS, [tuple(map(escape, row)) for row in rows]))
+        print_table(console, _COLUMNS, advice)
     for name, kinds in diagnosis.not_checked.items():
         console.print(f"not checked: {name} (there is no {', '.join(kinds)} to read)", style="dim", markup=False)
-
-
-def _print_blocks(console: Console, diagnosis: Diagnosis) -> None:
-    """What, where, why and how in lines of their own: commands can be copied, because nothing stands beside them."""
-    for finding in diagnosis.findings:
-        style, indent = _STYLES[finding.severity], " " * _INDENT
-        console.print(
-            f"[{style}]{finding.severity:<{_INDENT}}[/{style}][bold]{escape(finding.object)}[/bold]  "
-            f"[dim]{escape(finding.field)}[/dim]"
-        )
-        console.print(Padding(escape(finding.problem), (0, 0, 0, _INDENT), expand=False))
-        console.print(Padding(f"[green]mend:[/green] {escape(finding.remedy)}", (0, 0, 0, _INDENT), expand=False))
-        if finding.command:
-            console.print(f"{indent}$ {finding.command}", style="dim", markup=False, soft_wrap=True)
-        console.print()

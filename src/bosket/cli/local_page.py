@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from cyclopts import Parameter
+
 from bosket.cli.output import CommandError, UsageError
+from bosket.cli.path import OptionalFilePath
 
 #: Where KAI's scheduler answers, and `bosket run scheduler`.
 DEFAULT_URL: Final = "http://127.0.0.1:8081"
@@ -33,17 +36,39 @@ class PageAnswer:
         raise CommandError(f"{self.address} answers {self.status}: {told or 'nothing'}")
 
 
-def find_local_pages(url: str | None, kubeconfig: Path | None, context: str | None, path: str) -> str:
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class PageFlags:
+    """Who is asked.
+
+    Parameters
+    ----------
+    url
+        Where the process answers; by default where the kubeconfig of an embedded cluster says, else at port 8081 of
+        this machine.
+    kubeconfig
+        Of the embedded cluster; by default as kubectl finds it.
+    context
+        A context of the kubeconfig other than the current one.
+    """
+
+    url: str | None = None
+    kubeconfig: OptionalFilePath = None
+    context: str | None = None
+
+
+def find_local_pages(flags: PageFlags | None, path: str) -> str:
     """The address that is given, else where the kubeconfig says (one that was named must say it), else the default."""
-    if url is not None:
-        return _url(url, path)
+    flags = flags or PageFlags()
+    if flags.url is not None:
+        return _url(flags.url, path)
     from bosket.embedded.kubeconfig import SCHEDULER_EXTENSION
     from bosket.kube.errors import ConfigError
     from bosket.kube.kubeconfig import load
 
-    named = kubeconfig is not None or context is not None
+    named = flags.kubeconfig is not None or flags.context is not None
     try:
-        noted = load(kubeconfig, context).extensions.get(SCHEDULER_EXTENSION)
+        noted = load(flags.kubeconfig, flags.context).extensions.get(SCHEDULER_EXTENSION)
     except ConfigError:
         if named:
             raise
@@ -79,6 +104,16 @@ async def ask(address: str, path: str, seconds: float, posted: bytes | None = No
         raise CommandError(
             f"no scheduler answers at {address}: {told} (--url names another place; bosket up prints its own)"
         ) from error
+
+
+def write_answer(file: Path, content: bytes) -> None:
+    """For its owner alone: an answer tells much of a cluster. Raises `CommandError`."""
+    from bosket.runtime.private_file import write_private
+
+    try:
+        write_private(file, content)
+    except OSError as error:
+        raise CommandError(f"--output {file}: {error.strerror or error}") from error
 
 
 def _url(text: str, path: str) -> str:

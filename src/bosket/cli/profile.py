@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bosket.cli.local_page import ask, find_local_pages
+from bosket.cli.local_page import PageFlags, ask, find_local_pages, write_answer
 from bosket.cli.output import CommandError, flush_line
 from bosket.cli.path import OptionalFilePath
 from bosket.runtime.profile_format import FORMATS, Format
@@ -24,9 +24,7 @@ def profile(
     *,
     seconds: Annotated[float, Parameter(validator=Number(gt=0, lte=MOST_SECONDS))] = DEFAULT_SECONDS,
     hertz: Annotated[int, Parameter(validator=Number(gte=1, lte=MOST_HERTZ))] = DEFAULT_HERTZ,
-    url: str | None = None,
-    kubeconfig: OptionalFilePath = None,
-    context: str | None = None,
+    where: PageFlags | None = None,
     format: Format = "speedscope",
     output: Annotated[OptionalFilePath, Parameter(name=("--output", "-o"))] = None,
 ) -> None:
@@ -42,13 +40,6 @@ def profile(
         For how long.
     hertz
         How often a second stacks are looked at.
-    url
-        Where the process answers; by default where the kubeconfig of an embedded cluster says, else at port 8081 of
-        this machine.
-    kubeconfig
-        Of the embedded cluster; by default as kubectl finds it.
-    context
-        A context of the kubeconfig other than the current one.
     format
         For https://www.speedscope.app, or lines for flame graph tools.
     output
@@ -56,10 +47,8 @@ def profile(
     """
     import msgspec
 
-    from bosket.runtime.private_file import write_private
-
     file = output or Path(FORMATS[format][1])
-    address = find_local_pages(url, kubeconfig, context, PATH)
+    address = find_local_pages(where, PATH)
     wanted = msgspec.json.encode(ProfileRequest(seconds, hertz, format))
     answer = asyncio.run(ask(address, PATH, seconds + _ANSWER_SECONDS, wanted))
     if answer.status == 404:
@@ -67,10 +56,7 @@ def profile(
             f"whoever answers at {address} takes no profiles; a service does at --profiler-port with --enable-profiler"
         )
     content = answer.content()
-    try:
-        write_private(file, content)
-    except OSError as error:
-        raise CommandError(f"--output {file}: {error.strerror or error}") from error
+    write_answer(file, content)
     flush_line(f"{file}: {answer.note} ({len(content) / 1e3:.1f} kB, from {address})")
     if format == "speedscope":
         flush_line("open it at https://www.speedscope.app, which reads it in the browser and sends it nowhere")

@@ -9,18 +9,16 @@ from typing import Annotated, Any, Final
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bosket.cli.local_page import ask, find_local_pages
+from bosket.cli.local_page import PageFlags, ask, find_local_pages, write_answer
 from bosket.cli.output import CommandError, Flag, flush_line
-from bosket.cli.path import FilePath, OptionalFilePath
+from bosket.cli.path import FilePath
 
 PATH: Final = "/get-snapshot"
 
 
 def snapshot(
     *,
-    url: str | None = None,
-    kubeconfig: OptionalFilePath = None,
-    context: str | None = None,
+    where: PageFlags | None = None,
     output: Annotated[FilePath, Parameter(name=("--output", "-o"))] = Path("snapshot.zip"),
     timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 120.0,
     json: Flag = False,
@@ -32,13 +30,6 @@ def snapshot(
 
     Parameters
     ----------
-    url
-        Where the scheduler answers; by default where the kubeconfig of an embedded cluster says, else at port 8081 of
-        this machine.
-    kubeconfig
-        Of the embedded cluster; by default as kubectl finds it.
-    context
-        A context of the kubeconfig other than the current one.
     output
         Where to write; a file that is there is replaced.
     timeout
@@ -46,19 +37,15 @@ def snapshot(
     json
         Print what the file holds as a JSON object.
     """
-    from bosket.runtime.private_file import write_private
     from bosket.scheduler.snapshot.recorded import RecordedError, count
 
-    address = find_local_pages(url, kubeconfig, context, PATH)
+    address = find_local_pages(where, PATH)
     data = asyncio.run(_fetch(address, timeout))
     try:
         counts = count(data, f"{address}{PATH}")
     except RecordedError as error:
         raise CommandError(str(error)) from error
-    try:
-        write_private(output, data)
-    except OSError as error:
-        raise CommandError(f"--output {output}: {error.strerror or error}") from error
+    write_answer(output, data)
     if json:
         import msgspec
 

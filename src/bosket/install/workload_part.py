@@ -21,6 +21,7 @@ from bosket.install.expression import (
     Text,
     Value,
 )
+from bosket.install.security import LOCKED_DOWN
 from bosket.install.template import Either, Tree, When, if_set
 
 #: Where a service tells of its health and of what it measures.
@@ -28,14 +29,6 @@ METRICS_PORT: Final = 8080
 METRICS: Final = "metrics"
 _SCRATCH: Final = "scratch"
 _PRIORITY_CLASS: Final = if_set("global.priorityClassName")
-_LOCKED_DOWN: Final = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "readOnlyRootFilesystem": True,
-    "runAsNonRoot": True,
-    "runAsUser": 10000,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +110,7 @@ def _container(workload: Workload) -> Tree:
         "resources": if_set(f"{workload.section}.resources"),
         "securityContext": When(
             Not(Value("openshift")),
-            Either(Value("global.securityContext"), Value("global.securityContext"), _LOCKED_DOWN),
+            Either(Value("global.securityContext"), Value("global.securityContext"), LOCKED_DOWN),
         ),
         "volumeMounts": [{"name": _SCRATCH, "mountPath": "/tmp"}, *workload.mounts],  # noqa: S108 - the pod's own
     }

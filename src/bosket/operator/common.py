@@ -10,20 +10,12 @@ import msgspec
 from bosket.api import keys
 from bosket.api.core import Affinity
 from bosket.api.kai.config import Config, GlobalConfig
+from bosket.install.security import LOCKED_DOWN
 from bosket.operator.manifest import Manifest
 from bosket.operator.options import Options
 
 #: Two, so that one may fail; a lease says which of them works.
 DEFAULT_REPLICAS: Final = 2
-
-_LOCKED_DOWN: Final[Manifest] = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "readOnlyRootFilesystem": True,
-    "runAsNonRoot": True,
-    "runAsUser": 10000,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +65,7 @@ class Common:
         if self.settings.openshift:
             return None
         own = self.settings.securityContext
-        return plain(own) if own is not None else _LOCKED_DOWN
+        return plain(own) if own is not None else LOCKED_DOWN
 
     def pull_secrets(self) -> list[Manifest]:
         settings = self.settings

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from bosket.api import keys
+
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 PART_OF_LABEL: Final = "app.kubernetes.io/part-of"
 NAME_LABEL: Final = "app.kubernetes.io/name"
@@ -16,18 +18,18 @@ MANAGED_BY: Final = "grove-operator"
 
 #: Keys with this prefix are the operator's own.
 PREFIX: Final = "grove.io/"
-CLIQUE_LABEL: Final = "grove.io/podclique"
-GANG_LABEL: Final = "grove.io/podgang"
+CLIQUE_LABEL: Final = keys.GROVE_POD_CLIQUE_LABEL
+GANG_LABEL: Final = keys.GROVE_POD_GANG_LABEL
 BASE_GANG_LABEL: Final = "grove.io/base-podgang"
 SET_REPLICA_LABEL: Final = "grove.io/podcliqueset-replica-index"
 GROUP_LABEL: Final = "grove.io/podcliquescalinggroup"
 GROUP_REPLICA_LABEL: Final = "grove.io/podcliquescalinggroup-replica-index"
 POD_INDEX_LABEL: Final = "grove.io/podclique-pod-index"
 TEMPLATE_HASH_LABEL: Final = "grove.io/pod-template-hash"
-SCHEDULER_NAME_LABEL: Final = "grove.io/scheduler-name"
-SCHEDULER_BACKEND_LABEL: Final = "grove.io/scheduler-backend"
+SCHEDULER_NAME_LABEL: Final = keys.GROVE_SCHEDULER_LABEL
+SCHEDULER_BACKEND_LABEL: Final = keys.GROVE_BACKEND_LABEL
 
-TOPOLOGY_NAME_ANNOTATION: Final = "grove.io/topology-name"
+TOPOLOGY_NAME_ANNOTATION: Final = keys.GROVE_TOPOLOGY_ANNOTATION
 RECONCILE_TRIGGER_ANNOTATION: Final = "grove.io/reconcile-trigger"
 MNNVL_GROUP_ANNOTATION: Final = "grove.io/mnnvl-group"
 UNPROTECTED_ANNOTATION: Final = "grove.io/disable-managed-resource-protection"
