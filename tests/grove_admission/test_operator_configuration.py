@@ -58,7 +58,7 @@ def test_the_kubernetes_scheduler_is_always_enabled(scheduler: str, names: tuple
 
 def test_what_a_backend_reads_is_left_as_it_is() -> None:
     text = "scheduler: {profiles: [{name: kai-scheduler, config: {queue: '', depth: 0}}]}"
-    assert parse_operator_configuration(text).scheduler.config_of("kai-scheduler") == {"queue": "", "depth": 0}
+    assert parse_operator_configuration(text).scheduler.profiles[0].config == {"queue": "", "depth": 0}
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,10 @@ def test_what_a_backend_reads_is_left_as_it_is() -> None:
         (
             "leaderElection: {enabled: true, leaseDuration: 10s}",
             'leaderElection.leaseDuration: Invalid value: "10s": must be greater than renewDeadline',
+        ),
+        (
+            "leaderElection: {enabled: true, retryPeriod: 10s}",
+            'leaderElection.renewDeadline: Invalid value: "10s": must be greater than retryPeriod',
         ),
         ("leaderElection: {enabled: true, retryPeriod: -2s}", 'leaderElection.retryPeriod: Invalid value: "-2s"'),
         ("leaderElection: {enabled: true, retryPeriod: soon}", "leaderElection.retryPeriod: Invalid value"),

@@ -12,7 +12,7 @@ from typing import Final
 
 from bosket.admission.options import Options as AdmissionOptions
 from bosket.api.grove.naming import BINDINGS_VALIDATED, CHILDREN_PROTECTED, SETS_DEFAULTED, SETS_VALIDATED
-from bosket.api.grove.operator_configuration import WebhookServerConfiguration
+from bosket.api.grove.operator_configuration import LeaderElectionConfiguration, WebhookServerConfiguration
 from bosket.api.object import KubeObject
 from bosket.api.resource import AnyResource
 from bosket.api.table import resource_for, resource_of
@@ -59,7 +59,7 @@ _WITHOUT_LEASE: Final = ("admission", "grove-admission", "numa-exporter", "reser
 #: Shards are made while the cluster runs, and each has a lease of its own.
 _ANY_LEASE: Final = ("scheduler",)
 #: Leases that aren't named after their service.
-_LEASES: Final = {"operator": LEASE_NAME}
+_LEASES: Final = {"operator": LEASE_NAME, "grove-operator": LeaderElectionConfiguration().resourceName}
 #: What the API server asks for beside the right to call, by account.
 _IMPLIED: Final = {
     # A claim that blocks its pod's deletion: where owner references are watched over (OpenShift), this is asked for.

@@ -11,7 +11,7 @@ import pytest
 from bosket.api.coordination import Lease, LeaseSpec
 from bosket.api.object import ObjectMeta
 from bosket.kube.client import Client
-from bosket.runtime.leader import LeaderElector
+from bosket.runtime.leader import LeaderElector, LeaseTiming
 from tests.runtime.cluster import Cluster
 
 pytestmark = pytest.mark.looptime
@@ -220,7 +220,7 @@ async def test_of_many_candidates_exactly_one_leads_whatever_happens_to_leaders(
 async def test_work_that_ends_by_itself_ends_the_run_and_frees_the_lease() -> None:
     cluster = await Cluster().start(NAMESPACE)
     elector = LeaderElector(
-        cluster.client, clock=cluster.clock, namespace=NAMESPACE, name="scheduler", identity="a", lease_seconds=15
+        cluster.client, clock=cluster.clock, namespace=NAMESPACE, name="scheduler", identity="a", timing=LeaseTiming(15)
     )
 
     async def work() -> None:
@@ -262,7 +262,5 @@ def test_durations_that_would_let_two_lead_are_refused() -> None:
             namespace=NAMESPACE,
             name="scheduler",
             identity="a",
-            lease_seconds=10,
-            renew_seconds=10,
-            retry_seconds=5,
+            timing=LeaseTiming(10, 10, 5),
         )

@@ -213,7 +213,7 @@ async def test_readiness_follows_the_informers(unused_tcp_port: int) -> None:
     env.informers.of(ConfigMap)
     service = Recorded("any")
     address = Address(port=unused_tcp_port)
-    task = asyncio.create_task(run_services(env, [service], leader_election=False, health=address))
+    task = asyncio.create_task(run_services(env, [service], leader_election=False, health=[address]))
     await service.started.wait()
     async with aiohttp.ClientSession(f"http://127.0.0.1:{unused_tcp_port}") as session:
         async with session.get("/readyz") as answer:

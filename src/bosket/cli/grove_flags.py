@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from cyclopts import Group, Parameter
 
 from bosket.cli.admission_flags import is_https
+from bosket.cli.grove_process import ProcessSettings, process_settings
 from bosket.cli.output import UsageError, complain
 from bosket.cli.path import OptionalFilePath
 
@@ -20,14 +21,6 @@ _OPERATOR: Final = "grove-operator"
 _ADMISSION: Final = "grove-admission"
 _BACKENDS: Final = "grove-backends"
 _BACKEND_PREFIX: Final = "backend-"
-#: What the file may say and flags decide here, for all services of a process alike.
-_FLAGS_INSTEAD: Final = {
-    "clientConnection": "nothing: calls aren't held back",
-    "leaderElection": "--leader-elect and --namespace",
-    "debugging": "nothing: there is no profiling server",
-    "logLevel": "--log-level",
-    "logFormat": "--log-format",
-}
 
 
 @Parameter(name="*", group=Group("Grove", sort_key=16))
@@ -57,8 +50,16 @@ class GroveFlags:
     grove_create_webhook_configurations: bool = True
 
 
-def grove_options(flags: GroveFlags, services: Sequence[str]) -> dict[str, object]:
-    """Options by the name of the service, for those that don't run with their defaults; raises `UsageError`."""
+@dataclass(frozen=True, slots=True)
+class GroveConfiguration:
+    """What the file says, to Grove's services and to the process."""
+
+    configuration: OperatorConfiguration
+    process: ProcessSettings
+
+
+def read_configuration(flags: GroveFlags, services: Sequence[str], namespace: str) -> GroveConfiguration | None:
+    """None where there is nothing to say to any of Grove's services; raises `UsageError`."""
     keeps_out = not flags.grove_create_webhook_configurations
     for given, flag, service in (
         (flags.grove_webhook_url, "--grove-webhook-url", _ADMISSION),
@@ -71,12 +72,21 @@ def grove_options(flags: GroveFlags, services: Sequence[str]) -> dict[str, objec
     if flags.grove_webhook_url and not is_https(flags.grove_webhook_url):
         raise UsageError(f"--grove-webhook-url {flags.grove_webhook_url}: not a URL such as https://10.0.0.7:2750")
     if flags == GroveFlags():
-        return {}
-    ours = [name for name in services if name in (_OPERATOR, _ADMISSION, _BACKENDS) or _is_backend(name)]
-    if not ours:
+        return None
+    if not _groves(services):
         raise UsageError("--config: none of Grove's services is among those that run")
-    configuration = _read(flags.config)
-    return {name: _options(name, configuration, flags) for name in ours}
+    return _read(flags.config, namespace)
+
+
+def grove_options(
+    flags: GroveFlags, services: Sequence[str], configuration: OperatorConfiguration
+) -> dict[str, object]:
+    """Options by the name of the service."""
+    return {name: _options(name, configuration, flags) for name in _groves(services)}
+
+
+def _groves(services: Sequence[str]) -> list[str]:
+    return [name for name in services if name in (_OPERATOR, _ADMISSION, _BACKENDS) or _is_backend(name)]
 
 
 def _is_backend(name: str) -> bool:
@@ -108,38 +118,29 @@ def _options(name: str, configuration: OperatorConfiguration, flags: GroveFlags)
     )
 
 
-def _read(file: Path | None) -> OperatorConfiguration:
+def _read(file: Path | None, namespace: str) -> GroveConfiguration:
     from bosket.api.grove.operator_configuration import SUPPORTED_SCHEDULERS, OperatorConfiguration
-    from bosket.api.grove.operator_configuration_file import InvalidOperatorConfiguration, parse_operator_configuration
+    from bosket.api.grove.operator_configuration_file import (
+        InvalidOperatorConfiguration,
+        operator_configuration_from,
+        parse_document,
+    )
     from bosket.grove_backends.catalogue import load_backends
 
     if file is None:
-        return OperatorConfiguration()
+        return GroveConfiguration(OperatorConfiguration(), ProcessSettings())
 
     def report(problem: str) -> None:
         complain(f"--config {file}: {problem}")
 
-    def complain_about_flags(configuration: OperatorConfiguration) -> OperatorConfiguration:
-        default = OperatorConfiguration()
-        without_effect = {name: flag for name, flag in _FLAGS_INSTEAD.items() if _differ(configuration, default, name)}
-        for part in ("healthProbes", "metrics"):
-            if _differ(configuration.server, default.server, part):
-                without_effect[f"server.{part}"] = "--listen"
-        for name, flag in without_effect.items():
-            report(f"{name} has no effect; what decides is {flag}")
-        return configuration
-
     schedulers = dict.fromkeys((*SUPPORTED_SCHEDULERS, *(backend.scheduler_name for backend in load_backends())))
     try:
-        text = file.read_text(encoding="utf-8")
-        return complain_about_flags(parse_operator_configuration(text, schedulers=schedulers, report=report))
+        document = parse_document(file.read_text(encoding="utf-8"))
+        configuration = operator_configuration_from(document, schedulers=schedulers, report=report)
     except OSError as error:
         raise UsageError(f"--config {file}: can't read it: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"--config {file}: not UTF-8") from error
     except InvalidOperatorConfiguration as error:
         raise UsageError(f"--config {file}: {error}") from error
-
-
-def _differ(left: object, right: object, name: str) -> bool:
-    return bool(getattr(left, name) != getattr(right, name))
+    return GroveConfiguration(configuration, process_settings(configuration, document, namespace, report))

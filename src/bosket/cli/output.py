@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+LogFormat = Literal["human", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
 #: An option that is given or not.
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 

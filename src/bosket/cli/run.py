@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bosket.cli.admission_flags import AdmissionFlags, admission_options
 from bosket.cli.binder_flags import BinderFlags, binder_options
-from bosket.cli.grove_flags import GroveFlags, grove_options
+from bosket.cli.grove_flags import GroveFlags, grove_options, read_configuration
 from bosket.cli.grove_initc import InitContainerFlags, wait_in_pod
+from bosket.cli.grove_process import ProcessSettings
 from bosket.cli.node_scale_adjuster_flags import NodeScaleAdjusterFlags, node_scale_adjuster_options
 from bosket.cli.numa_exporter import NumaExporterFlags, export_placements
 from bosket.cli.operator_flags import OperatorFlags, operator_options
-from bosket.cli.output import CommandError, UsageError, flush_line
+from bosket.cli.output import CommandError, LogFormat, LogLevel, UsageError, flush_line
 from bosket.cli.path import OptionalFilePath
 from bosket.cli.podgrouper_flags import PodGrouperFlags, podgrouper_options
 from bosket.cli.queue_controller_flags import QueueControllerFlags, queue_controller_options
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
     from bosket.embedded.services import ServiceEntry
     from bosket.kube.client import Client
     from bosket.runtime.health import Address
+    from bosket.runtime.leader import LeaseTiming
     from bosket.runtime.service import Environment
 
 Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535))]
-LogFormat = Literal["human", "json"]
-LogLevel = Literal["debug", "info", "warning", "error"]
+_LISTEN: Final = "127.0.0.1:0"
 
 
 def run(
@@ -47,13 +48,13 @@ def run(
     context: str | None = None,
     namespace: str = "kai-scheduler",
     scheduler_config: OptionalFilePath = None,
-    leader_elect: bool = True,
-    listen: str = "127.0.0.1:0",
+    leader_elect: bool | None = None,
+    listen: str | None = None,
     plugin_server_port: Port = 8081,
     enable_profiler: bool = False,
     profiler_port: Port = 8182,
-    log_format: LogFormat = "human",
-    log_level: LogLevel = "info",
+    log_format: LogFormat | None = None,
+    log_level: LogLevel | None = None,
     list_services: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
     admission: AdmissionFlags | None = None,
     binder: BinderFlags | None = None,
@@ -85,9 +86,10 @@ def run(
     scheduler_config
         The scheduler's configuration, a YAML file in KAI's format; what it doesn't say is as by default.
     leader_elect
-        Work only while holding the service's lease, so that several processes may run the same service.
+        Work only while holding the service's lease, so that several processes may run the same service; the default.
     listen
-        Where to serve /metrics, /healthz and /readyz; port 0 takes a free one, "off" serves nothing.
+        Where to serve /metrics, /healthz and /readyz, by default 127.0.0.1:0; port 0 takes a free one, "off" serves
+        nothing.
     plugin_server_port
         Port on 127.0.0.1 where the scheduler's plugins answer (bosket snapshot); 0 takes a free one.
     enable_profiler
@@ -96,9 +98,9 @@ def run(
     profiler_port
         Port on 127.0.0.1 for that; 0 takes a free one.
     log_format
-        Lines for people, or JSON objects for machines.
+        Lines for people (human, the default), or JSON objects for machines.
     log_level
-        The least severe messages to log.
+        The least severe messages to log; info unless given.
     list_services
         List the services that there are, and do nothing else.
     """
@@ -112,7 +114,6 @@ def run(
         UnknownService,
         entries,
     )
-    from bosket.runtime.logs import configure_logging
 
     if list_services:
         programs = [*((entry.name, entry.purpose) for entry in SERVICES.values()), *PROGRAMS]
@@ -121,15 +122,15 @@ def run(
             flush_line(f"{name:{width}}  {purpose}")
         return
     if services == (RESERVATION.name,):
-        configure_logging(log_format, log_level.upper())
+        _configure_logging(log_format, log_level)
         hold_gpu(kubeconfig, context)
         return
     if services == (NUMA_EXPORTER.name,):
-        configure_logging(log_format, log_level.upper())
+        _configure_logging(log_format, log_level)
         export_placements(numa_exporter or NumaExporterFlags(), kubeconfig, context)
         return
     if services == (GROVE_INIT_CONTAINER.name,):
-        configure_logging(log_format, log_level.upper())
+        _configure_logging(log_format, log_level)
         wait_in_pod(grove_init_container or InitContainerFlags(), kubeconfig, context)
         return
     if services == (SCALING_POD.name,):
@@ -140,14 +141,17 @@ def run(
         chosen = entries(services)
     except UnknownService as error:
         raise UsageError(str(error)) from error
-    configure_logging(log_format, log_level.upper())
     names = [entry.name for entry in chosen]
+    grove = grove or GroveFlags()
+    groves = read_configuration(grove, names, namespace)
+    said = groves.process if groves is not None else ProcessSettings()
+    _configure_logging(log_format or said.log_format, log_level or said.log_level)
     workloads = workloads or WorkloadFlags()
     workloads.check(names)
     options = scheduler_options(scheduler_config, scheduler or SchedulerFlags(), workloads, names)
     options |= admission_options(admission or AdmissionFlags(), workloads, names)
     options |= binder_options(binder or BinderFlags(), workloads, names)
-    options |= grove_options(grove or GroveFlags(), names)
+    options |= grove_options(grove, names, groves.configuration) if groves is not None else {}
     options |= node_scale_adjuster_options(node_scale_adjuster or NodeScaleAdjusterFlags(), workloads, names)
     options |= operator_options(operator or OperatorFlags(), names)
     options |= podgrouper_options(podgrouper or PodGrouperFlags(), workloads, names)
@@ -156,13 +160,20 @@ def run(
         kubeconfig=kubeconfig,
         context=context,
         namespace=namespace,
-        leader_elect=leader_elect,
-        listen=parse_address(listen),
+        leader_elect=next((each for each in (leader_elect, said.leader_elect) if each is not None), True),
+        lease_timing=said.lease_timing,
+        listen=said.listen if listen is None and said.listen else _addresses(listen or _LISTEN),
         plugin_server_port=plugin_server_port,
-        profiler_port=profiler_port if enable_profiler else None,
+        profiler_port=profiler_port if enable_profiler else said.profiler_port,
         service_options=options,
     )
     asyncio.run(_run(chosen, settings))
+
+
+def _configure_logging(log_format: LogFormat | None, log_level: LogLevel | None) -> None:
+    from bosket.runtime.logs import configure_logging
+
+    configure_logging(log_format or "human", (log_level or "info").upper())
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +182,18 @@ class _Settings:
     context: str | None
     namespace: str
     leader_elect: bool
-    listen: Address | None
+    #: None: as by default.
+    lease_timing: LeaseTiming | None
+    listen: Sequence[Address]
     plugin_server_port: int
     #: None: no profiles are taken there.
     profiler_port: int | None
     service_options: Mapping[str, object]
+
+
+def _addresses(text: str) -> tuple[Address, ...]:
+    address = parse_address(text)
+    return () if address is None else (address,)
 
 
 def parse_address(text: str) -> Address | None:
@@ -196,6 +214,7 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
     from bosket.kube.client import Client
     from bosket.kube.http import HttpTransport
     from bosket.kube.kubeconfig import find
+    from bosket.runtime.leader import DEFAULT_TIMING
     from bosket.runtime.profile_page import add_profile_page, serve_profiles
     from bosket.runtime.rest_metrics import MeasuredTransport
     from bosket.runtime.service import run_services, stop_on_signals
@@ -216,6 +235,7 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
                     environment,
                     services,
                     leader_election=settings.leader_elect,
+                    lease_timing=settings.lease_timing or DEFAULT_TIMING,
                     health=settings.listen,
                     local_port=settings.plugin_server_port,
                 )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bosket.cli.output import CommandError, UsageError, flush_line
+from bosket.cli.output import CommandError, LogFormat, LogLevel, UsageError, flush_line
 from bosket.cli.path import FilePath, OptionalFilePath
-from bosket.cli.run import LogFormat, LogLevel, Port
+from bosket.cli.run import Port
 from bosket.cli.scheduler_flags import SchedulerFlags, scheduler_options
 from bosket.cli.workload_flags import WorkloadFlags
 

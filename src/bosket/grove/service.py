@@ -33,6 +33,8 @@ class GroveOperator:
 
     def __init__(self, env: Environment, options: Options) -> None:
         configuration = options.configuration
+        #: Grove's own, so that never both operators work.
+        self.lease_name = configuration.leaderElection.resourceName
         default_scheduler = configuration.scheduler.defaultProfileName
         topology_aware = configuration.topologyAwareScheduling.enabled
         self._backends = GangBackends(env, default_scheduler)

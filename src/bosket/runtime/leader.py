@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -37,6 +38,18 @@ class _Observation:
     seen: float
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseTiming:
+    """How long a lease is good, how long its holder may go on without renewing it, and how often that is tried."""
+
+    lease_seconds: int = 15
+    renew_seconds: float = 10.0
+    retry_seconds: float = 5.0
+
+
+DEFAULT_TIMING: Final = LeaseTiming()
+
+
 class LeaderElector:
     """One candidate for one lease."""
 
@@ -48,16 +61,14 @@ class LeaderElector:
         namespace: str,
         name: str,
         identity: str,
-        lease_seconds: int = 15,
-        renew_seconds: float = 10.0,
-        retry_seconds: float = 5.0,
+        timing: LeaseTiming = DEFAULT_TIMING,
         look_seconds: float = 1.0,
         metrics: CollectorRegistry | None = None,
     ) -> None:
-        if not lease_seconds > renew_seconds > retry_seconds > 0:
+        if not timing.lease_seconds > timing.renew_seconds > timing.retry_seconds > 0:
             raise ValueError(
                 f"lease {namespace}/{name}: need lease_seconds > renew_seconds > retry_seconds > 0, "
-                f"got {lease_seconds}, {renew_seconds}, {retry_seconds}"
+                f"got {timing.lease_seconds}, {timing.renew_seconds}, {timing.retry_seconds}"
             )
         if not identity:
             raise ValueError(f"lease {namespace}/{name}: identity must not be empty")
@@ -66,10 +77,10 @@ class LeaderElector:
         self._client = client
         self._clock = clock
         self._namespace = namespace
-        self._lease_seconds = lease_seconds
-        self._renew_seconds = renew_seconds
-        self._retry_seconds = retry_seconds
-        self._look_seconds = min(look_seconds, retry_seconds)
+        self._lease_seconds = timing.lease_seconds
+        self._renew_seconds = timing.renew_seconds
+        self._retry_seconds = timing.retry_seconds
+        self._look_seconds = min(look_seconds, timing.retry_seconds)
         self._metrics = runtime_metrics(metrics if metrics is not None else CollectorRegistry())
         self._observation: _Observation | None = None
         self._renewed = 0.0  # by our own clock, before the last write that succeeded was sent

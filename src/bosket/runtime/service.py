@@ -24,7 +24,7 @@ from bosket.runtime.cancellation import being_cancelled
 from bosket.runtime.clock import Clock
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.health import Address, serve_health
-from bosket.runtime.leader import LeaderElector
+from bosket.runtime.leader import DEFAULT_TIMING, LeaderElector, LeaseTiming
 from bosket.runtime.local_server import LocalPages, serve_local
 from bosket.runtime.metrics import runtime_metrics
 from bosket.runtime.workqueue import Backoff
@@ -73,16 +73,18 @@ async def run_services(
     services: Sequence[Service],
     *,
     leader_election: bool,
-    health: Address | None = None,
+    lease_timing: LeaseTiming = DEFAULT_TIMING,
+    health: Sequence[Address] = (),
     local_port: int | None = None,
     stop_seconds: float = 10.0,
 ) -> None:
     """Run the services until cancelled, or until all of them have ended by themselves.
 
     With `leader_election` each service runs only while this process holds its lease, unless it is one for every
-    replica. On cancellation the services get `stop_seconds` to end; what they left of events is then written within the
-    same time. `health` is where to serve metrics and probes, if at all; `local_port` where on this machine to serve the
-    services' local pages, if they have any. Should that port be taken, they go without: their work needs none.
+    replica; `lease_timing` holds for all of them. On cancellation the services get `stop_seconds` to end; what they
+    left of events is then written within the same time. `health` is where to serve metrics and probes, each place both;
+    `local_port` where on this machine to serve the services' local pages, if they have any. Should that port be taken,
+    they go without: their work needs none.
     """
     async with AsyncExitStack() as stack:
         if local_port is not None and environment.local_pages.paths:
@@ -91,21 +93,22 @@ async def run_services(
             except OSError as error:
                 paths = ", ".join(environment.local_pages.paths)
                 _log.warning("port %d can't be had, %s is not served: %s", local_port, paths, error.strerror)
-        if health is not None:
-            checks = {"informers": lambda: environment.informers.synced, **environment.readiness}
-            await stack.enter_async_context(serve_health(environment.metrics, checks, health))
-        await _run_all(environment, services, leader_election=leader_election, stop_seconds=stop_seconds)
+        checks = {"informers": lambda: environment.informers.synced, **environment.readiness}
+        for address in health:
+            await stack.enter_async_context(serve_health(environment.metrics, checks, address))
+        election = lease_timing if leader_election else None
+        await _run_all(environment, services, election=election, stop_seconds=stop_seconds)
 
 
 async def _run_all(
-    environment: Environment, services: Sequence[Service], *, leader_election: bool, stop_seconds: float
+    environment: Environment, services: Sequence[Service], *, election: LeaseTiming | None, stop_seconds: float
 ) -> None:
     informers = asyncio.create_task(
         _keep_running("informers", environment.informers.run, environment), name="informers"
     )
     events = asyncio.create_task(_keep_running("events", environment.events.run, environment), name="events")
     running = [
-        asyncio.create_task(_run_service(environment, service, leader_election=leader_election), name=service.name)
+        asyncio.create_task(_run_service(environment, service, election=election), name=service.name)
         for service in services
     ]
     try:
@@ -120,11 +123,11 @@ async def _run_all(
         await _stop([informers], stop_seconds)
 
 
-async def _run_service(environment: Environment, service: Service, *, leader_election: bool) -> None:
+async def _run_service(environment: Environment, service: Service, *, election: LeaseTiming | None) -> None:
     async def lead() -> None:
         await _keep_running(service.name, service.run, environment)
 
-    if not leader_election or getattr(service, "in_every_replica", False):
+    if election is None or getattr(service, "in_every_replica", False):
         await lead()
         return
     elector = LeaderElector(
@@ -133,6 +136,7 @@ async def _run_service(environment: Environment, service: Service, *, leader_ele
         namespace=environment.namespace,
         name=getattr(service, "lease_name", service.name),
         identity=environment.identity,
+        timing=election,
         metrics=environment.metrics,
     )
     await elector.run(lead)

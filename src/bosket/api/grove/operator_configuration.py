@@ -144,7 +144,7 @@ class SchedulerProfile(Wire):
     name: str = ""
     """What their pods have as schedulerName."""
     config: dict[str, Any] = {}
-    """What the scheduler's backend reads."""
+    """What a scheduler's backend might be told; none reads it."""
 
 
 class SchedulerConfiguration(Wire):
@@ -158,10 +158,6 @@ class SchedulerConfiguration(Wire):
     def names(self) -> tuple[str, ...]:
         """Those that are enabled."""
         return tuple(profile.name for profile in self.profiles)
-
-    def config_of(self, name: str) -> dict[str, Any]:
-        """What a backend's profile says to it."""
-        return next((profile.config for profile in self.profiles if profile.name == name), {})
 
 
 class OperatorConfiguration(Wire):

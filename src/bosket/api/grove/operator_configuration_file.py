@@ -59,11 +59,15 @@ def parse_operator_configuration(
     text: str, *, schedulers: Iterable[str] = SUPPORTED_SCHEDULERS, report: Report | None = None
 ) -> OperatorConfiguration:
     """The configuration in a YAML or JSON text; `schedulers` are the names that a profile may have."""
+    return operator_configuration_from(parse_document(text), schedulers=schedulers, report=report)
+
+
+def parse_document(text: str) -> Any:
+    """What a YAML or JSON text says, whatever it is about."""
     try:
-        document = yaml.safe_load(text)
+        return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InvalidOperatorConfiguration([f"not a YAML document: {' '.join(str(error).split())}"]) from error
-    return operator_configuration_from(document, schedulers=schedulers, report=report)
 
 
 def operator_configuration_from(
@@ -210,6 +214,8 @@ def _leader_election_problems(election: LeaderElectionConfiguration) -> Iterator
             continue
         if seconds[name] <= 0:
             yield invalid_value(f"leaderElection.{name}", text, "must be greater than 0")
+    if seconds.keys() >= {"renewDeadline", "retryPeriod"} and seconds["renewDeadline"] <= seconds["retryPeriod"]:
+        yield invalid_value("leaderElection.renewDeadline", election.renewDeadline, "must be greater than retryPeriod")
     if seconds.keys() >= {"leaseDuration", "renewDeadline"} and seconds["leaseDuration"] <= seconds["renewDeadline"]:
         yield invalid_value(
             "leaderElection.leaseDuration", election.leaseDuration, "must be greater than renewDeadline"
