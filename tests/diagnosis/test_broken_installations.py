@@ -11,12 +11,14 @@ from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhook
 from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.apps import Deployment
 from bosket.api.coordination import Lease
-from bosket.api.core import Endpoints, Pod, Service
+from bosket.api.core import EndpointAddress, Endpoints, EndpointSubset, Pod, Service, ServicePort, ServiceSpec
 from bosket.api.kai import Config, SchedulingShard
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.diagnosis.bundle import AccessNeed, Refused
 from bosket.diagnosis.finding import Severity
+from bosket.grove_admission.registration import configurations
 from bosket.runtime.certificates import make_authority
+from bosket.webhook.registration import Reach
 from tests.diagnosis.installed import (
     NOW,
     SYSTEM,
@@ -242,6 +244,30 @@ def test_a_webhook_that_fails_closed_for_everybodys_pods() -> None:
     path = "webhooks.0.matchConditions"
     broken = edited(installed(), ValidatingWebhookConfiguration, VALIDATING, path, None)
     assert [code for code, _, _ in told(broken)] == ["webhook-reaches-all"]
+
+
+def test_groves_admission_that_has_not_registered_its_webhooks() -> None:
+    """Their configurations come empty with the chart; with all that they need, nothing is wrong."""
+    grove = Reach(SYSTEM, "grove-operator", service_port=9443)
+    served = (
+        Service(
+            metadata=ObjectMeta(name="grove-operator", namespace=SYSTEM),
+            spec=ServiceSpec(ports=(ServicePort(port=9443),)),
+        ),
+        Endpoints(
+            metadata=ObjectMeta(name="grove-operator", namespace=SYSTEM),
+            subsets=(EndpointSubset(addresses=(EndpointAddress(ip="10.0.0.9"),)),),
+        ),
+        deployment("grove-admission"),
+    )
+    filled = configurations(grove, make_authority("g").cert_pem, authorizer=True)
+    assert told([*installed(), *served, *filled]) == []
+    empty = [msgspec.structs.replace(each, webhooks=()) for each in filled]
+    found = findings([*installed(), *served, *empty])
+    assert [(each.code, each.object) for each in found] == [
+        ("webhooks-missing", f"Deployment {SYSTEM}/grove-admission")
+    ]
+    assert "deployment/grove-admission" in found[0].command
 
 
 def test_admission_without_any_webhook() -> None:

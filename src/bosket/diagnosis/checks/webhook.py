@@ -20,7 +20,10 @@ from bosket.api.admission import (
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
 )
+from bosket.api.apps import Deployment
 from bosket.api.core import Endpoints, Service
+from bosket.api.grove.naming import BINDINGS_VALIDATED, SETS_DEFAULTED, SETS_VALIDATED
+from bosket.api.grove.operator_configuration import WebhookServerConfiguration
 from bosket.diagnosis.finding import Finding, Severity, named
 from bosket.diagnosis.installation import Installation
 
@@ -29,6 +32,10 @@ Webhook: TypeAlias = MutatingWebhook | ValidatingWebhook
 
 _GROUPS: Final = frozenset({"scheduling.run.ai", "kai.scheduler"})
 _SOON: Final = timedelta(days=14)
+_ADMISSION: Final = "admission"
+_GROVE_ADMISSION: Final = "grove-admission"
+#: How names of Grove's webhooks end.
+_GROVES: Final = ".webhooks.grove.io"
 
 
 def check(installation: Installation) -> Iterator[Finding]:
@@ -44,7 +51,9 @@ def check(installation: Installation) -> Iterator[Finding]:
         yield from _check_trust(installation, name, hook)
         yield from _check_reach(installation, name, hook)
     yield from _check_certificates(installation)
-    if not ours and installation.config is not None and _is_admission_asked(installation):
+    yield from _check_groves(installation, configurations)
+    kais = [hook for _, hook in ours if _server(hook) == _ADMISSION]
+    if not kais and installation.config is not None and _is_admission_asked(installation):
         yield Finding(
             "webhooks-missing",
             Severity.ERROR,
@@ -55,6 +64,37 @@ def check(installation: Installation) -> Iterator[Finding]:
             "see whether the admission service runs, and may register its webhooks",
             f"kubectl logs -n {installation.namespace} deployment/admission",
         )
+
+
+def _check_groves(installation: Installation, configurations: list[Configuration]) -> Iterator[Finding]:
+    """Whether Grove's webhooks, whose configurations come empty with the chart, are registered where they should be."""
+    deployed = [
+        each
+        for each in installation.bundle.of(Deployment)
+        if each.metadata.name == _GROVE_ADMISSION and each.metadata.namespace == installation.namespace
+    ]
+    there = {each.metadata.name for each in configurations if each.webhooks}
+    missing = [name for name in (SETS_DEFAULTED, SETS_VALIDATED, BINDINGS_VALIDATED) if name not in there]
+    if deployed and missing:
+        yield Finding(
+            "webhooks-missing",
+            Severity.ERROR,
+            named(deployed[0]),
+            "",
+            f"it is deployed, but {', '.join(missing)} names no webhook: PodCliqueSets are accepted unchecked, and "
+            "without what they leave out",
+            "see whether it runs, and may register its webhooks",
+            f"kubectl logs -n {installation.namespace} deployment/{_GROVE_ADMISSION}",
+        )
+
+
+def _server(hook: Webhook) -> str:
+    """The Deployment that answers it."""
+    return _GROVE_ADMISSION if hook.name.endswith(_GROVES) else _ADMISSION
+
+
+def _restart(installation: Installation, deployment: str) -> str:
+    return f"kubectl rollout restart -n {installation.namespace} deployment/{deployment}"
 
 
 def is_ours(hook: Webhook, namespace: str) -> bool:
@@ -130,7 +170,7 @@ def _check_service(installation: Installation, name: str, hook: Webhook) -> Iter
 
 def _check_trust(installation: Installation, name: str, hook: Webhook) -> Iterator[Finding]:
     field = f"webhooks[{hook.name}].clientConfig.caBundle"
-    restart = f"kubectl rollout restart -n {installation.namespace} deployment/admission"
+    restart = _restart(installation, _server(hook))
     if not hook.clientConfig.caBundle:
         if hook.clientConfig.service is not None:
             yield Finding(
@@ -156,7 +196,7 @@ def _check_trust(installation: Installation, name: str, hook: Webhook) -> Iterat
         )
         return
     end = max(each.not_valid_after_utc for each in authorities)
-    ends = _End("webhook-ca", name, field, end)
+    ends = _End("webhook-ca", name, field, end, _server(hook))
     yield from _check_end(installation, ends, _severity(hook), _consequence(hook))
     service = hook.clientConfig.service
     for (namespace, _), pem in installation.bundle.certificates.items():
@@ -180,7 +220,9 @@ def _check_certificates(installation: Installation) -> Iterator[Finding]:
     for (namespace, name), pem in installation.bundle.certificates.items():
         leaf = _certificate(pem)
         if leaf is not None:
-            ends = _End("certificate", f"Secret {namespace}/{name}", "data[tls.crt]", leaf.not_valid_after_utc)
+            server = _GROVE_ADMISSION if name == WebhookServerConfiguration().secretName else _ADMISSION
+            end = leaf.not_valid_after_utc
+            ends = _End("certificate", f"Secret {namespace}/{name}", "data[tls.crt]", end, server)
             yield from _check_end(installation, ends, Severity.ERROR, "calls of webhooks fail")
 
 
@@ -191,6 +233,8 @@ class _End(NamedTuple):
     object: str
     field: str
     time: datetime
+    #: The Deployment that renews it.
+    server: str
 
 
 def _check_end(installation: Installation, end: _End, severity: Severity, consequence: str) -> Iterator[Finding]:
@@ -210,7 +254,7 @@ def _check_end(installation: Installation, end: _End, severity: Severity, conseq
         if is_over
         else f"the certificate ends on {when}; then {consequence}",
         "see why the admission service, which renews it, doesn't run",
-        f"kubectl rollout restart -n {installation.namespace} deployment/admission",
+        _restart(installation, end.server),
     )
 
 
@@ -229,7 +273,7 @@ def _check_reach(installation: Installation, name: str, hook: Webhook) -> Iterat
         f"it is asked about every pod: while it is down, no pod of any scheduler can be created in its namespaces, the "
         f"service's own ({installation.namespace}) perhaps among them",
         f"ask only about pods of {installation.scheduler_name}, as Bosket's admission registers itself",
-        f"kubectl rollout restart -n {installation.namespace} deployment/admission",
+        _restart(installation, _server(hook)),
     )
 
 
