@@ -54,10 +54,6 @@ class RequestMetrics:
             durations = self._durations[about] = _Durations()
         durations.add(seconds)
 
-    def requests_with(self, code: int) -> int:
-        """How many requests were answered with this code."""
-        return sum(count for (_, found, _), count in self._requests.items() if found == code)
-
     def expose(self) -> bytes:
         """In Prometheus' text format."""
         return ("\n".join(self._lines()) + "\n").encode()

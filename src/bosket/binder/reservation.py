@@ -38,7 +38,6 @@ class Reservations:
 
     def __init__(self, env: Environment, options: Options) -> None:
         self._client = env.client
-        self._clock = env.clock
         self._options = options.reservation
         self._scale_namespace = options.scale_adjust_namespace
         self._pods: Informer[Pod] = env.informers.of(Pod)

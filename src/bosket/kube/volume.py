@@ -28,8 +28,6 @@ BOUND_BY_CONTROLLER_ANNOTATION: Final = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE_ANNOTATION: Final = "volume.kubernetes.io/selected-node"
 #: On a volume: who made it.
 PROVISIONED_BY_ANNOTATION: Final = "pv.kubernetes.io/provisioned-by"
-#: On a claim: who is to make a volume for it.
-PROVISIONER_ANNOTATION: Final = "volume.kubernetes.io/storage-provisioner"
 OLD_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 WAIT: Final = "WaitForFirstConsumer"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"

@@ -9,18 +9,10 @@ import msgspec
 
 from bosket.api.kai import SubGroup, TopologyConstraint
 from bosket.podgrouper.groupers.default import base_group, default
-from bosket.podgrouper.karta import (
-    KARTA,
-    Closeness,
-    Component,
-    Karta,
-    Member,
-    Members,
-    OneGroup,
-    Reading,
-    evaluate,
-    matching,
-)
+from bosket.podgrouper.jq_expression import evaluate
+from bosket.podgrouper.karta import KARTA, Closeness, Component, Karta, Member, Members, OneGroup
+from bosket.podgrouper.karta_choice import matching
+from bosket.podgrouper.karta_reading import Reading
 from bosket.podgrouper.owner import GroupingError
 from bosket.podgrouper.workload import Grouping, Workload
 

@@ -13,7 +13,8 @@ from bosket.api.keys import DEFAULT_NODE_POOL, DEFAULT_WORK_PRIORITY
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import time_or_zero
-from bosket.scheduler.model.job import Job, build_job
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.job_build import build_job
 from bosket.scheduler.snapshot.displacement import Displacements
 from bosket.scheduler.snapshot.notes import Notes
 from bosket.scheduler.snapshot.queue_uses import QueueUses
