@@ -1,8 +1,9 @@
 """The client: typed verbs on an API server, over any transport.
 
-Every service and the tools reach Kubernetes through a `Client`. Methods prepare a request, `_send` carries it through
-the retries, a `Codec` makes objects of the answer. Failures are the exceptions of `bosket.kube.errors`. Objects are
-never changed in place: `modify` writes the difference between two of them, so that fields no Struct knows survive.
+Every service and the tools reach Kubernetes through a `Client`. Methods prepare a request (`preparation`), `_send`
+carries it through the retries, a `Codec` makes objects of the answer. Failures are the exceptions of
+`bosket.kube.errors`. Objects are never changed in place: `modify` writes the difference between two of them, so that
+fields no Struct knows survive.
 """
 
 from __future__ import annotations
@@ -16,20 +17,28 @@ import msgspec
 
 from bosket.api.autoscaling import Scale
 from bosket.api.core import Pod
-from bosket.api.meta import PartialObjectMetadata
 from bosket.api.object import ObjectKey, Status
 from bosket.api.resource import Resource
 from bosket.kube import discovery, watch
 from bosket.kube.codec import Codec, Kind, check_verdict, codec_of, codec_of_object, identify, untyped
 from bosket.kube.errors import Conflict, Gone, Invalid, TransportError, error_from_answer
 from bosket.kube.modification import is_guarded, modification
+from bosket.kube.preparation import (
+    Query,
+    accepted,
+    applied,
+    binding_of,
+    delete_options,
+    eviction_of,
+    object_path,
+    selection,
+)
 from bosket.kube.retry import LoopSleeper, RetryPolicy, Sleeper
 from bosket.kube.transport import Request, Response, Transport
 
 T = TypeVar("T")
 #: No kind of its own: the form in which every kind that can be scaled shows its size.
 _SCALE = Resource("autoscaling", "v1", "Scale", "scales", Scale)
-Query = tuple[tuple[str, str], ...]
 
 
 class PatchType(StrEnum):
@@ -78,7 +87,7 @@ class Client:
 
     async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
         codec = codec_of(kind)
-        return codec.decode_answer(await self._send("GET", _path(codec, namespace, name)))
+        return codec.decode_answer(await self._send("GET", object_path(codec, namespace, name)))
 
     async def list(
         self,
@@ -93,16 +102,16 @@ class Client:
         codec = codec_of(kind)
         path = codec.resource.path(namespace)
         try:
-            return await self._list_pages(codec, path, _selection(labels, fields), page_size)
+            return await self._list_pages(codec, path, selection(labels, fields), page_size)
         except Gone:
             # The server forgot the snapshot that the pages were cut from. In one piece that can't happen.
-            return await self._list_pages(codec, path, _selection(labels, fields), 0)
+            return await self._list_pages(codec, path, selection(labels, fields), 0)
 
     async def _list_pages(self, codec: Codec[T], path: str, selection: Query, page_size: int) -> Page[T]:
         items: list[T] = []
         left_out: list[ObjectKey] = []
         version = token = ""
-        headers = _accepted(codec, "PartialObjectMetadataList")
+        headers = accepted(codec, "PartialObjectMetadataList")
         while True:
             query = selection
             if page_size:
@@ -137,12 +146,12 @@ class Client:
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
             ("resourceVersion", resource_version),
-            *_selection(labels, fields),
+            *selection(labels, fields),
         )
         if timeout_seconds is not None:
             query += (("timeoutSeconds", str(timeout_seconds)),)
         path = codec.resource.path(namespace)
-        headers = {**self._headers, **_accepted(codec, "PartialObjectMetadata")}
+        headers = {**self._headers, **accepted(codec, "PartialObjectMetadata")}
         stream = await self._transport.stream(Request("GET", path, query, headers))
         try:
             if stream.status != 200:
@@ -161,7 +170,7 @@ class Client:
     ) -> T:
         """Creates `obj` and gives back what the server made of it. A dict says its kind by apiVersion and kind."""
         codec = codec_of(kind) if kind is not None else codec_of_object(obj)
-        path = _path(codec, namespace or identify(obj).key.namespace, None)
+        path = object_path(codec, namespace or identify(obj).key.namespace, None)
         query = (("dryRun", "All"),) if dry_run else ()
         return codec.decode_answer(await self._send("POST", path, query=query, body=codec.encode(obj)))
 
@@ -169,7 +178,7 @@ class Client:
         """Overwrites the whole object. Only for objects that are known in full: a PUT drops what `obj` doesn't show."""
         codec = codec_of(kind) if kind is not None else codec_of_object(obj)
         key = identify(obj).key
-        path = _path(codec, key.namespace, key.name, subresource)
+        path = object_path(codec, key.namespace, key.name, subresource)
         return codec.decode_answer(await self._send("PUT", path, body=codec.encode(obj)))
 
     async def patch(
@@ -192,8 +201,8 @@ class Client:
         if force:
             query += (("force", "true"),)
         if type is PatchType.APPLY:
-            patch = _applied(codec, msgspec.to_builtins(patch), name, namespace)
-        path = _path(codec, namespace, name, subresource)
+            patch = applied(codec, msgspec.to_builtins(patch), name, namespace)
+        path = object_path(codec, namespace, name, subresource)
         return await self._patch(codec, path, patch, type, query)
 
     async def _patch(self, codec: Codec[T], path: str, patch: Any, type: PatchType, query: Query = ()) -> T:
@@ -222,7 +231,7 @@ class Client:
         change = modification(before, after)
         if change is None:
             return before
-        path = _path(codec, key.namespace, key.name, subresource)
+        path = object_path(codec, key.namespace, key.name, subresource)
         if isinstance(change.content, dict):
             return await self._patch(codec, path, change.content, PatchType.MERGE)
         if change.needs_document:
@@ -247,7 +256,7 @@ class Client:
 
     async def scale(self, kind: Kind[T], name: str, namespace: str | None, replicas: int) -> Scale:
         """Asks for another size of something that can be scaled; what the server answers is a Scale, not the object."""
-        path = f"{_path(codec_of(kind), namespace, name)}/scale"
+        path = f"{object_path(codec_of(kind), namespace, name)}/scale"
         return await self._patch(codec_of(_SCALE), path, {"spec": {"replicas": replicas}}, PatchType.MERGE)
 
     async def delete(
@@ -262,8 +271,8 @@ class Client:
         resource_version: str | None = None,
     ) -> None:
         """Asks for deletion; the object is gone once its grace period and finalizers are through."""
-        body = _delete_options(grace_seconds, propagation, uid, resource_version)
-        check_verdict(await self._send("DELETE", _path(codec_of(kind), namespace, name), body=body))
+        body = delete_options(grace_seconds, propagation, uid, resource_version)
+        check_verdict(await self._send("DELETE", object_path(codec_of(kind), namespace, name), body=body))
 
     async def delete_collection(
         self,
@@ -274,9 +283,9 @@ class Client:
         fields: str | None = None,
         grace_seconds: int | None = None,
     ) -> None:
-        path = _path(codec_of(kind), namespace, None)
-        body = _delete_options(grace_seconds)
-        check_verdict(await self._send("DELETE", path, query=_selection(labels, fields), body=body))
+        path = object_path(codec_of(kind), namespace, None)
+        body = delete_options(grace_seconds)
+        check_verdict(await self._send("DELETE", path, query=selection(labels, fields), body=body))
 
     async def bind(
         self,
@@ -292,35 +301,15 @@ class Client:
         to bind a pod that has changed since.
         """
         meta = pod.metadata
-        about: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
-        if resource_version:
-            about["resourceVersion"] = resource_version
-        if annotations:
-            about["annotations"] = dict(annotations)
-        binding = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": about,
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
-        path = _path(codec_of(Pod), meta.namespace, meta.name, "binding")
+        binding = binding_of(pod, node, annotations, resource_version)
+        path = object_path(codec_of(Pod), meta.namespace, meta.name, "binding")
         check_verdict(await self._send("POST", path, body=msgspec.json.encode(binding)))
 
     async def evict(self, pod: Pod, *, grace_seconds: int | None = None, dry_run: bool = False) -> None:
         """Asks for the pod's eviction; raises `TooManyRequests` if a disruption budget forbids it now."""
         meta = pod.metadata
-        options: dict[str, Any] = {"preconditions": {"uid": meta.uid}} if meta.uid else {}
-        if grace_seconds is not None:
-            options["gracePeriodSeconds"] = grace_seconds
-        if dry_run:
-            options["dryRun"] = ["All"]
-        eviction = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": meta.name, "namespace": meta.namespace},
-            "deleteOptions": options,
-        }
-        path = _path(codec_of(Pod), meta.namespace, meta.name, "eviction")
+        eviction = eviction_of(pod, grace_seconds, dry_run=dry_run)
+        path = object_path(codec_of(Pod), meta.namespace, meta.name, "eviction")
         # The same pod can't be evicted twice, and another one of its name isn't meant.
         idempotent = bool(meta.uid)
         check_verdict(await self._send("POST", path, body=msgspec.json.encode(eviction), idempotent=idempotent))
@@ -373,58 +362,3 @@ class Client:
                     raise error_from_answer(response.status, response.body)
             await self.clock.sleep(delay)
             attempt += 1
-
-
-def _path(codec: Codec[Any], namespace: str | None, name: str | None, subresource: str | None = None) -> str:
-    """The path of one object, or of the collection where one is created; refuses what would reach something else."""
-    resource = codec.resource
-    if resource.namespaced and not namespace:
-        raise ValueError(f"{resource.kind} {name or ''} needs a namespace")
-    for segment in (namespace, name):
-        if segment and ("/" in segment or "%" in segment or segment in (".", "..")):
-            raise ValueError(f"{segment!r} can't be the name of a {resource.kind} or its namespace")
-    if name == "":
-        raise ValueError(f"a {resource.kind} can't have an empty name")
-    if subresource == "scale":
-        raise ValueError(f"the scale of a {resource.kind} is no {resource.kind}: use Client.scale")
-    return resource.path(namespace, name, subresource)
-
-
-def _accepted(codec: Codec[Any], form: str) -> Mapping[str, str]:
-    """The header that asks for `form` instead of whole objects, where metadata is all that would be decoded."""
-    if codec.resource.struct is not PartialObjectMetadata:
-        return {}
-    return {"Accept": f"application/json;as={form};g=meta.k8s.io;v=v1,application/json"}
-
-
-def _applied(codec: Codec[Any], intent: dict[str, Any], name: str, namespace: str | None) -> dict[str, Any]:
-    """What is applied, with all that a server wants it to say of itself."""
-    meta = {**intent.get("metadata", {}), "name": name}
-    if namespace and codec.resource.namespaced:
-        meta["namespace"] = namespace
-    return {**intent, "apiVersion": codec.resource.api_version, "kind": codec.resource.kind, "metadata": meta}
-
-
-def _selection(labels: str | None, fields: str | None) -> Query:
-    query: Query = ()
-    if labels:
-        query += (("labelSelector", labels),)
-    if fields:
-        query += (("fieldSelector", fields),)
-    return query
-
-
-def _delete_options(
-    grace_seconds: int | None, propagation: str | None = None, uid: str | None = None, version: str | None = None
-) -> bytes:
-    options: dict[str, Any] = {}
-    if grace_seconds is not None:
-        options["gracePeriodSeconds"] = grace_seconds
-    if propagation is not None:
-        options["propagationPolicy"] = propagation
-    preconditions = {name: value for name, value in (("uid", uid), ("resourceVersion", version)) if value}
-    if preconditions:
-        options["preconditions"] = preconditions
-    if not options:
-        return b""
-    return msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", **options})
