@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.metadata import shown_name
 from bosket.apiserver.status import StatusError, forbidden, not_found
-from bosket.apiserver.store import Doc, Store
+from bosket.apiserver.store import Store
 from bosket.apiserver.write import Write
 
 _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -13,8 +13,8 @@ from bosket.api.meta import DeleteOptions
 from bosket.apiserver import metadata as meta
 from bosket.apiserver.attempt import Attempt, Operation, options_of
 from bosket.apiserver.call import Call
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.policy.dispatch import Policies
-from bosket.apiserver.store import Doc
 from bosket.apiserver.webhook.dispatch import Rounds, Webhooks
 from bosket.apiserver.write import Write
 

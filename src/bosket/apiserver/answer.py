@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from bosket.apiserver.entry import Entry
 from bosket.apiserver.kind import Kind
 from bosket.apiserver.status import JSON
-from bosket.apiserver.store import Entry
 from bosket.kube.transport import Response
 
 JSON_HEADERS = {"content-type": JSON}

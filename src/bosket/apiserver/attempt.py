@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bosket.apiserver.call import User
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Kind, Version
 from bosket.apiserver.metadata import shown_name
-from bosket.apiserver.store import Doc
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from bosket.apiserver.call import Call
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.protobuf import MEDIA_TYPE as PROTOBUF
 from bosket.apiserver.protobuf import decode_protobuf
 from bosket.apiserver.status import JSON, WrongType, bad_request, unsupported_media_type
-from bosket.apiserver.store import Doc
 from bosket.apiserver.yaml_body import decode_yaml
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")

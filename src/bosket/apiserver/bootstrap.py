@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.gc import own_write
 from bosket.apiserver.kind import Registry
 from bosket.apiserver.rbac.defaults import install_default_roles
-from bosket.apiserver.store import Doc, Store
+from bosket.apiserver.store import Store
 from bosket.apiserver.write import Writer
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

@@ -13,10 +13,12 @@ import msgspec
 
 from bosket.api.object import LabelSelector
 from bosket.apiserver.chore import Chore
+from bosket.apiserver.entry import Doc, Entry, Event
 from bosket.apiserver.gc import own_write
 from bosket.apiserver.kind import Registry
+from bosket.apiserver.shelf import Shelf
 from bosket.apiserver.status_condition import find_condition, set_condition
-from bosket.apiserver.store import Doc, Entry, Event, Shelf, Store
+from bosket.apiserver.store import Store
 from bosket.apiserver.write import Writer
 from bosket.kube.selector import InvalidSelector, label_selector
 from bosket.runtime.clock import Clock

@@ -13,8 +13,8 @@ from bosket.api.field_error import FieldError
 from bosket.api.name_rules import subdomain_error
 from bosket.api.resource import AnyResource
 from bosket.apiserver import metadata
+from bosket.apiserver.entry import Doc, Fields
 from bosket.apiserver.kind import Strategy
-from bosket.apiserver.store import Doc, Fields
 from bosket.apiserver.types import check_types
 from bosket.apiserver.unknown import drop_unknown
 

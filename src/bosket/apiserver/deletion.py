@@ -15,9 +15,9 @@ from bosket.api.meta import DeleteOptions
 from bosket.api.time import format_time
 from bosket.apiserver.body import decode_body
 from bosket.apiserver.call import Call
+from bosket.apiserver.entry import Doc, Entry
 from bosket.apiserver.kind import Kind, Version
 from bosket.apiserver.status import bad_request, conflict, forbidden, invalid_options, not_found
-from bosket.apiserver.store import Doc, Entry
 from bosket.runtime.clock import Clock
 
 #: These can't be deleted.

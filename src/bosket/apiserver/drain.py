@@ -8,11 +8,12 @@ from bosket.api.meta import DeleteOptions
 from bosket.apiserver.chore import Chore
 from bosket.apiserver.custom import definition
 from bosket.apiserver.deletion import Deleter
+from bosket.apiserver.entry import Doc, Event
 from bosket.apiserver.gc import own_write, without_finalizer
 from bosket.apiserver.kind import Registry
 from bosket.apiserver.kinds.namespace import KUBERNETES_FINALIZER
 from bosket.apiserver.status_condition import set_condition
-from bosket.apiserver.store import Doc, Event, Store
+from bosket.apiserver.store import Store
 from bosket.apiserver.write import Writer
 from bosket.runtime.clock import Clock
 

@@ -14,10 +14,11 @@ from bosket.apiserver.body import decode_body
 from bosket.apiserver.budget import NotCountable, budgets_of, count_budget, is_ready
 from bosket.apiserver.call import Call
 from bosket.apiserver.deletion import Deleter, check_preconditions
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Kind
 from bosket.apiserver.status import StatusError, bad_request, internal_error, not_found, too_many_requests
 from bosket.apiserver.status_condition import set_condition
-from bosket.apiserver.store import Doc, Store
+from bosket.apiserver.store import Store
 from bosket.apiserver.write import Writer, write_of
 from bosket.kube.transport import Response
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from bosket.apiserver.store import Event, Shelf
+from bosket.apiserver.entry import Event
+from bosket.apiserver.shelf import Shelf
 from bosket.runtime.clock import Clock
 
 EVENT_SECONDS = 3600.0

@@ -9,8 +9,10 @@ from __future__ import annotations
 from bosket.api.meta import DeleteOptions, Preconditions
 from bosket.apiserver.chore import Chore
 from bosket.apiserver.deletion import FOREGROUND, ORPHAN, Deleter
+from bosket.apiserver.entry import Doc, Entry, Event
 from bosket.apiserver.kind import Kind, Registry
-from bosket.apiserver.store import Doc, Entry, Event, Shelf, Store
+from bosket.apiserver.shelf import Shelf
+from bosket.apiserver.store import Store
 from bosket.apiserver.write import Change, Write, Writer
 from bosket.runtime.clock import Clock
 

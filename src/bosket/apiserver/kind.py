@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from bosket.api.field_error import FieldError
-from bosket.apiserver.store import Doc, Shelf
+from bosket.apiserver.entry import Doc
+from bosket.apiserver.shelf import Shelf
 
 
 class Strategy:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bosket.api.cel import CelError, Expression
-from bosket.apiserver.store import Doc
+from bosket.apiserver.entry import Doc
 
 Variables = Mapping[str, Any]
 Evaluate = Callable[[Expression], Any]

@@ -10,9 +10,10 @@ import msgspec
 
 from bosket.api.object import LabelSelector
 from bosket.apiserver.attempt import Attempt
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Version
+from bosket.apiserver.shelf import Shelf
 from bosket.apiserver.status import not_found
-from bosket.apiserver.store import Doc, Shelf
 from bosket.kube.selector import EVERYTHING, Selector, label_selector
 
 _ANY = "*"

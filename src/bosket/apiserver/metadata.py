@@ -9,9 +9,9 @@ from typing import Any
 from bosket.api.field_error import FieldError, forbidden_field, invalid_value, required, too_long
 from bosket.api.name_rules import label_key_error, label_value_error
 from bosket.apiserver.body import describe
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Version
 from bosket.apiserver.status import WrongType
-from bosket.apiserver.store import Doc
 
 #: No vowels and nothing that looks like something else: generated names spell no words.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from bosket.apiserver.body import describe, media_type
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Kind
 from bosket.apiserver.status import StatusError, bad_request, unprocessable, unsupported_media_type
-from bosket.apiserver.store import Doc
 from bosket.apiserver.strategic import strategic_merge
 from bosket.kube.patch import PatchError, PatchTooLarge, apply_json_patch, merge_patch
 

@@ -13,9 +13,9 @@ from bosket.apiserver.admission_chain import AdmissionChain
 from bosket.apiserver.answer import created
 from bosket.apiserver.body import decode_body
 from bosket.apiserver.call import Call
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.status import bad_request, conflict, invalid
 from bosket.apiserver.status_condition import set_condition
-from bosket.apiserver.store import Doc
 from bosket.apiserver.write import Writer, write_of
 from bosket.kube.transport import Response
 

@@ -11,11 +11,11 @@ import random
 from collections.abc import Callable, Iterator
 
 from bosket.apiserver.call import Call
+from bosket.apiserver.entry import Entry
 from bosket.apiserver.list_options import EXACT, ListOptions, Token, check_version, list_options
 from bosket.apiserver.representation import Representation, representation_for
 from bosket.apiserver.selection import Selection, parse_selection
 from bosket.apiserver.status import gone, not_found, version_too_large
-from bosket.apiserver.store import Entry
 from bosket.apiserver.watch import QUEUE_LIMIT, Watcher, bookmark_line, initial_lines, missed_lines
 from bosket.kube.transport import Response
 from bosket.runtime.clock import Clock

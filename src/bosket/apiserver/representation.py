@@ -11,8 +11,8 @@ import msgspec
 
 from bosket.api.field_error import invalid_value
 from bosket.apiserver.call import Call
+from bosket.apiserver.entry import Doc, Entry
 from bosket.apiserver.status import JSON, StatusError, bad_request, not_acceptable
-from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.table import table_head, table_row
 from bosket.apiserver.watch import Render
 from bosket.runtime.clock import Clock

@@ -18,10 +18,10 @@ from bosket.apiserver.apply.applier import apply_patch
 from bosket.apiserver.body import check_object, decode_body, decode_object
 from bosket.apiserver.call import Call
 from bosket.apiserver.deletion import Deleter, delete_options
+from bosket.apiserver.entry import Doc, Entry
 from bosket.apiserver.patching import is_apply, patched
 from bosket.apiserver.reading import Reader
 from bosket.apiserver.status import bad_request, invalid
-from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.watch import Watcher
 from bosket.apiserver.write import Change, Writer, write_of
 from bosket.kube.transport import Response

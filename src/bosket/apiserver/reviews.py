@@ -16,10 +16,11 @@ from bosket.apiserver.auth import Authenticator
 from bosket.apiserver.auth.jwt import BadToken
 from bosket.apiserver.auth.service_account import ISSUER
 from bosket.apiserver.call import Call, User
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Kind, Registry, Strategy, Version
 from bosket.apiserver.rbac import Attributes, Authorizer
 from bosket.apiserver.status import bad_request, invalid
-from bosket.apiserver.store import Doc, Store
+from bosket.apiserver.store import Store
 from bosket.apiserver.types import check_types
 
 #: Completes the question with its answer.

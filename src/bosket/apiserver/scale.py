@@ -12,10 +12,10 @@ from bosket.apiserver.answer import JSON_HEADERS
 from bosket.apiserver.attempt import Facet
 from bosket.apiserver.body import decode_body, describe
 from bosket.apiserver.call import Call
+from bosket.apiserver.entry import Doc, Entry
 from bosket.apiserver.kind import Scale
 from bosket.apiserver.patching import patched
 from bosket.apiserver.status import WrongType, bad_request, invalid, not_found
-from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.write import Writer, write_of
 from bosket.kube.selector import InvalidSelector, label_selector
 from bosket.kube.transport import Response

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from bosket.apiserver.entry import Entry, sort_key
+from bosket.apiserver.shelf import Shelf
 from bosket.apiserver.status import bad_request
-from bosket.apiserver.store import Entry, Shelf, sort_key
 from bosket.kube.selector import EVERYTHING, FieldSelector, InvalidSelector, Selector, parse_fields, parse_labels
 
 _NO_FIELDS = FieldSelector()

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from bosket.apiserver.auth.token_request import TokenRequests
 from bosket.apiserver.body import decode_object
 from bosket.apiserver.call import Call
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.eviction import Evictor
 from bosket.apiserver.patching import is_apply
 from bosket.apiserver.pod_binding import bind
 from bosket.apiserver.rest import Rest, patching, replacing, settle_name
 from bosket.apiserver.scale import handle_scale
 from bosket.apiserver.status import StatusError, method_not_allowed, not_found
-from bosket.apiserver.store import Doc
 from bosket.apiserver.write import Change, write_of
 from bosket.kube.transport import Response
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bosket.api.time import parse_time
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Column
-from bosket.apiserver.store import Doc
 
 
 def age(timestamp: str | None, now: float) -> str:

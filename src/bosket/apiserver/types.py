@@ -14,8 +14,8 @@ import msgspec
 
 from bosket.api.field_error import quote, required
 from bosket.apiserver.body import describe
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.status import StatusError, WrongType, invalid
-from bosket.apiserver.store import Doc
 
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>.*)`)?$", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(\w+)`")

@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
+from bosket.apiserver.entry import Entry, Event, EventType, watch_line
 from bosket.apiserver.selection import Selection
+from bosket.apiserver.shelf import Shelf
 from bosket.apiserver.status import JSON, StatusError
-from bosket.apiserver.store import Entry, Event, EventType, Shelf, watch_line
 
 #: Events a watcher may have pending before it is dropped.
 QUEUE_LIMIT = 10_000

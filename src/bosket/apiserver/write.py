@@ -29,6 +29,7 @@ from bosket.apiserver.apply.shape import shape_of
 from bosket.apiserver.attempt import Facet
 from bosket.apiserver.call import Call, User
 from bosket.apiserver.duplicate import repeated_keys
+from bosket.apiserver.entry import Doc, Entry
 from bosket.apiserver.kind import Kind, Version
 from bosket.apiserver.status import (
     OBJECT_MODIFIED,
@@ -40,7 +41,6 @@ from bosket.apiserver.status import (
     invalid_options,
     not_found,
 )
-from bosket.apiserver.store import Doc, Entry
 from bosket.runtime.clock import Clock
 
 _MAX_MANAGER_LENGTH = 128

@@ -21,7 +21,8 @@ from bosket.api.grove.operator_configuration import (
     SchedulerProfile,
     TopologyAwareSchedulingConfiguration,
 )
-from bosket.apiserver.store import Doc, Store
+from bosket.apiserver.entry import Doc
+from bosket.apiserver.store import Store
 from bosket.apiserver.webhook.review import denial
 from bosket.apiserver.write import Write
 from bosket.grove_admission.defaults import completed

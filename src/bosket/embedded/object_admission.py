@@ -17,9 +17,10 @@ from bosket.admission.pod import may_be_refused, may_concern
 from bosket.api.admission import AdmissionRequest
 from bosket.api.kai import Queue
 from bosket.apiserver.admission_chain import Member
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.metadata import shown_name
 from bosket.apiserver.status import forbidden
-from bosket.apiserver.store import Doc, Store
+from bosket.apiserver.store import Store
 from bosket.apiserver.write import Write
 from bosket.kube.patch import apply_json_patch
 from bosket.webhook.verdict import ADMITTED, Verdict, sentence

@@ -21,8 +21,8 @@ from bosket.apiserver.apply.merge import merged, remove
 from bosket.apiserver.apply.shape import Shape, shape_of
 from bosket.apiserver.body import check_object, decode_body
 from bosket.apiserver.call import Call
+from bosket.apiserver.entry import Doc, Entry
 from bosket.apiserver.status import bad_request, conflict, invalid
-from bosket.apiserver.store import Doc, Entry
 from bosket.apiserver.write import Write, Writer
 
 #: kubectl's two ways of applying share what they own: who changes over keeps it.

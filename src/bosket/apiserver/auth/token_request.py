@@ -13,8 +13,9 @@ from bosket.apiserver.answer import JSON_HEADERS
 from bosket.apiserver.auth.service_account import ISSUER, TokenIssuer
 from bosket.apiserver.body import decode_body
 from bosket.apiserver.call import Call
+from bosket.apiserver.entry import Entry
 from bosket.apiserver.status import bad_request, conflict, invalid, not_found
-from bosket.apiserver.store import Entry, Store
+from bosket.apiserver.store import Store
 from bosket.kube.transport import Response
 from bosket.runtime.clock import Clock
 

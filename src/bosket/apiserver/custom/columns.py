@@ -9,8 +9,8 @@ import msgspec
 
 from bosket.apiserver.custom.jsonpath import InvalidPath, JsonPath
 from bosket.apiserver.custom.strategy import CustomStrategy
+from bosket.apiserver.entry import Doc, Fields
 from bosket.apiserver.kind import Column
-from bosket.apiserver.store import Doc, Fields
 from bosket.apiserver.table import AGE, NAME, age
 
 

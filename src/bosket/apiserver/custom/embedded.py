@@ -12,8 +12,8 @@ from bosket.api.name_rules import service_label_error
 from bosket.api.object import ObjectMeta
 from bosket.apiserver.body import describe
 from bosket.apiserver.custom.schema import Node
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.status import WrongType
-from bosket.apiserver.store import Doc
 from bosket.apiserver.types import struct_fields
 
 

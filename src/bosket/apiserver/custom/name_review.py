@@ -5,8 +5,9 @@ from __future__ import annotations
 from bosket.apiserver.chore import Chore
 from bosket.apiserver.custom.definition import GROUP, PLURAL, Definitions
 from bosket.apiserver.custom.naming import is_settled
+from bosket.apiserver.entry import Doc, Event
 from bosket.apiserver.kind import Registry
-from bosket.apiserver.store import Doc, Event, Store
+from bosket.apiserver.store import Store
 from bosket.apiserver.write import Write, Writer
 from bosket.runtime.clock import Clock
 

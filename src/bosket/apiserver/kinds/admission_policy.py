@@ -11,6 +11,7 @@ from bosket.api.field_error import FieldError, duplicate, forbidden_field, inval
 from bosket.api.name_rules import path_segment_error, subdomain_error
 from bosket.api.object import LabelSelector
 from bosket.apiserver.builtin import Behaviour
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kinds.expression import expression_errors
 from bosket.apiserver.kinds.registration import (
     default_match,
@@ -19,7 +20,6 @@ from bosket.apiserver.kinds.registration import (
     validate_rule,
     validate_selectors,
 )
-from bosket.apiserver.store import Doc
 from bosket.kube.selector import InvalidSelector, label_selector
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")

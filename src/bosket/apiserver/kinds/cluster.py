@@ -7,9 +7,9 @@ from typing import Any
 from bosket.api.field_error import FieldError, forbidden_field, invalid_value, not_supported, required
 from bosket.api.name_rules import label_key_error
 from bosket.apiserver.builtin import Behaviour
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kinds.paths import paths
 from bosket.apiserver.kinds.quantities import canonicalise
-from bosket.apiserver.store import Doc
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 #: Priorities from here up are the system's.

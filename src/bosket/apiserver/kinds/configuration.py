@@ -7,8 +7,8 @@ import binascii
 
 from bosket.api.field_error import FieldError, forbidden_field, invalid_value
 from bosket.apiserver.builtin import Behaviour
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kinds.paths import paths
-from bosket.apiserver.store import Doc
 
 _MAX_BYTES = 1024 * 1024
 

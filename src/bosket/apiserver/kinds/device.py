@@ -6,7 +6,7 @@ from typing import Any
 
 from bosket.api.field_error import FieldError, duplicate, invalid_value, not_supported, required
 from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.store import Doc
+from bosket.apiserver.entry import Doc
 
 _GROUP = "resource.k8s.io"
 _MODES = ("All", "ExactCount")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bosket.api.field_error import FieldError, invalid_value
 from bosket.apiserver.builtin import Behaviour
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kinds.paths import paths
-from bosket.apiserver.store import Doc
 
 #: events.k8s.io → core, where the names differ
 _RENAMED = {

@@ -6,8 +6,8 @@ from typing import Any
 
 from bosket.api.field_error import FieldError, invalid_value, not_supported, required
 from bosket.apiserver.builtin import Behaviour
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kinds.workload import default_template, validate_template
-from bosket.apiserver.store import Doc
 
 _RESTART = ("OnFailure", "Never")
 _MAX_INT32 = 2**31 - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bosket.api.name_rules import label_error
 from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.store import Doc
+from bosket.apiserver.entry import Doc
 
 KUBERNETES_FINALIZER = "kubernetes"
 

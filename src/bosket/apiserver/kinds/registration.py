@@ -15,8 +15,8 @@ from bosket.api.field_error import FieldError, duplicate, invalid_value, not_sup
 from bosket.api.name_rules import label_key_error, subdomain_error
 from bosket.api.object import LabelSelector
 from bosket.apiserver.builtin import Behaviour
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kinds.expression import expression_errors
-from bosket.apiserver.store import Doc
 from bosket.kube.selector import InvalidSelector, label_selector
 
 _FAILURE_POLICIES = ("Fail", "Ignore")

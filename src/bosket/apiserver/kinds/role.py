@@ -11,7 +11,7 @@ from bosket.api.field_error import FieldError, invalid_value, not_supported, req
 from bosket.api.name_rules import path_segment_error, subdomain_error
 from bosket.api.object import LabelSelector
 from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.store import Doc
+from bosket.apiserver.entry import Doc
 from bosket.kube.selector import InvalidSelector, label_selector
 
 _GROUP: Final = "rbac.authorization.k8s.io"

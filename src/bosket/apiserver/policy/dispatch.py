@@ -9,12 +9,13 @@ import logging
 from collections.abc import Iterator
 
 from bosket.apiserver.attempt import Attempt
+from bosket.apiserver.entry import Doc, Event
 from bosket.apiserver.kind import Registry
 from bosket.apiserver.policy.evaluate import Failure, failures
 from bosket.apiserver.policy.params import Misconfigured, find_params
 from bosket.apiserver.policy.policy import Binding, Policy
 from bosket.apiserver.status import StatusError, qualified
-from bosket.apiserver.store import Doc, Event, Store
+from bosket.apiserver.store import Store
 
 _log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from bosket.api.cel import CelError
 from bosket.apiserver.attempt import Attempt
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Version
 from bosket.apiserver.match_condition import ConditionFailed, all_true, evaluation_error
 from bosket.apiserver.policy.policy import Demand, Policy, Said
-from bosket.apiserver.store import Doc
 
 _MAX_MESSAGE_LENGTH = 5 * 1024
 

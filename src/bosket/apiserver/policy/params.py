@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bosket.apiserver.attempt import Attempt
+from bosket.apiserver.entry import Doc, Entry
 from bosket.apiserver.kind import Kind, Registry
 from bosket.apiserver.matching import selector_of
 from bosket.apiserver.policy.policy import Binding, Policy
-from bosket.apiserver.store import Doc, Entry
 
 _NONE_FOUND = "no params found for policy binding with `Deny` parameterNotFoundAction"
 

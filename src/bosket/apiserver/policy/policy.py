@@ -7,11 +7,12 @@ from typing import Any
 
 from bosket.api.cel import Expression
 from bosket.apiserver.attempt import Attempt
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Version
 from bosket.apiserver.kinds.expression import used_variables
 from bosket.apiserver.match_condition import Condition, compiled_conditions
 from bosket.apiserver.matching import Rule, Selection, compiled_rules, matched_version
-from bosket.apiserver.store import Doc, Shelf
+from bosket.apiserver.shelf import Shelf
 
 
 @dataclass(frozen=True, slots=True)

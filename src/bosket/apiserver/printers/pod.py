@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Column
 from bosket.apiserver.printers.cell import NONE, WIDE, at, cell, field
 from bosket.apiserver.status_condition import find_condition
-from bosket.apiserver.store import Doc
 from bosket.apiserver.table import AGE, NAME, age
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Column
 from bosket.apiserver.printers.cell import UNSET, WIDE, at, cell, field
-from bosket.apiserver.store import Doc
 from bosket.apiserver.table import AGE, NAME
 
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bosket.api.time import parse_time
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Column
 from bosket.apiserver.printers.cell import NONE, UNSET, at, cell, containers, field, map_text, selector
 from bosket.apiserver.status_condition import find_condition
-from bosket.apiserver.store import Doc
 from bosket.apiserver.table import AGE, NAME, age, human_duration
 
 _TEMPLATE = "spec.template.spec.containers"

@@ -9,10 +9,11 @@ import msgspec
 
 from bosket.api.object import LabelSelector
 from bosket.apiserver.chore import Chore
+from bosket.apiserver.entry import Doc, Event
 from bosket.apiserver.gc import own_write
 from bosket.apiserver.kind import Registry
 from bosket.apiserver.rbac.index import GROUP
-from bosket.apiserver.store import Doc, Event, Store
+from bosket.apiserver.store import Store
 from bosket.apiserver.write import Writer
 from bosket.kube.selector import InvalidSelector, label_selector
 from bosket.runtime.clock import Clock

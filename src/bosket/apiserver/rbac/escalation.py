@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bosket.apiserver.call import User
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.rbac.attributes import Attributes
 from bosket.apiserver.rbac.authorizer import MASTERS, Authorizer
 from bosket.apiserver.rbac.index import GROUP, RoleMissing
 from bosket.apiserver.rbac.rule import ALL, Rule, not_covered, quoted
 from bosket.apiserver.status import forbidden, not_found
-from bosket.apiserver.store import Doc
 from bosket.apiserver.write import Write
 
 _FULL: Final = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from bosket.apiserver.call import User
+from bosket.apiserver.entry import Doc, Event
 from bosket.apiserver.rbac.rule import Rule
-from bosket.apiserver.store import Doc, Event, Shelf, Store
+from bosket.apiserver.shelf import Shelf
+from bosket.apiserver.store import Store
 
 GROUP: Final = "rbac.authorization.k8s.io"
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"

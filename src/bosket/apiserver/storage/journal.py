@@ -14,8 +14,8 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Final
 
+from bosket.apiserver.entry import Event
 from bosket.apiserver.storage.database import Database, Row, StorageError
-from bosket.apiserver.store import Event
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bosket.apiserver.entry import Event
+from bosket.apiserver.shelf import Shelf
 from bosket.apiserver.storage.database import Database, Row
-from bosket.apiserver.store import Event, Shelf, Store
+from bosket.apiserver.store import Store
 
 
 def restore(store: Store, database: Database, first: tuple[str, str]) -> None:

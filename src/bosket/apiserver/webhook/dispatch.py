@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bosket.apiserver.attempt import Attempt, convert
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Version
 from bosket.apiserver.status import StatusError, bad_request, internal_error
-from bosket.apiserver.store import Doc, Store
+from bosket.apiserver.store import Store
 from bosket.apiserver.webhook.address import AddressBook, NoAddress
 from bosket.apiserver.webhook.caller import Caller, CallFailed
 from bosket.apiserver.webhook.hook import Hook

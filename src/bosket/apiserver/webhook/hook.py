@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 
 from bosket.api.cel import Expression
 from bosket.apiserver.attempt import Attempt
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Version
 from bosket.apiserver.match_condition import Condition, ConditionFailed, all_true, compiled_conditions
 from bosket.apiserver.matching import Rule, Selection, compiled_rules, matched_version
+from bosket.apiserver.shelf import Shelf
 from bosket.apiserver.status import forbidden
-from bosket.apiserver.store import Doc, Shelf
 
 _DEFAULT_SECONDS = 10
 

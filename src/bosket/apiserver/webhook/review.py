@@ -12,9 +12,9 @@ import msgspec
 from bosket.api.admission import AdmissionResponse, AdmissionReview
 from bosket.apiserver.attempt import Attempt
 from bosket.apiserver.body import drop_nulls
+from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Version
 from bosket.apiserver.status import StatusError
-from bosket.apiserver.store import Doc
 from bosket.apiserver.webhook.hook import Hook
 
 _GROUP = "admission.k8s.io"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bosket.apiserver.store import Event, Store
+from bosket.apiserver.entry import Event
+from bosket.apiserver.store import Store
 from bosket.apiserver.webhook.hook import Hook
 
 _GROUP = "admissionregistration.k8s.io"
