@@ -1,19 +1,23 @@
-"""Which gangs a set has, and what they consist of."""
+"""Which gangs a set has, and what they consist of: unit table "PodGang composition" of Grove's list, and more."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from bosket.api.grove import (
+    GangTopologyConstraint,
     PodCliqueScalingGroup,
     PodCliqueScalingGroupSpec,
     PodCliqueSet,
+    PodGang,
+    PodGangSpec,
     TopologyConstraint,
     TopologyLevel,
     TopologyPackConstraint,
 )
 from bosket.api.object import ObjectMeta
-from bosket.grove.render_gang import GangPlan, plan_gangs
+from bosket.grove.render_gang import GangPlan, plan_gangs, pod_gang
 from tests.grove.sets import NAMESPACE, clique, clique_set, group
 
 LEVELS = (
@@ -115,3 +119,111 @@ def test_without_a_binding_nothing_is_constrained_but_groups_are_named() -> None
     assert not base.is_constrained
     assert not scaled.is_constrained
     assert [each.name for each in base.group_constraints] == ["s-0-g-0"]
+
+
+def test_each_group_has_its_own_replicas_in_the_base_gang_and_its_own_scaled_gangs() -> None:
+    """Unit table "PodGang composition": several groups, several cliques, several replicas of the set."""
+    groups = [group("g", "b", "c", replicas=2), group("h", "d", replicas=3, minimum=2)]
+    owner = clique_set("s", clique("a"), clique("b"), clique("c"), clique("d"), groups=groups, replicas=2)
+    assert _gangs(owner) == {
+        **{
+            f"s-{index}": [f"s-{index}-a", *(f"s-{index}-{each}" for each in ("g-0-b", "g-0-c", "h-0-d", "h-1-d"))]
+            for index in (0, 1)
+        },
+        "s-0-g-0": ["s-0-g-1-b", "s-0-g-1-c"],
+        "s-0-h-0": ["s-0-h-2-d"],
+        "s-1-g-0": ["s-1-g-1-b", "s-1-g-1-c"],
+        "s-1-h-0": ["s-1-h-2-d"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("minimum", "scaled", "gangs"),
+    [(1, 4, 3), (2, 6, 4), (1, 3, 2), (2, 2, 0)],
+    ids=["up to 4 of 1", "up to 6 of 2", "down to 3 of 1", "to exactly the minimum"],
+)
+def test_an_autoscaler_adds_and_takes_away_scaled_gangs(minimum: int, scaled: int, gangs: int) -> None:
+    """Unit table "PodGang composition": scaling by an autoscaler."""
+    owner = clique_set("s", clique("b"), groups=[group("g", "b", replicas=3, minimum=minimum)])
+    assert list(_gangs(owner, g=scaled)) == ["s-0", *(f"s-0-g-{index}" for index in range(gangs))]
+
+
+ZONE, RACK = "example.test/zone", "example.test/rack"
+
+
+@pytest.mark.parametrize(
+    ("given", "levels"),
+    [
+        (None, None),
+        (_packed("zone"), (ZONE, None)),
+        (_packed(None, "rack"), (None, RACK)),
+        (_packed("zone", "rack"), (ZONE, RACK)),
+        (_packed("zone", "gone"), (ZONE, None)),
+        (_packed("gone", "rack"), (None, RACK)),
+        (_packed("gone", "gone"), None),
+    ],
+    ids=["none", "required", "preferred", "both", "preferred is stale", "required is stale", "both are stale"],
+)
+def test_a_constraint_is_told_as_far_as_its_words_mean_something_at_every_level(
+    given: TopologyConstraint | None, levels: tuple[str | None, str | None] | None
+) -> None:
+    """Unit table "PodGang composition": topology variants; of a set, a clique, and a group."""
+
+    def told(constraint: GangTopologyConstraint | None) -> tuple[str | None, str | None] | None:
+        pack = constraint.packConstraint if constraint is not None else None
+        return None if pack is None else (pack.required, pack.preferred)
+
+    of_clique = clique("b", topologyConstraint=given)
+    (own,) = plan_gangs(clique_set("s", clique("a"), topologyConstraint=given), {}, LEVELS)
+    assert (told(own.constraint), [told(part.constraint) for part in own.parts]) == (levels, [None])
+    (of_part,) = plan_gangs(clique_set("s", of_clique), {}, LEVELS)
+    assert (told(of_part.constraint), [told(part.constraint) for part in of_part.parts]) == (None, [levels])
+    grouped = clique_set("s", clique("b"), groups=[group("g", "b", replicas=2, topologyConstraint=given)])
+    base, scaled = plan_gangs(grouped, {}, LEVELS)
+    assert [told(each.topologyConstraint) for each in base.group_constraints] == ([] if given is None else [levels])
+    assert (told(base.constraint), told(scaled.constraint)) == (None, levels)
+    for plan in (own, of_part, scaled):
+        assert plan.is_constrained == (levels is not None)
+
+
+@pytest.mark.parametrize("levels", [None, (), LEVELS[:1]], ids=["off", "no binding", "the level is gone"])
+def test_what_a_gang_said_of_topology_goes_when_it_means_nothing_any_more(
+    levels: tuple[TopologyLevel, ...] | None,
+) -> None:
+    """Constraints and the annotation that names the topology, of a gang that has both."""
+    owner = clique_set("s", clique("a"), topologyConstraint=_packed("rack"))
+
+    def made(known: tuple[TopologyLevel, ...] | None, existing: PodGang | None) -> PodGang:
+        (plan,) = plan_gangs(owner, {}, known)
+        return pod_gang(owner, plan, {}, existing, scheduler_name="kai-scheduler", backend="kai")
+
+    before = made(LEVELS, None)
+    assert before.metadata.annotations == {"grove.io/topology-name": "t"}
+    after = made(levels, before)
+    assert (after.spec.topologyConstraint, after.metadata.annotations) == (None, {})
+
+
+def test_a_gang_has_its_sets_labels_and_annotations_but_those_that_are_the_operators() -> None:
+    """What a set loses, its gang loses; what is the operator's stays, whatever the set says."""
+    owner = clique_set("s", clique("a"))
+    meta = replace(owner.metadata, labels={"team": "x", "grove.io/podgang": "no"}, annotations={"note": "y"})
+    (plan,) = plan_gangs(owner, {}, None)
+    stale = PodGang(
+        metadata=ObjectMeta(
+            name="s-0",
+            labels={"old": "1", "grove.io/kept": "2", "grove.io/scheduler-name": "former"},
+            annotations={"old": "1", "grove.io/kept": "2"},
+        ),
+        spec=PodGangSpec(podgroups=()),
+    )
+    gang = pod_gang(replace(owner, metadata=meta), plan, {}, stale, scheduler_name="volcano", backend="volcano")
+    assert gang.metadata.annotations == {"note": "y", "grove.io/kept": "2"}
+    assert gang.metadata.labels == {
+        "team": "x",
+        "grove.io/kept": "2",
+        "app.kubernetes.io/managed-by": "grove-operator",
+        "app.kubernetes.io/part-of": "s",
+        "app.kubernetes.io/component": "podgang",
+        "grove.io/scheduler-name": "volcano",
+        "grove.io/scheduler-backend": "volcano",
+    }

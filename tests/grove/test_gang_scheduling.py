@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import pytest
 
-from bosket.api.grove import PodCliqueScalingGroup, PodCliqueSet
+from bosket.api.grove import PodCliqueScalingGroup, PodCliqueSet, PodGang
+from bosket.api.grove.naming import BASE_GANG_LABEL, CLIQUE_LABEL, GANG_LABEL
 from tests.grove.sets import workload1, workload2
 from tests.grove.world import World, Worlds
 
@@ -15,14 +17,16 @@ pytestmark = pytest.mark.looptime
 
 @dataclass(frozen=True)
 class Expect:
-    """So many pods there are, so many of them run."""
+    """So many pods there are, so many of them run: of each gang its minimum or nothing, and base gangs first."""
 
     total: int
     running: int
 
     async def happen(self, world: World, owner: str) -> None:
-        del owner
         await world.expect(self.total, self.running)
+        if owner == ALL.metadata.name and not self.running:
+            await world.expect_unschedulable(self.total)
+        await _expect_whole_gangs(world)
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,22 @@ class Replicas:
 
 
 Step = Expect | Free | Group | Replicas
+
+
+async def _expect_whole_gangs(world: World) -> None:
+    """Of every gang that runs each clique has its minimum, and so has its base gang."""
+    running = Counter(each.metadata.labels[CLIQUE_LABEL] for each in await world.running())
+    gangs = (await world.client.list(PodGang, world.namespace)).items
+    whole = {
+        gang.metadata.name
+        for gang in gangs
+        if all(running[part.name] >= part.minReplicas for part in gang.spec.podgroups)
+    }
+    for pod in await world.running():
+        labels = pod.metadata.labels
+        assert labels[GANG_LABEL] in whole
+        assert labels.get(BASE_GANG_LABEL, labels[GANG_LABEL]) in whole
+
 
 ALL = workload1()
 ONE = workload2()

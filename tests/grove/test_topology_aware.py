@@ -81,6 +81,31 @@ def _inference(**options: Any) -> PodCliqueSet:
     return clique_set("s", *cliques, groups=groups, **packed("block"), **options)
 
 
+def _inference_near(replica: int) -> list[tuple[str, str]]:
+    groups = [(f"s-{replica}-{name}-{index}-", RACK) for name in ("decoder", "prefill") for index in (0, 1)]
+    return [*groups, (f"s-{replica}-", BLOCK)]
+
+
+def _inference_groups(replica: int, worker: Levels = NONE) -> dict[str, Group]:
+    """The base gang with a parent for each group, and a gang in one rack for each group's second replica."""
+    own = f"s-{replica}"
+    parents = {f"{own}-{name}-0": (2, "", (RACK, "")) for name in ("decoder", "prefill")}
+
+    def members(group_name: str, index: int, parent: str) -> dict[str, tuple[int, str, Levels]]:
+        names = ("dleader", "dworker") if group_name == "decoder" else ("pleader", "pworker")
+        return {
+            f"{own}-{group_name}-{index}-{name}": (1, parent, worker if name == "pworker" else NONE) for name in names
+        }
+
+    base = {f"{own}-router": (2, "", NONE), **parents}
+    for name in ("decoder", "prefill"):
+        base |= members(name, 0, f"{own}-{name}-0")
+    scaled: dict[str, Group] = {
+        f"{own}-{name}-0": ((RACK, ""), members(name, 1, "")) for name in ("decoder", "prefill")
+    }
+    return {own: ((BLOCK, ""), base), **scaled}
+
+
 CASES = {
     "TAS2": Case(
         clique_set("s", role("rack", 3, **packed("rack")), role("block", 4, **packed("block"))),
@@ -178,7 +203,7 @@ CASES = {
     "TAS10": Case(
         clique_set("s", role("w", 2), groups=[group("g", "w", replicas=3, **packed("rack"))], **packed("block")),
         6,
-        [(f"s-0-g-{index}-", RACK) for index in range(3)],
+        [*((f"s-0-g-{index}-", RACK) for index in range(3)), ("s-0-", BLOCK)],
         {
             "s-0": ((BLOCK, ""), {"s-0-g-0": (1, "", (RACK, "")), "s-0-g-0-w": (2, "s-0-g-0", NONE)}),
             "s-0-g-0": ((RACK, ""), {"s-0-g-1-w": (2, "", NONE)}),
@@ -211,7 +236,7 @@ CASES = {
             **packed("block"),
         ),
         20,
-        [(f"s-0-g-{index}-", HOST) for index in range(10)],
+        [*((f"s-0-g-{index}-", HOST) for index in range(10)), ("s-0-", BLOCK)],
         {
             "s-0": ((BLOCK, ""), {f"s-0-g-{index}-w": (2, "", (HOST, "")) for index in range(3)}),
             **{f"s-0-g-{index}": ((BLOCK, ""), {f"s-0-g-{index + 3}-w": (2, "", (HOST, ""))}) for index in range(7)},
@@ -226,12 +251,14 @@ CASES = {
     "TAS15": Case(
         _inference(),
         10,
-        [(f"s-0-{name}-{index}-", RACK) for name in ("decoder", "prefill") for index in (0, 1)],
+        _inference_near(0),
+        _inference_groups(0),
     ),
     "TAS16": Case(
         _inference(replicas=2, worker=packed("host")),
         20,
-        [(f"s-{i}-{name}-{j}-", RACK) for i in (0, 1) for name in ("decoder", "prefill") for j in (0, 1)],
+        [*_inference_near(0), *_inference_near(1)],
+        {**_inference_groups(0, (HOST, "")), **_inference_groups(1, (HOST, ""))},
     ),
     "TAS23": Case(
         clique_set(
@@ -290,6 +317,7 @@ async def test_pods_are_packed_as_the_set_says(name: str, world: Worlds) -> None
             pods = [each for each in await grove.pods() if each.metadata.name.startswith(prefix)]
             assert pods
             assert len({labels[each.spec.nodeName][level] for each in pods}) == 1, prefix
+        await _reports(grove, "False", "AllClusterTopologyLevelsAvailable")
 
 
 async def test_a_gang_that_no_rack_can_hold_waits_as_a_whole(world: Worlds) -> None:
@@ -297,6 +325,7 @@ async def test_a_gang_that_no_rack_can_hold_waits_as_a_whole(world: Worlds) -> N
     async with world(28, node_labels=LABELS) as grove:
         await grove.apply(BINDING, clique_set("s", role("a", 10, memory="80Mi"), **packed("rack")))
         await grove.expect(10, 0)
+        await grove.expect_unschedulable(10)
         assert (await _told(grove))["s-0"][0] == (RACK, "")
 
 
@@ -310,6 +339,8 @@ async def test_a_set_runs_without_its_binding_and_says_so(world: Worlds) -> None
         await grove.scale(PodCliqueSet, "s", 1)
         await grove.expect(2, 2)
         assert (await _told(grove))["s-0"][0] == NONE
+        await grove.scale(PodCliqueSet, "s", 0)
+        await grove.expect(0, 0)
         await grove.apply(BINDING)
         await _reports(grove, "False", "AllClusterTopologyLevelsAvailable")
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from bosket.api.core import Namespace, Node, NodeCondition, NodeSpec, NodeStatus, Pod
+from bosket.api.core import Event, Namespace, Node, NodeCondition, NodeSpec, NodeStatus, Pod
 from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet
 from bosket.api.grove.naming import CLIQUE_LABEL
 from bosket.api.kai import Queue, QueueResource, QueueResources, QueueSpec
@@ -169,6 +169,16 @@ class World:
         """Every pod has a node of its own."""
         nodes = [each.spec.nodeName for each in await self.running()]
         assert len(nodes) == len(set(nodes))
+
+    async def expect_unschedulable(self, count: int) -> None:
+        """So many pods are told in an event that they find no place."""
+
+        async def are_told() -> bool:
+            events = (await self.client.list(Event, self.namespace)).items
+            told = {each.involvedObject.uid for each in events if each.reason == "Unschedulable"}
+            return len(told & await self.uids()) == count
+
+        await self.until(f"{count} unschedulable pods", are_told)
 
     async def uids(self, clique: str = "") -> set[str]:
         return {each.metadata.uid for each in await self.pods(clique)}

@@ -92,6 +92,16 @@ def test_what_a_backend_reads_is_left_as_it_is() -> None:
             'leaderElection.renewDeadline: Invalid value: "10s": must be greater than retryPeriod',
         ),
         ("leaderElection: {enabled: true, retryPeriod: -2s}", 'leaderElection.retryPeriod: Invalid value: "-2s"'),
+        ("leaderElection: {enabled: true, leaseDuration: 0s}", 'leaderElection.leaseDuration: Invalid value: "0s"'),
+        ("leaderElection: {enabled: true, renewDeadline: 0s}", 'leaderElection.renewDeadline: Invalid value: "0s"'),
+        ("leaderElection: {enabled: true, retryPeriod: 0s}", 'leaderElection.retryPeriod: Invalid value: "0s"'),
+        ("leaderElection: {enabled: true, leaseDuration: 5s}", "must be greater than renewDeadline"),
+        ("controllers: {podCliqueSet: {concurrentSyncs: -1}}", "controllers.podCliqueSet.concurrentSyncs: Invalid"),
+        ("controllers: {podClique: {concurrentSyncs: -1}}", "controllers.podClique.concurrentSyncs: Invalid value"),
+        (
+            "scheduler: {profiles: [{name: kai-scheduler}], defaultProfileName: nobodys}",
+            'scheduler.defaultProfileName: Invalid value: "nobodys"',
+        ),
         ("leaderElection: {enabled: true, retryPeriod: soon}", "leaderElection.retryPeriod: Invalid value"),
     ],
 )

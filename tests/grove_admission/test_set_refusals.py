@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.grove_admission.sets import Cluster, Json, clique, group, judged, pcs, words
+from bosket.api.grove.operator_configuration import SchedulerConfiguration, SchedulerProfile
+from tests.grove_admission.sets import CONFIGURATION, Cluster, Json, clique, group, judged, pcs, words
 
 EXPLICIT = "CliqueStartupTypeExplicit"
 A = "spec.template.cliques[0]"
@@ -206,6 +208,34 @@ def test_what_a_scheduler_cannot_do_is_refused(document: Json, said: str) -> Non
 
 def test_volcano_packs_where_it_knows_what_is_close() -> None:
     assert words(for_scheduler("volcano", topologyConstraint=PACKED), cluster=Cluster(hyper_nodes=True)) == ""
+
+
+ENABLED = ("default-scheduler", "kai-scheduler")
+
+
+@pytest.mark.parametrize(
+    ("default", "names", "said"),
+    [
+        ("default-scheduler", ["default-scheduler", "default-scheduler"], ""),
+        ("default-scheduler", ["", ""], ""),
+        ("kai-scheduler", ["", ""], ""),
+        ("default-scheduler", ["", "default-scheduler"], ""),
+        ("default-scheduler", ["kai-scheduler"], ""),
+        ("kai-scheduler", ["", "kai-scheduler"], ""),
+        ("default-scheduler", ["default-scheduler", "kai-scheduler"], "default-scheduler, kai-scheduler"),
+        ("default-scheduler", ["", "kai-scheduler"], "default-scheduler, kai-scheduler"),
+        ("default-scheduler", ["volcano"], '"volcano" is not enabled'),
+        ("default-scheduler", ["volcano", "volcano"], '"volcano" is not enabled'),
+    ],
+)
+def test_all_cliques_have_one_scheduler_which_is_enabled(default: str, names: list[str], said: str) -> None:
+    """Unit table "scheduler names validation"."""
+    profiles = tuple(SchedulerProfile(name=each) for each in ENABLED)
+    scheduler = SchedulerConfiguration(profiles=profiles, defaultProfileName=default)
+    cliques = (clique(f"c{index}", pod={"schedulerName": each}) for index, each in enumerate(names))
+    found = words(pcs(*cliques), configuration=replace(CONFIGURATION, scheduler=scheduler))
+    assert said in found
+    assert bool(found) == bool(said)
 
 
 def test_a_scheduler_that_is_not_named_is_the_default_one() -> None:

@@ -105,6 +105,29 @@ def test_queues_that_disagree_are_refused(on_set: str, message: str) -> None:
         queue_of_set(owner)
 
 
+def queued(key: str, queue: str) -> dict[str, dict[str, str]]:
+    return {key: {keys.QUEUE_LABEL: queue}}
+
+
+@pytest.mark.parametrize(
+    ("on_set", "on_clique", "queue"),
+    [
+        ({**queued("labels", "a"), **queued("annotations", "b")}, {}, "a"),
+        (queued("annotations", "b"), {}, "b"),
+        ({}, {**queued("labels", "a"), **queued("annotations", "b")}, "a"),
+        ({}, queued("annotations", "b"), "b"),
+        (queued("annotations", "b"), queued("labels", "b"), "b"),
+    ],
+)
+def test_labels_name_the_queue_before_annotations_do(
+    on_set: dict[str, dict[str, str]], on_clique: dict[str, dict[str, str]], queue: str
+) -> None:
+    """Unit table "KAI: queue matrix"."""
+    owner = clique_set("s", msgspec.structs.replace(clique("c"), **on_clique))
+    owner = msgspec.structs.replace(owner, metadata=msgspec.structs.replace(owner.metadata, **on_set))
+    assert queue_of_set(owner) == queue
+
+
 def test_what_kai_set_on_a_pod_group_stays() -> None:
     gang = pod_gang("g", part("a", 2), labels={keys.QUEUE_LABEL: "new", "team": "x"})
     labels = {keys.QUEUE_LABEL: "old", keys.NODE_POOL_LABEL: "p"}

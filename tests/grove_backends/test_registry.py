@@ -43,6 +43,19 @@ def test_the_schedulers_name_decides(scheduler: str, backend: str) -> None:
     assert Registry(catalogue.load_backends()).choose(scheduler).name == backend
 
 
+def test_backends_are_found_by_their_names_and_by_nothing_else() -> None:
+    """Unit table "Registry"."""
+    registry = Registry(catalogue.load_backends())
+    assert [registry.get(name).name for name in ("kai", "default", "volcano")] == ["kai", "default", "volcano"]
+    for name in ("", " ", "KAI", "kai-scheduler"):
+        with pytest.raises(UnknownBackend, match=f'no scheduler backend "{name}"'):
+            registry.get(name)
+    with pytest.raises(UnknownBackend, match='no scheduler backend is for the scheduler "default-scheduler"'):
+        Registry([Slurm()]).choose("")
+    with pytest.raises(ValueError, match='two backends "slurm"'):
+        Registry([Slurm(), Slurm()])
+
+
 def test_who_names_no_scheduler_goes_to_the_default_one() -> None:
     registry = Registry(catalogue.load_backends(), default_scheduler_name="kai-scheduler")
     assert registry.choose("").name == "kai"
