@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bosket.api.core import Container, Namespace, Pod, ResourceRequirements
+from bosket.api.core import Container, Event, Namespace, Pod, ResourceRequirements
 from bosket.api.grove import (
     PodClique,
     PodCliqueScalingGroup,
@@ -39,6 +39,7 @@ from bosket.grove_admission import Options as AdmissionOptions
 from bosket.kube.errors import ApiError
 from tests.grove.sets import NAMESPACE, clique, clique_set, group
 from tests.grove.world import World, Worlds
+from tests.grove.world import world as embedded_world
 
 pytestmark = pytest.mark.looptime
 
@@ -118,6 +119,32 @@ async def test_claims_follow_the_replicas_of_whoever_shares_them(world: Worlds) 
             *("rs-test-0-sga-all-int-tpl2", "rs-test-0-sga-all-int-tpl8", "rs-test-0-sga-1-int-tpl3"),
             "rs-test-0-sga-1-worker-b-all-int-tpl6",
         ]
+        assert await _owners(grove) == {
+            "rs-test-all-int-tpl5": ("PodCliqueSet", ""),
+            "rs-test-all-int-tpl7": ("PodCliqueSet", ""),
+            "rs-test-0-ext-tpl": ("PodCliqueSet", "podcliqueset-replica-index=0"),
+            "rs-test-0-int-tpl": ("PodCliqueSet", "podcliqueset-replica-index=0"),
+            "rs-test-0-sga-all-int-tpl2": ("PodCliqueScalingGroup", "podcliquescalinggroup=rs-test-0-sga"),
+            "rs-test-0-sga-all-int-tpl8": ("PodCliqueScalingGroup", "podcliquescalinggroup=rs-test-0-sga"),
+            **{
+                f"rs-test-0-sga-{index}-int-tpl3": (
+                    "PodCliqueScalingGroup",
+                    f"podcliquescalinggroup=rs-test-0-sga podcliquescalinggroup-replica-index={index}",
+                )
+                for index in (0, 1)
+            },
+            **{
+                f"rs-test-0-sga-{index}-worker-b-all-int-tpl6": (
+                    "PodClique",
+                    f"podclique=rs-test-0-sga-{index}-worker-b",
+                )
+                for index in (0, 1)
+            },
+            "rs-test-0-worker-a-all-ext-ns-tpl": ("PodClique", "podclique=rs-test-0-worker-a"),
+            "rs-test-0-worker-a-0-int-tpl4": ("PodClique", "podclique=rs-test-0-worker-a podclique-pod-index=0"),
+        }
+        with pytest.raises(ApiError, match="immutable"):
+            await grove.patch_set("rs-test", {"op": "remove", "path": "/spec/template/resourceSharing/0"})
         for size, claims, pods in ((1, 10, 2), (3, 14, 4)):
             await grove.scale(PodCliqueScalingGroup, "rs-test-0-sga", size)
             await _expect(grove, claims, pods)
@@ -129,6 +156,24 @@ async def test_claims_follow_the_replicas_of_whoever_shares_them(world: Worlds) 
             await _expect(grove, claims, pods)
         await grove.client.delete(PodCliqueSet, "rs-test", grove.namespace)
         await _expect(grove, 0, 0)
+
+
+async def _owners(grove: World) -> dict[str, tuple[str, str]]:
+    """By claim: the kind of who controls it, and its labels of Grove's own."""
+    found = {}
+    for each in (await grove.client.list(ResourceClaim, grove.namespace)).items:
+        labels = each.metadata.labels
+        assert (labels["app.kubernetes.io/component"], labels["app.kubernetes.io/part-of"]) == (
+            "resource-claim",
+            "rs-test",
+        )
+        (owner,) = each.metadata.ownerReferences
+        own = sorted((key, value) for key, value in labels.items() if key.startswith("grove.io/"))
+        found[each.metadata.name] = (
+            owner.kind,
+            " ".join(f"{key.removeprefix('grove.io/')}={value}" for key, value in own),
+        )
+    return found
 
 
 def _claims(pod: Pod) -> list[str]:
@@ -244,6 +289,48 @@ async def test_the_narrowest_level_that_names_a_group_decides(world: Worlds) -> 
             "g2-0-p5": "my-0-batch",
             "g3-0-p8": "my-0-solo",
         }
+        for replicas in (4, 2):
+            await grove.scale(PodCliqueSet, "my", replicas)
+            wanted = [f"my-{index}-{each}" for index in range(replicas) for each in groups_of_set]
+            assert len(wanted) == 5 * replicas
+            await _expect_domains(grove, *wanted)
+        await grove.client.delete(PodCliqueSet, "my", grove.namespace)
+        await _expect_domains(grove)
+
+
+async def test_who_asks_for_no_domain_gets_none_and_nobody_changes_what_was_asked(world: Worlds) -> None:
+    """MNNVL: no annotation, "none", an invalid value, a change."""
+    async with world(0, services=OPERATOR, options=_configured(enabled=True), definitions=[DOMAINS]) as grove:
+        await grove.apply(clique_set("plain", _gpu("a")), _annotated(clique_set("out", _gpu("a")), "none"))
+        await grove.apply(_annotated(clique_set("cpu", clique("a")), "default"))
+        await _expect_domains(grove)
+        assert await _claimed(grove) == {}
+        with pytest.raises(ApiError, match="not a valid DNS-1123 label"):
+            await grove.apply(_annotated(clique_set("wrong", _gpu("a")), "Not A Name"))
+        for name in ("out", "plain"):
+            patch = {"metadata": {"annotations": {MNNVL_GROUP_ANNOTATION: "default"}}}
+            with pytest.raises(ApiError, match=r"immutable|cannot be"):
+                await grove.client.patch(PodCliqueSet, name, patch, namespace=grove.namespace)
+
+
+async def test_the_operator_does_not_start_before_the_kind_is_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """MNNVL: enabled without CRD. Sets would wait for domains for ever; the log says what is missing."""
+    async with embedded_world(0, services=OPERATOR, options=_configured(enabled=True)) as grove:
+        await grove.apply(_annotated(clique_set("my", _gpu("a")), "default"))
+        await grove.settle(30)
+        assert await grove.pods() == []
+        assert "the cluster doesn't serve computedomains.resource.nvidia.com" in caplog.text
+        await grove.client.create(DOMAINS)
+        await _expect_domains(grove, "my-0-default")
+        assert len(await grove.pods()) == 1
+        told = {each.reason for each in (await grove.client.list(Event, grove.namespace)).items}
+        assert "ComputeDomainCreateSuccessful" in told
+        await grove.scale(PodCliqueSet, "my", 0)
+        await _expect_domains(grove)
+        told = {each.reason for each in (await grove.client.list(Event, grove.namespace)).items}
+        assert "ComputeDomainDeleteSuccessful" in told
 
 
 async def test_a_group_is_refused_where_the_feature_is_off(world: Worlds) -> None:

@@ -23,6 +23,7 @@ from bosket.api.object import Condition, ObjectMeta
 from bosket.grove_topology.controller import TopologyController
 from bosket.kube.errors import NotFound
 from bosket.runtime.service import Environment
+from bosket.testing.faults import FaultyTransport, matching, refuse
 from tests.grove_backends.scene import grove_rig
 from tests.rig import Rig
 
@@ -181,3 +182,48 @@ async def test_nothing_is_said_where_no_scheduler_has_topologies() -> None:
         await rig.until(is_observed)
     assert await drift(rig) is None
     assert await labels_of(rig) == []
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_topology_that_can_not_be_read_or_made_is_told_and_tried_again(method: str) -> None:
+    """Unit table "KAI topology: errors"; the generation counts as observed only when all is well."""
+    rig = await topology_rig()
+    await rig.apply(binding())
+    path = "/topologies/t" if method == "GET" else "/topologies"
+    fault = refuse(matching(method, path), 403, message="not today", times=None)
+    async with rig.running(with_kai, FaultyTransport(rig.server.transport(), [fault])):
+        await until_reason(rig, "Drift")
+        status = (await rig.client.get(ClusterTopologyBinding, "t")).status
+        assert status.observedGeneration is None
+        assert "not today" in status.schedulerTopologyStatuses[0].message
+        fault.times = 0
+        await until_reason(rig, "InSync")
+    assert await labels_of(rig) == list(LEVELS.values())
+
+
+@pytest.mark.parametrize("method", ["DELETE", "POST"])
+async def test_a_topology_that_can_not_be_made_anew_is_told_and_tried_again(method: str) -> None:
+    """Unit table "KAI topology: errors": deleting the old one, making the new one."""
+    rig = await topology_rig()
+    await rig.apply(binding(levels={"zone": "example.com/zone"}))
+    transport = FaultyTransport(rig.server.transport())
+    async with rig.running(with_kai, transport):
+        await until_reason(rig, "InSync")
+        fault = refuse(matching(method, "/topologies"), 403, message="not today", times=None)
+        transport.add(fault)
+        found = await rig.client.get(ClusterTopologyBinding, "t")
+        await rig.client.modify(found, replace(found, spec=binding().spec))
+        await until_reason(rig, "Drift")
+        fault.times = 0
+        await until_reason(rig, "InSync")
+    assert await labels_of(rig) == list(LEVELS.values())
+
+
+async def test_a_topology_of_somebody_else_that_differs_has_drifted() -> None:
+    """Unit table "KAI topology: drift"; what it is called otherwise doesn't matter."""
+    rig = await topology_rig()
+    await rig.apply(topology("theirs", "example.com/zone"), binding(kai_scheduler="theirs"))
+    async with rig.running(with_kai):
+        await until_reason(rig, "Drift")
+    (told,) = (await rig.client.get(ClusterTopologyBinding, "t")).status.schedulerTopologyStatuses
+    assert (told.inSync, told.message) == (False, "KAI Topology levels differ from ClusterTopologyBinding levels")
