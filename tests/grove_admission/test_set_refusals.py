@@ -206,6 +206,24 @@ def test_what_a_scheduler_cannot_do_is_refused(document: Json, said: str) -> Non
     assert said in words(document, cluster=Cluster(queues={"default": "Open", "open": "Open", "shut": "Closed"}))
 
 
+@pytest.mark.parametrize(
+    ("of_set", "of_cliques"),
+    [("open", ["", ""]), ("open", ["open", ""]), ("", ["open", "open"]), ("", ["", ""])],
+)
+def test_queues_of_volcano_that_agree_and_are_open_are_admitted(of_set: str, of_cliques: list[str]) -> None:
+    """Unit table "Volcano: queue matrix"."""
+    cliques = (
+        clique(
+            f"c{index}",
+            pod={"schedulerName": "volcano"},
+            template={"annotations": {QUEUE: each}} if each else {},
+        )
+        for index, each in enumerate(of_cliques)
+    )
+    metadata = {"annotations": {QUEUE: of_set}} if of_set else {}
+    assert words(pcs(*cliques, metadata=metadata), cluster=Cluster(queues={"default": "Open", "open": "Open"})) == ""
+
+
 def test_volcano_packs_where_it_knows_what_is_close() -> None:
     assert words(for_scheduler("volcano", topologyConstraint=PACKED), cluster=Cluster(hyper_nodes=True)) == ""
 

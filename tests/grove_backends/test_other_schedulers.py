@@ -62,6 +62,25 @@ def test_volcano_gets_a_policy_for_each_part() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("of_gang", "of_cliques", "queue"),
+    [("", ["", ""], "default"), ("team", ["", ""], "team"), ("", ["", "team"], "team"), ("team", ["team", ""], "team")],
+)
+def test_volcano_has_the_queue_that_the_set_or_its_cliques_name(
+    of_gang: str, of_cliques: list[str], queue: str
+) -> None:
+    """Unit table "Volcano: queues"."""
+    cliques = (
+        msgspec.structs.replace(clique(f"c{index}"), annotations={QUEUE_ANNOTATION: each} if each else {})
+        for index, each in enumerate(of_cliques)
+    )
+    owner = clique_set("s", *cliques)
+    gang = pod_gang("s-0", part("s-0-c0"), annotations={QUEUE_ANNOTATION: of_gang} if of_gang else {}, owner=owner)
+    (group,) = VOLCANO.sync(gang, around(VOLCANO, owner=owner)).objects
+    assert isinstance(group, volcano.PodGroup)
+    assert group.spec.queue == queue
+
+
 def test_volcano_keeps_minimums_that_an_update_takes_away() -> None:
     gang = pod_gang("g", part("a", 2))
     (found,) = VOLCANO.sync(gang, around(VOLCANO)).objects

@@ -13,7 +13,7 @@ import msgspec
 
 from bosket.api import keys
 from bosket.api.core import Pod
-from bosket.api.grove import ClusterTopologyBinding, GangPodGroup, GangTopologyConstraint, PodGang
+from bosket.api.grove import ClusterTopologyBinding, GangPodGroup, GangTopologyConstraint, PodCliqueSet, PodGang
 from bosket.api.object import KubeObject, LabelSelector
 from bosket.api.volcano import HyperNode, NetworkTopology, PodGroup, PodGroupSpec, SubGroupPolicy
 from bosket.grove_backends.backend import (
@@ -55,7 +55,7 @@ class VolcanoBackend(SchedulerBackend):
         spec = PodGroupSpec(
             # Something must be waited for: a gang without minimums is one pod.
             minMember=sum(each.minReplicas for each in parts) or 1,
-            queue=gang.metadata.annotations.get(QUEUE_ANNOTATION) or _DEFAULT_QUEUE,
+            queue=_queue(gang, cluster.owner),
             priorityClassName=gang.spec.priorityClassName,
             networkTopology=tiers.topology("the gang", gang.spec.topologyConstraint),
             subGroupPolicy=tuple(_policy(part, tiers) for part in parts),
@@ -88,6 +88,13 @@ class VolcanoBackend(SchedulerBackend):
         if not told or told[-1].type != "Unschedulable":
             return Verdict()
         return Verdict(reason=told[-1].reason or "Unschedulable", message=told[-1].message)
+
+
+def _queue(gang: PodGang, owner: PodCliqueSet | None) -> str:
+    """What the set says, whose annotations the gang has, else its cliques. Grove forgets what only these say."""
+    of_cliques = (each.annotations for each in owner.spec.template.cliques) if owner is not None else ()
+    named = (each.get(QUEUE_ANNOTATION, "").strip() for each in (gang.metadata.annotations, *of_cliques))
+    return next((each for each in named if each), _DEFAULT_QUEUE)
 
 
 def _policy(part: GangPodGroup, tiers: _Tiers) -> SubGroupPolicy:
