@@ -28,13 +28,9 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.manifest import pod_spec
 from tests.e2e.operated import Kubelet
 
-VALUES = {
-    "grove": {
-        "enabled": True,
-        "replicaCount": 1,
-        "config": {"authorizer": {"enabled": True}, "scheduler": {"defaultProfileName": "kai-scheduler"}},
-    }
-}
+TOGETHER = "grove-backends"
+#: The account that may tell KAI alone about gangs.
+APART = "grove-backend-kai"
 PLACED_BY = ("podgroup-controller", "queue-controller", "scheduler", "binder")
 PATIENCE_SECONDS = 60.0
 #: What the deletion of an installation leaves to others.
@@ -43,12 +39,18 @@ AUTOSCALER = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
 
 
 @pytest.fixture
-async def installed(cluster: Cluster) -> AsyncIterator[Cluster]:
+def backends(request: pytest.FixtureRequest) -> str:
+    """The deployment that tells schedulers about gangs."""
+    return str(getattr(request, "param", TOGETHER))
+
+
+@pytest.fixture
+async def installed(cluster: Cluster, backends: str) -> AsyncIterator[Cluster]:
     """The cluster with Grove's services; of the chart's objects those that Grove needs."""
     made: list[dict[str, Any]] = []
     async with AsyncExitStack() as stack:
         stack.push_async_callback(uninstall, cluster, made)
-        for each in grove_objects():
+        for each in grove_objects(together=backends == TOGETHER):
             with suppress(AlreadyExists):
                 await cluster.client.create(each)
                 made.append(each)
@@ -59,14 +61,14 @@ async def installed(cluster: Cluster) -> AsyncIterator[Cluster]:
         replicas = [
             await kubelet.start("grove-admission", url, changed=lambda text: at_port(text, port)),
             await kubelet.start("grove-operator"),
-            await kubelet.start("grove-backends"),
+            await kubelet.start(backends),
         ]
 
         async def all_are_ready() -> bool:
             await bind_pods(cluster, node)
             deployments = (await cluster.client.list(Deployment, SYSTEM_NAMESPACE, labels="app")).items
             grove = {each.metadata.name: each.status.readyReplicas for each in deployments if is_groves(each)}
-            assert grove == {"grove-admission": 1, "grove-backends": 1, "grove-operator": 1}
+            assert grove == {"grove-admission": 1, backends: 1, "grove-operator": 1}
             webhooks = (await cluster.client.list(ValidatingWebhookConfiguration)).items
             assert [each.metadata.name for each in webhooks if not each.webhooks] == []
             return all([await each.is_ready() for each in replicas])
@@ -75,9 +77,17 @@ async def installed(cluster: Cluster) -> AsyncIterator[Cluster]:
         yield cluster
 
 
-def grove_objects() -> list[dict[str, Any]]:
+def grove_objects(*, together: bool) -> list[dict[str, Any]]:
+    values = {
+        "grove": {
+            "enabled": True,
+            "replicaCount": 1,
+            "backends": {"together": together, "apart": {"default": False}},
+            "config": {"authorizer": {"enabled": True}, "scheduler": {"defaultProfileName": "kai-scheduler"}},
+        }
+    }
     without = manifests({}, SYSTEM_NAMESPACE, definitions=False)
-    return [each for each in manifests(VALUES, SYSTEM_NAMESPACE, definitions=False) if each not in without]
+    return [each for each in manifests(values, SYSTEM_NAMESPACE, definitions=False) if each not in without]
 
 
 def at_port(text: str, port: int) -> str:
@@ -217,6 +227,7 @@ async def nothing_is_left(cluster: Cluster) -> None:
     await cluster.eventually(all_is_gone, PATIENCE_SECONDS)
 
 
+@pytest.mark.parametrize("backends", [APART], indirect=True)
 async def test_a_namespace_goes_with_its_sets_though_they_are_protected(installed: Cluster) -> None:
     queue = await start(installed)
     name = f"{installed.namespace}-other"
