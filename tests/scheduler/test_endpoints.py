@@ -19,6 +19,7 @@ from bosket.scheduler.framework.configuration import Configuration, Configuratio
 from bosket.scheduler.outcome import answer
 from bosket.scheduler.plugins.reflectjoborder import job_order
 from bosket.scheduler.snapshot.recorded import read
+from bosket.scheduler.snapshot.recorded_list import LISTS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import snapshot_of
 from bosket.testing.faults import FaultyTransport, matching, refuse
@@ -64,26 +65,13 @@ async def test_a_snapshot_holds_what_the_scheduler_knows_and_is_decided_on_as_it
     assert status == 200
     recorded = read(data)
     assert {name: len(objects) for name, objects in recorded.objects.items()} == {
+        **dict.fromkeys(LISTS, 0),
         "nodes": 1,
-        "nodeResourceTopologies": 0,
         "priorityClasses": 2,  # the server's own
         "queues": 1,
         "podGroups": 2,
         "namespaces": 5,  # the server's own, and the test's
-        "configMaps": 0,
-        "storageClasses": 0,
-        "persistentVolumes": 0,
-        "persistentVolumeClaims": 0,
-        "topologies": 0,
-        "csiStorageCapacities": 0,
-        "csiDrivers": 0,
-        "csiNodes": 0,
-        "deviceClasses": 0,
-        "deviceTaintRules": 0,
-        "resourceSlices": 0,
-        "resourceClaims": 0,
         "bindRequests": 2,
-        "podDisruptionBudgets": 0,
         "pods": 3,
     }
     snapshot = recorded.snapshot(recorded.now)

@@ -15,6 +15,7 @@ from typing import Final
 
 from bosket.admission.change import ContainerPlace
 from bosket.api.core import Pod
+from bosket.api.name_rules import LONGEST_LABEL, subdomain_error
 
 #: Makes the part of a name that no other pod has.
 Suffix = Callable[[], str]
@@ -23,10 +24,6 @@ _ENDING: Final = "shared-gpu"
 #: Kubernetes' own for generated names: no vowels, no digits that look like letters.
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 7
-_MAX_LABEL: Final = 63
-_MAX_SUBDOMAIN: Final = 253
-_LABEL: Final = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _NOT_IN_LABEL: Final = re.compile("[^a-z0-9-]+")
 _random = random.SystemRandom()
 
@@ -40,10 +37,10 @@ def config_map_prefix(pod: Pod, place: ContainerPlace, suffix: str) -> str:
     """What the names of a pod's maps begin with: its owner's name or its own, as far as there is room."""
     owners = pod.metadata.ownerReferences
     name = owners[0].name if owners else pod.metadata.name or pod.metadata.generateName
-    if not _SUBDOMAIN.fullmatch(name):  # an owner of a kind with other rules, or the beginning of a name
+    if subdomain_error(name) is not None:  # an owner of a kind with other rules, or the beginning of a name
         name = _NOT_IN_LABEL.sub("-", name.lower())
     # As much as KAI leaves, so that a name is cut in the same place.
-    room = _MAX_LABEL - len(_ENDING) - len("-vol") - len("-evar") - _SUFFIX_LENGTH - 2 - len(str(place.index)) - 1
+    room = LONGEST_LABEL - len(_ENDING) - len("-vol") - len("-evar") - _SUFFIX_LENGTH - 2 - len(str(place.index)) - 1
     base = name[:room].strip(".-") or "pod"
     return f"{base}-{suffix}-{_ENDING}"
 
@@ -57,8 +54,8 @@ def prefix_problem(prefix: str, place: ContainerPlace) -> str | None:
     """Why nothing can be called after a prefix that a user gave."""
     config_map = f"{prefix}-{'i' if place.is_init else ''}{place.index}"
     longest = f"{config_map}-evar"
-    if not _SUBDOMAIN.fullmatch(longest) or len(longest) > _MAX_SUBDOMAIN:
+    if subdomain_error(longest) is not None:
         return "no ConfigMap can be called after"
-    if len(volume_name(config_map)) > _MAX_LABEL:
-        return f"is too long for the volume that is called after it ({_MAX_LABEL} characters)"
+    if len(volume_name(config_map)) > LONGEST_LABEL:
+        return f"is too long for the volume that is called after it ({LONGEST_LABEL} characters)"
     return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+#: In bytes.
+LONGEST_LABEL, LONGEST_NAME = 63, 253
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -21,7 +23,7 @@ def _pattern(what: str, example: str, pattern: str) -> str:
 @lru_cache(maxsize=4096)
 def subdomain_error(name: str) -> str | None:
     """What keeps `name` from being a DNS subdomain, as most names must be."""
-    if len(name) > 253:
+    if len(name) > LONGEST_NAME:
         return "must be no more than 253 bytes"
     if not _SUBDOMAIN_RE.fullmatch(name):
         return _pattern(
@@ -36,7 +38,7 @@ def subdomain_error(name: str) -> str | None:
 @lru_cache(maxsize=4096)
 def label_error(name: str) -> str | None:
     """What keeps `name` from being a DNS label, as namespaces are."""
-    if len(name) > 63:
+    if len(name) > LONGEST_LABEL:
         return "must be no more than 63 bytes"
     if not _LABEL_RE.fullmatch(name):
         return _pattern(
@@ -51,7 +53,7 @@ def label_error(name: str) -> str | None:
 @lru_cache(maxsize=4096)
 def service_label_error(name: str) -> str | None:
     """What keeps `name` from being a DNS label that begins with a letter, as services and resources are named."""
-    if len(name) > 63:
+    if len(name) > LONGEST_LABEL:
         return "must be no more than 63 bytes"
     if not _SERVICE_LABEL_RE.fullmatch(name):
         return _pattern(
@@ -80,7 +82,7 @@ def label_key_error(key: str) -> str | None:
         return f"prefix part {subdomain_error(prefix)}" if prefix else "prefix part must be non-empty"
     if not name:
         return "name part must be non-empty"
-    if len(name) > 63:
+    if len(name) > LONGEST_LABEL:
         return "name part must be no more than 63 bytes"
     if not _QUALIFIED_RE.fullmatch(name):
         return _pattern(
@@ -95,7 +97,7 @@ def label_key_error(key: str) -> str | None:
 @lru_cache(maxsize=8192)
 def label_value_error(value: str) -> str | None:
     """What keeps `value` from being a label's."""
-    if len(value) > 63:
+    if len(value) > LONGEST_LABEL:
         return "must be no more than 63 bytes"
     if value and not _QUALIFIED_RE.fullmatch(value):
         return _pattern(

@@ -19,17 +19,17 @@ from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
 from bosket.api.keys import GPU_GROUP_LABEL, GPU_GROUP_LABEL_PREFIX, NVIDIA_GPU
 from bosket.api.object import ObjectKey
+from bosket.api.pod_phase import has_ended
 from bosket.api.quantity import to_milli
 from bosket.api.shared_gpu import gpu_groups
 from bosket.binder.group_state import Chores, chores, is_open
 from bosket.binder.options import Options
 from bosket.binder.reservation import Reservations
-from bosket.binder.reservation_pod import has_ended, reservation_name
+from bosket.binder.reservation_pod import reservation_name
 from bosket.kube.errors import Conflict, NotFound
 from bosket.kube.informer import Informer
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
-from bosket.runtime.workqueue import Backoff
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class GpuConsistency:
             workers=options.max_concurrent_reconciles,
             clock=env.clock,
             metrics=env.metrics,
-            backoff=Backoff(options.rate_limiter_base_delay_seconds, options.rate_limiter_max_delay_seconds),
+            backoff=options.backoff(),
         )
         self._controller.watch(self._pods, _groups)
         self._controller.watch(self._requests, _requested_groups)

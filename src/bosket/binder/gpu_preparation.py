@@ -22,7 +22,6 @@ from bosket.kube.errors import Conflict, NotFound
 from bosket.kube.informer import Informer
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
-from bosket.runtime.workqueue import Backoff
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ class GpuPreparations:
             self._reconcile,
             clock=env.clock,
             metrics=env.metrics,
-            backoff=Backoff(options.rate_limiter_base_delay_seconds, options.rate_limiter_max_delay_seconds),
+            backoff=options.backoff(),
         )
         self._controller.watch(self._pods, lambda pod: (pod.key,) if has_traces(pod) else ())
         self._controller.watch(self._requests, lambda request: (_requested_pod(request),))

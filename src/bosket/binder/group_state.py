@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from bosket.api.core import Pod
 from bosket.api.kai import BindRequest
 from bosket.api.keys import SHARED_DEVICES_ANNOTATION
-from bosket.binder.reservation_pod import has_ended, reserved_device
+from bosket.api.pod_phase import has_ended
+from bosket.binder.reservation_pod import reserved_device
 from bosket.binder.verdict import attempts_left, is_done
 
 

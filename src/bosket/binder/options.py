@@ -13,6 +13,7 @@ from bosket.api.keys import (
     RESERVATION_SERVICE_ACCOUNT,
     SCALE_ADJUST_NAMESPACE,
 )
+from bosket.runtime.workqueue import Backoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +52,7 @@ class Options:
     scale_adjust_namespace: str = SCALE_ADJUST_NAMESPACE
     #: By name: what differs from the defaults of the binder's plugins.
     plugins: Mapping[str, PluginConfig] = field(default_factory=dict)
+
+    def backoff(self) -> Backoff:
+        """Of whatever the binder reconciles."""
+        return Backoff(self.rate_limiter_base_delay_seconds, self.rate_limiter_max_delay_seconds)

@@ -15,9 +15,10 @@ from typing import Final
 from bosket.api.core import Pod
 from bosket.api.keys import GPU_GROUP_LABEL
 from bosket.api.object import ObjectKey
+from bosket.api.pod_phase import has_ended
 from bosket.binder.options import Options
 from bosket.binder.plugin import Refused
-from bosket.binder.reservation_pod import has_ended, reservation_name, reservation_pod, reserved_device, why_ended
+from bosket.binder.reservation_pod import reservation_name, reservation_pod, reserved_device, why_ended
 from bosket.kube.errors import AlreadyExists, Conflict, NotFound
 from bosket.kube.informer import Change, Informer
 from bosket.runtime.keyed_lock import KeyedLock

@@ -22,7 +22,6 @@ from bosket.api.quantity import Quantity
 from bosket.binder.options import ReservationOptions
 
 _CONTAINER: Final = "resource-reservation"
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 def reservation_name(node: str, group: str) -> str:
@@ -68,11 +67,6 @@ def reservation_pod(source: Pod, node: str, group: str, options: ReservationOpti
 def reserved_device(reservation: Pod) -> str:
     """The UUID of the GPU that it holds; empty while it has not found out."""
     return reservation.metadata.annotations.get(RESERVED_GPU_ANNOTATION, "")
-
-
-def has_ended(pod: Pod) -> bool:
-    """Whether the pod holds nothing any more, though it is still there to be looked at."""
-    return pod.status.phase in _ENDED
 
 
 def why_ended(pod: Pod) -> str:

@@ -22,7 +22,6 @@ from bosket.binder.verdict import PutOff, attempts_left, is_done, pause_seconds
 from bosket.runtime.controller import Controller
 from bosket.runtime.keyed_lock import KeyedLock
 from bosket.runtime.service import Environment, Service
-from bosket.runtime.workqueue import Backoff
 
 NAME = "binder"
 
@@ -55,7 +54,7 @@ class Binder:
             workers=options.max_concurrent_reconciles,
             clock=env.clock,
             metrics=env.metrics,
-            backoff=Backoff(options.rate_limiter_base_delay_seconds, options.rate_limiter_max_delay_seconds),
+            backoff=options.backoff(),
         )
         self._controller.watch(self._requests, lambda request: (request.key,))
         for plugin in self._plugins:

@@ -13,12 +13,12 @@ from typing import Final
 
 from bosket.api.core import Pod
 from bosket.api.kai import BindRequest
+from bosket.api.pod_phase import has_ended
 
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 #: The resource type of a pod that shares GPUs.
 FRACTION: Final = "Fraction"
-_ENDED: Final = ("Succeeded", "Failed")
 #: A group is written into labels, as a value and as a part of a name.
 _GROUP: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
@@ -137,6 +137,6 @@ def settled(request: BindRequest, pod: Pod) -> Outcome | None:
         )
     if pod.metadata.deletionTimestamp is not None:
         return Failure(f"pod {pod.key} is being deleted", final=True, pod=pod)
-    if pod.status.phase in _ENDED:
+    if has_ended(pod):
         return Failure(f"pod {pod.key} has ended: it is {pod.status.phase}", final=True, pod=pod)
     return None

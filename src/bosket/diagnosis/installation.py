@@ -10,6 +10,7 @@ from bosket.api import keys
 from bosket.api.core import Node, Pod
 from bosket.api.kai import CONFIG_NAME, Config, ConfigSpec, Queue, SchedulingShard, SchedulingShardSpec
 from bosket.api.object import KubeObject, ObjectMeta
+from bosket.api.pod_phase import has_ended
 from bosket.diagnosis.bundle import Bundle
 
 
@@ -111,7 +112,5 @@ class Installation:
     def own_pods(self) -> tuple[Pod, ...]:
         """Pods that are for our scheduler and haven't ended."""
         return tuple(
-            pod
-            for pod in self.bundle.of(Pod)
-            if pod.spec.schedulerName == self.scheduler_name and pod.status.phase not in ("Succeeded", "Failed")
+            pod for pod in self.bundle.of(Pod) if pod.spec.schedulerName == self.scheduler_name and not has_ended(pod)
         )

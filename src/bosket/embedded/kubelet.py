@@ -19,10 +19,11 @@ from msgspec.structs import replace
 
 from bosket.api.core import Node, Pod, PodStatus
 from bosket.api.object import ObjectKey
+from bosket.api.pod_phase import has_ended
 from bosket.embedded import pod_status
 from bosket.embedded.admission import NodeLedger
 from bosket.embedded.node import NODE_INDEX, host_address, is_ready, is_simulated, node_index
-from bosket.embedded.pod_lifecycle import TERMINAL_PHASES, Remove, Wait, Write, next_step
+from bosket.embedded.pod_lifecycle import Remove, Wait, Write, next_step
 from bosket.embedded.pod_status import Place
 from bosket.embedded.simulation import Behaviour, InvalidBehaviour
 from bosket.embedded.start_order import StartOrder
@@ -73,7 +74,7 @@ class Kubelet:
             self._forget(old)
         if new is None or not new.spec.nodeName:
             return
-        if new.status.phase in TERMINAL_PHASES:
+        if has_ended(new):
             self._ledger.release(new)
         elif new.status.startTime is not None:
             self._ledger.charge(new)
@@ -184,8 +185,4 @@ def _serves(node: Node) -> bool:
 
 def _is_new(pod: Pod) -> bool:
     """Bound, but no kubelet has taken it yet."""
-    return (
-        pod.status.startTime is None
-        and pod.status.phase not in TERMINAL_PHASES
-        and pod.metadata.deletionTimestamp is None
-    )
+    return pod.status.startTime is None and not has_ended(pod) and pod.metadata.deletionTimestamp is None

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from bosket.api.coordination import Lease, LeaseSpec
 from bosket.api.core import Node, Pod, Taint
 from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference
+from bosket.api.pod_phase import has_ended
 from bosket.api.time import format_micro_time, format_time
 from bosket.embedded.node import (
     NODE_INDEX,
@@ -26,7 +27,6 @@ from bosket.embedded.node import (
     registered_labels,
     registered_status,
 )
-from bosket.embedded.pod_lifecycle import TERMINAL_PHASES
 from bosket.embedded.pod_status import disrupted
 from bosket.kube.errors import AlreadyExists, Conflict, NotFound
 from bosket.runtime.controller import Controller
@@ -142,7 +142,7 @@ class NodeLifecycle:
             return remaining
         for pod in orphans:
             try:
-                if pod.status.phase not in TERMINAL_PHASES:
+                if not has_ended(pod):
                     # Who counts how pods end must hear of it from us: there is no kubelet left to say so.
                     status = disrupted(pod, "DeletionByPodGC", "PodGC: node no longer exists", self._clock.now())
                     failed = replace(pod, status=replace(status, phase="Failed"))

@@ -14,15 +14,13 @@ what is written.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from bosket.api.core import Pod, PodStatus
+from bosket.api.pod_phase import ENDED, has_ended
 from bosket.api.time import format_time, parse_time
 from bosket.embedded import pod_status
 from bosket.embedded.pod_status import Place, restart_backoff_seconds
 from bosket.embedded.simulation import Behaviour
-
-TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ def next_step(
     if pod.metadata.deletionTimestamp is not None:
         return _stop(pod, behaviour, now, observed)
     phase = pod.status.phase
-    if phase in TERMINAL_PHASES:
+    if phase in ENDED:
         return None
     deadline = _deadline(pod)
     if deadline is not None and now >= deadline:
@@ -113,7 +111,7 @@ def _run(pod: Pod, behaviour: Behaviour, now: float, observed: float | None) -> 
 def _stop(pod: Pod, behaviour: Behaviour, now: float, observed: float | None) -> Step:
     assert pod.metadata.deletionTimestamp is not None
     grace = float(pod.metadata.deletionGracePeriodSeconds or 0)
-    if pod.status.phase not in TERMINAL_PHASES:
+    if not has_ended(pod):
         asked = _exact(format_time(parse_time(pod.metadata.deletionTimestamp) - grace), observed)
         due = asked + min(behaviour.stop_delay_seconds, grace)
         if now < due:

@@ -12,13 +12,13 @@ from bosket.api.condition import find_condition
 from bosket.api.core import Pod
 from bosket.api.keys import GPU_FRACTION_ANNOTATION, GPU_MEMORY_ANNOTATION
 from bosket.api.object import ObjectKey
+from bosket.api.pod_phase import has_ended
 from bosket.api.shared_gpu import MOST_MEMORY_MIB, read_portion, read_whole, shared_devices
 from bosket.node_scale_adjuster.options import Options
 from bosket.node_scale_adjuster.scaling_pod import asked_gpus, scaling_pod, source_of
 
 #: Parts of GPUs are counted in hundredths.
 _WHOLE: Final = 100
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 class Need(NamedTuple):
@@ -51,7 +51,7 @@ def waits_for_part(pod: Pod) -> bool:
     return bool(
         not pod.spec.nodeName
         and (annotations.get(GPU_FRACTION_ANNOTATION) or annotations.get(GPU_MEMORY_ANNOTATION))
-        and pod.status.phase not in _ENDED
+        and not has_ended(pod)
         and pod.metadata.deletionTimestamp is None
         and is_unschedulable(pod)
     )
@@ -88,7 +88,7 @@ def sort_out(scaling_pods: Iterable[Pod], sources: Mapping[ObjectKey, Pod]) -> S
         key = source_of(pod)
         source = sources.get(key) if key is not None else None
         said = source is not None and find_condition(source.status.conditions, "PodScheduled") is not None
-        over = pod.status.phase in _ENDED or source is None or (said and not is_unschedulable(source))
+        over = has_ended(pod) or source is None or (said and not is_unschedulable(source))
         (needless if over else kept).append(pod)
     return Sorted(needless, kept)
 

@@ -35,13 +35,12 @@ from bosket.api.keys import (
     SHARED_GPU_POD_NAME_LABEL,
     SHARED_GPU_POD_NAMESPACE_LABEL,
 )
+from bosket.api.name_rules import LONGEST_LABEL, LONGEST_NAME
 from bosket.api.object import ObjectKey, ObjectMeta
 from bosket.api.quantity import InvalidQuantity, Quantity, add, parse
 from bosket.node_scale_adjuster.options import Options
 
 _CONTAINER: Final = "scaling-pod"
-_LONGEST_NAME: Final = 253
-_LONGEST_LABEL: Final = 63
 _HASH_DIGITS: Final = 10
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -68,7 +67,7 @@ def scaling_pod(source: Pod, devices: int, options: Options, taken: Collection[s
         ),
     )
     key = source.key
-    label = key.name[:_LONGEST_LABEL].rstrip("-.")
+    label = key.name[:LONGEST_LABEL].rstrip("-.")
     annotations = {SAFE_TO_EVICT_ANNOTATION: "true"}
     if label != key.name:
         annotations[SHARED_GPU_POD_NAME_LABEL] = key.name
@@ -118,11 +117,11 @@ def asked_gpus(pod: Pod) -> int:
 
 def _name(source: ObjectKey, taken: Collection[str]) -> str:
     name = f"{source.namespace}-{source.name}"
-    if len(name) <= _LONGEST_NAME and name not in taken:
+    if len(name) <= LONGEST_NAME and name not in taken:
         return name
     # Too long for a name, or that of another one: a-b's pod c and a's pod b-c would have the same.
     digest = hashlib.sha256(str(source).encode()).hexdigest()[:_HASH_DIGITS]
-    return f"{name[: _LONGEST_NAME - _HASH_DIGITS - 1].rstrip('-.')}-{digest}"
+    return f"{name[: LONGEST_NAME - _HASH_DIGITS - 1].rstrip('-.')}-{digest}"
 
 
 def _cpu_and_memory(source: Pod) -> dict[str, Quantity]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from bosket.api.core import Pod
 from bosket.api.keys import NVIDIA_GPU, QUEUE_LABEL
+from bosket.api.pod_phase import has_ended
 from bosket.api.quantity import to_int
 from bosket.cli.demo.story import WORKLOAD_LABEL, Gang, Team
 
@@ -129,7 +130,7 @@ class Observation:
         phases = Counter(
             "running" if _holds(pod) else "pending"
             for pod in self._pods.values()
-            if _team(pod) == team and pod.status.phase not in ("Succeeded", "Failed")
+            if _team(pod) == team and not has_ended(pod)
         )
         return phases["running"], phases["pending"]
 
@@ -255,7 +256,7 @@ def states(observation: Observation) -> dict[str, list[str]]:
 
 def _holds(pod: Pod) -> bool:
     """Bound and not ended: it holds what it asked for."""
-    return bool(pod.spec.nodeName) and pod.status.phase not in ("Succeeded", "Failed")
+    return bool(pod.spec.nodeName) and not has_ended(pod)
 
 
 def _team(pod: Pod) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 from bosket.api import keys
 from bosket.api.core import Namespace, Pod, ServiceAccount
 from bosket.api.node_k8s import RuntimeClass
+from bosket.api.pod_phase import has_ended
 from bosket.api.shared_gpu import gpu_groups
 from bosket.api.time import time_or_zero
 from bosket.diagnosis.amount import held_by
@@ -122,7 +123,7 @@ def _check_reservations(installation: Installation) -> Iterator[Finding]:
     reserved: dict[tuple[str, str], Pod] = {}
     used: dict[tuple[str, str], Pod] = {}
     for pod in installation.bundle.of(Pod):
-        if pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletionTimestamp is not None:
+        if has_ended(pod) or pod.metadata.deletionTimestamp is not None:
             continue
         is_reservation = (
             pod.metadata.namespace == installation.reservation_namespace

@@ -22,6 +22,7 @@ from bosket.api.ownership import (
     controller_of,
     controller_reference,
 )
+from bosket.api.pod_phase import has_ended
 from bosket.embedded.controllers import deployment_scale as scale
 from bosket.embedded.controllers.adoption import take_in
 from bosket.embedded.controllers.deployment_scale import DESIRED, MAXIMUM, Resize, replicas_of
@@ -33,7 +34,6 @@ from bosket.embedded.controllers.deployment_status import (
     seconds_until_deadline,
     with_condition,
 )
-from bosket.embedded.controllers.pods import is_terminal
 from bosket.embedded.controllers.template_hash import hash_of
 from bosket.kube.errors import AlreadyExists, Conflict, NotFound
 from bosket.runtime.controller import Controller
@@ -197,7 +197,7 @@ class DeploymentController:
         """For a Recreate: take old pods away; true while there are any."""
         shrunk = await self._resize_all(deployment, [Resize(each, 0) for each in old])
         return shrunk or any(
-            not is_terminal(pod) for each in old for pod in self._pods.store.by_index(BY_CONTROLLER, each.metadata.uid)
+            not has_ended(pod) for each in old for pod in self._pods.store.by_index(BY_CONTROLLER, each.metadata.uid)
         )
 
     async def _forget_history(self, deployment: Deployment, old: list[ReplicaSet]) -> None:

@@ -13,11 +13,12 @@ from typing import Final
 
 from bosket.api.batch import Job
 from bosket.api.core import Pod
+from bosket.api.pod_phase import has_ended
 from bosket.api.time import parse_time
 from bosket.embedded.controllers.job_failure_policy import Verdict, judge
 from bosket.embedded.controllers.job_index import parse_indexes
 from bosket.embedded.controllers.job_tracking import Count, is_tracked
-from bosket.embedded.controllers.pods import is_ready, is_terminal, is_terminating, ready_condition, restarts
+from bosket.embedded.controllers.pods import is_ready, is_terminating, ready_condition, restarts
 
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 #: On pods of jobs with a limit per index: how many before this one have failed on its index.
@@ -155,7 +156,7 @@ def finished_at(pod: Pod) -> float:
         for status in pod.status.containerStatuses
         if status.state.terminated is not None and status.state.terminated.finishedAt
     ]
-    if ends and is_terminal(pod):
+    if ends and has_ended(pod):
         return max(ends)
     if pod.metadata.deletionTimestamp is not None:
         # The time stamp is when the grace period ends; the pod was doomed before.
@@ -172,7 +173,7 @@ def _remember(job: Job, result: Tally, pod: Pod, verdict: Verdict) -> None:
         result.policy_failure = result.policy_failure or verdict.message
     if verdict.action == "Ignore":
         result.memory.last_overlooked = max(result.memory.last_overlooked, finished_at(pod))
-    elif is_tracked(pod) or is_terminal(pod):  # others were let go: they have not failed
+    elif is_tracked(pod) or has_ended(pod):  # others were let go: they have not failed
         result.memory.failures[pod.metadata.uid] = finished_at(pod)
     index = completion_index(pod)
     if job.spec.backoffLimitPerIndex is None or index is None:

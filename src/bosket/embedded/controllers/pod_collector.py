@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
-from bosket.embedded.controllers.pods import is_terminal, is_terminating
+from bosket.api.pod_phase import has_ended
+from bosket.embedded.controllers.pods import is_terminating
 from bosket.kube.errors import NotFound
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
@@ -45,4 +46,4 @@ class PodCollector:
 
 
 def _will_never_run(pod: Pod) -> bool:
-    return is_terminating(pod) and not pod.spec.nodeName and not is_terminal(pod)
+    return is_terminating(pod) and not pod.spec.nodeName and not has_ended(pod)

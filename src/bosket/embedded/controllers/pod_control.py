@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from bosket.api.core import Pod
 from bosket.api.object import KubeObject, LabelSelector, OwnerReference
 from bosket.api.ownership import BY_CONTROLLER, controller_index, controller_reference, orphans_in
+from bosket.api.pod_phase import has_ended
 from bosket.embedded.controllers.adoption import still_there
-from bosket.embedded.controllers.pods import is_terminal, is_terminating
+from bosket.embedded.controllers.pods import is_terminating
 from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change
 from bosket.kube.selector import label_selector
@@ -55,7 +56,7 @@ class PodControl:
         orphans = [
             pod
             for pod in self.informer.store.by_index(BY_CONTROLLER, orphans_in(owner.metadata.namespace))
-            if wanted.matches(pod.metadata.labels) and not self.is_going(pod) and not is_terminal(pod) and accepts(pod)
+            if wanted.matches(pod.metadata.labels) and not self.is_going(pod) and not has_ended(pod) and accepts(pod)
         ]
         if orphans and await still_there(self._client, owner):
             for pod in orphans:

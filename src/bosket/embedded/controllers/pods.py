@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from bosket.api.condition import find_condition
+from bosket.api.condition import find_condition, has_condition
 from bosket.api.core import Pod, PodCondition, PodTemplateSpec
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.ownership import controller_reference
@@ -19,11 +19,6 @@ from bosket.api.time import parse_time
 
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _PHASE_ORDER: Final = {"": 0, "Pending": 0, "Unknown": 1, "Running": 2}
-
-
-def is_terminal(pod: Pod) -> bool:
-    """Whether the pod has run for the last time."""
-    return pod.status.phase in ("Succeeded", "Failed")
 
 
 def is_terminating(pod: Pod) -> bool:
@@ -38,8 +33,7 @@ def ready_condition(pod: Pod) -> PodCondition | None:
 
 def is_ready(pod: Pod) -> bool:
     """Whether the pod serves."""
-    condition = ready_condition(pod)
-    return condition is not None and condition.status == "True"
+    return has_condition(pod.status.conditions, "Ready")
 
 
 def seconds_until_available(pod: Pod, min_ready_seconds: int, now: float) -> float | None:

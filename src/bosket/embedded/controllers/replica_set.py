@@ -11,13 +11,13 @@ from bosket.api.apps import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
 from bosket.api.condition import find_condition
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
+from bosket.api.pod_phase import has_ended
 from bosket.api.time import format_time
 from bosket.embedded.controllers.adoption import sets_by_pod
 from bosket.embedded.controllers.pod_control import PodControl
 from bosket.embedded.controllers.pods import (
     in_order_of_deletion,
     is_ready,
-    is_terminal,
     pod_of,
     seconds_until_available,
 )
@@ -68,7 +68,7 @@ class ReplicaSetController:
         return self._seconds_until_next_available(wanted, active)
 
     def _active(self, pods: Iterable[Pod]) -> list[Pod]:
-        return [pod for pod in pods if not is_terminal(pod) and not self._pods.is_going(pod)]
+        return [pod for pod in pods if not has_ended(pod) and not self._pods.is_going(pod)]
 
     async def _scale(self, wanted: ReplicaSet, active: list[Pod]) -> ApiError | None:
         """Create or delete; a refusal is given back, so that the status can tell of it."""

@@ -15,8 +15,8 @@ from bosket.api.core import Pod, PodResourceClaim, PodResourceClaimStatus
 from bosket.api.keys import DEVICE_CLAIM_FINALIZER, POD_CLAIM_NAME_ANNOTATION
 from bosket.api.object import ObjectKey, ObjectMeta
 from bosket.api.ownership import BY_CONTROLLER, controller_index, controller_of, controller_reference
+from bosket.api.pod_phase import has_ended
 from bosket.api.resource_k8s import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
-from bosket.embedded.pod_lifecycle import TERMINAL_PHASES
 from bosket.kube.errors import NotFound
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
@@ -81,7 +81,7 @@ class ResourceClaimController:
 
     async def _serve(self, key: ObjectKey) -> None:
         pod = self._pods.store.get(key)
-        if pod is None or pod.metadata.deletionTimestamp is not None or pod.status.phase in TERMINAL_PHASES:
+        if pod is None or pod.metadata.deletionTimestamp is not None or has_ended(pod):
             return
         made = {each.name: each for each in pod.status.resourceClaimStatuses}
         for each in pod.spec.resourceClaims:
@@ -172,7 +172,7 @@ class ResourceClaimController:
 def _has_ended(pod: Pod) -> bool:
     """Ended, or deleted before it had a node: nothing of it will ever run."""
     gone = pod.metadata.deletionTimestamp is not None and not pod.spec.nodeName
-    return gone or pod.status.phase in TERMINAL_PHASES
+    return gone or has_ended(pod)
 
 
 def _of_claim(claim: ResourceClaim) -> Iterable[_Work]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from bosket.api.apps import StatefulSet
 from bosket.api.core import Pod
-from bosket.embedded.controllers.pods import is_ready, is_terminal, seconds_until_available
+from bosket.api.pod_phase import has_ended
+from bosket.embedded.controllers.pods import is_ready, seconds_until_available
 from bosket.embedded.controllers.stateful_pod import ordinal_of, revision_of
 
 
@@ -39,7 +40,7 @@ class Members:
     def serves(self, pod: Pod) -> bool:
         """Running, ready for long enough, and not on its way out."""
         available = seconds_until_available(pod, self.owner.spec.minReadySeconds, self.now) == 0
-        return available and is_ready(pod) and not is_terminal(pod) and not self.is_going(pod)
+        return available and is_ready(pod) and not has_ended(pod) and not self.is_going(pod)
 
 
 def replicas_of(owner: StatefulSet) -> int:
@@ -70,7 +71,7 @@ def plan(members: Members) -> StatefulPlan:
         pod = by_ordinal.get(ordinal)
         if pod is None:
             result.create.append(ordinal)
-        elif is_terminal(pod) and not members.is_going(pod):
+        elif has_ended(pod) and not members.is_going(pod):
             result.delete.append(pod)  # its successor has the same name, and comes when this one is gone
         if in_order and (pod is None or not members.serves(pod)):
             return result

@@ -14,9 +14,10 @@ from bosket.api.apps import ControllerRevision, StatefulSet, StatefulSetStatus
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
 from bosket.api.ownership import controller_of
+from bosket.api.pod_phase import has_ended
 from bosket.embedded.controllers.adoption import sets_by_pod
 from bosket.embedded.controllers.pod_control import PodControl
-from bosket.embedded.controllers.pods import is_ready, is_terminal, seconds_until_available
+from bosket.embedded.controllers.pods import is_ready, seconds_until_available
 from bosket.embedded.controllers.revision_history import RevisionHistory, template_of
 from bosket.embedded.controllers.stateful_plan import Members, partition_of, plan
 from bosket.embedded.controllers.stateful_pod import claims_of, new_pod, ordinal_of, revision_of
@@ -91,8 +92,8 @@ class StatefulSetController:
         self, owner: StatefulSet, pods: list[Pod], current: ControllerRevision, update: ControllerRevision
     ) -> StatefulSetStatus:
         now = self._clock.now()
-        staying = [pod for pod in pods if not self._pods.is_going(pod) and not is_terminal(pod)]
-        ready = [pod for pod in pods if is_ready(pod) and not is_terminal(pod)]
+        staying = [pod for pod in pods if not self._pods.is_going(pod) and not has_ended(pod)]
+        ready = [pod for pod in pods if is_ready(pod) and not has_ended(pod)]
         updated = sum(revision_of(pod) == update.metadata.name for pod in staying)
         if updated == len(pods) == len(ready):
             current = update  # the rollout is over

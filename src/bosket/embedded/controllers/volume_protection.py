@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from bosket.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.pod_phase import has_ended
 from bosket.kube.errors import Conflict, NotFound
 from bosket.kube.volume import claims_of
 from bosket.runtime.controller import Controller
@@ -17,7 +18,6 @@ from bosket.runtime.service import Environment
 CLAIM_FINALIZER: Final = "kubernetes.io/pvc-protection"
 VOLUME_FINALIZER: Final = "kubernetes.io/pv-protection"
 _BY_CLAIM: Final = "volume claim"
-_ENDED: Final = ("Succeeded", "Failed")
 _AFTER_CONFLICT_SECONDS: Final = 0.05
 
 
@@ -74,6 +74,6 @@ def _protected(meta: ObjectMeta, finalizer: str, *, in_use: bool) -> ObjectMeta:
 
 def _claims_in_use(pod: Pod) -> Iterable[str]:
     """A pod that waits for a node, or has ended, needs nothing."""
-    if not pod.spec.volumes or not pod.spec.nodeName or pod.status.phase in _ENDED:
+    if not pod.spec.volumes or not pod.spec.nodeName or has_ended(pod):
         return ()
     return [str(key) for key, _ in claims_of(pod)]

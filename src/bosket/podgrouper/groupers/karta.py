@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 import msgspec
 
 from bosket.api.kai import SubGroup, TopologyConstraint
+from bosket.api.name_rules import subdomain_error
 from bosket.podgrouper.groupers.default import base_group, default
 from bosket.podgrouper.jq_expression import evaluate
 from bosket.podgrouper.karta import KARTA, Closeness, Component, Karta, Member, Members, OneGroup
@@ -15,9 +13,6 @@ from bosket.podgrouper.karta_choice import matching
 from bosket.podgrouper.karta_reading import Reading
 from bosket.podgrouper.owner import GroupingError
 from bosket.podgrouper.workload import Grouping, Workload
-
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LONGEST_NAME: Final = 253
 
 
 def by_karta(workload: Workload) -> Grouping:
@@ -81,7 +76,7 @@ def _by_members(workload: Workload, reading: Reading, groups: tuple[Members, ...
     instance = _instance(reading, component) if component is own else None
     keys = [reading.word(path) for path in member.group_by_key_paths]
     name = "-".join(("pg", workload.top.metadata.uid, *keys))
-    if keys and (not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME):
+    if keys and subdomain_error(name) is not None:
         raise GroupingError(
             f'Karta {reading.karta.name}: the keys {keys} make "{name}", which is no name of a PodGroup'
         )

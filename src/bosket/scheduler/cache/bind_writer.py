@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from bosket.api.core import Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, ReceivedGPU
 from bosket.api.keys import DEFAULT_NODE_POOL, SELECTED_NODE_LABEL
+from bosket.api.name_rules import LONGEST_LABEL
 from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference
 from bosket.kube.errors import AlreadyExists, ApiError, NotFound, ServerError, TooManyRequests
 from bosket.kube.volume import choice_annotations
@@ -30,7 +31,6 @@ _log = logging.getLogger(__name__)
 #: Bind requests that are written at the same time.
 WRITERS = 32
 #: The longest value that Kubernetes takes for a label; names of nodes may be longer.
-LONGEST_LABEL = 63
 
 
 class BindWriter:
