@@ -6,8 +6,8 @@ the base gang has its minimum.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -24,9 +24,11 @@ from bosket.api.object import ObjectKey
 from bosket.api.ownership import controller_of
 from bosket.grove.claim import clique_sharing
 from bosket.grove.claims import keep_claims
-from bosket.grove.clique_status import clique_status, is_updating
+from bosket.grove.clique_status import clique_status, is_updating, patience_seconds
 from bosket.grove.clique_update import begun_update, next_step
 from bosket.grove.cluster import Cluster
+from bosket.grove.event_text import about_pods
+from bosket.grove.gathering import POD_SECONDS, gather_seconds, sooner
 from bosket.grove.pod_state import free_indices, to_release, victims, without_gang_gate
 from bosket.grove.problem import OperatorError, last_errors, reported
 from bosket.grove.render_pod import InitProgram, render_pod
@@ -35,14 +37,16 @@ from bosket.grove.update import has_template
 from bosket.grove_backends import GangBackends, Refused, UnknownBackend
 from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change
+from bosket.runtime.concurrent import for_each
 from bosket.runtime.controller import Controller
+from bosket.runtime.pace import Pace
 from bosket.runtime.service import Environment
 
 NAME: Final = "podclique-controller"
 #: When to look again at what nothing may announce.
 _RETRY_SECONDS: Final = 5.0
-#: How long changes of pods are gathered: one look at a PodClique does for all of them.
-_GATHER_SECONDS: Final = 0.1
+#: The same where gates wait: what they wait for is announced, so that those who wait cost nothing meanwhile.
+_GATED_SECONDS: Final = 60.0
 _BY_BASE_GANG: Final = "grove/base-gang"
 
 
@@ -57,6 +61,7 @@ class CliqueController:
         self._events = env.events.for_component(NAME)
         self._backends = backends
         self._init_program = init_program
+        self._pace: Pace[ObjectKey] = Pace(env.clock)
         self._controller: Controller[ObjectKey] = Controller(
             NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
         )
@@ -88,10 +93,13 @@ class CliqueController:
         known = change.new or change.old
         reference = controller_of(known) if known is not None else None
         if known is not None and reference is not None and reference.kind == POD_CLIQUE.kind:
-            # A pod that goes is replaced at once: while it is there, its successor may ask for its place.
+            # A pod that goes is soon replaced: while it is there, its successor may ask for its place.
             is_going = change.new is not None and change.new.metadata.deletionTimestamp is not None
-            clique = ObjectKey(known.metadata.namespace, reference.name)
-            self._controller.queue.add_after(clique, 0.0 if is_going else _GATHER_SECONDS)
+            key = ObjectKey(known.metadata.namespace, reference.name)
+            clique = self._cluster.cliques.store.get(key)
+            pods = clique.spec.replicas if clique is not None else 0
+            wait = gather_seconds(pods, POD_SECONDS, least=0.0) if is_going else gather_seconds(pods, POD_SECONDS)
+            self._controller.queue.add_after(key, wait)
 
     def _gang_changed(self, change: Change[PodGang]) -> None:
         old, new = change
@@ -122,8 +130,10 @@ class CliqueController:
     async def _reconcile(self, key: ObjectKey) -> float | None:
         clique = self._cluster.cliques.store.get(key)
         if clique is None:
+            self._pace.told(key)
             return None
         if is_terminating(clique):
+            self._pace.told(key)
             await self._cluster.drop_finalizer(clique, CLIQUE_FINALIZER)
             return None
         owner = self._cluster.set_of(clique)
@@ -131,11 +141,12 @@ class CliqueController:
             return None  # its gang comes before it has anything to tell
         problem: OperatorError | None = None
         look_again: float | None = None
+        is_done = False
         try:
             clique = await self._cluster.add_finalizer(clique, CLIQUE_FINALIZER)
             await keep_claims(self._cluster, owner, clique, clique_sharing(owner, clique))
-            clique, is_done = await self._sync_pods(owner, clique)
-            look_again = None if is_done else _RETRY_SECONDS
+            clique, is_done, all_released = await self._sync_pods(owner, clique)
+            look_again = _RETRY_SECONDS if not is_done else None if all_released else _GATED_SECONDS
         except OperatorError as error:
             problem = error
         except NotFound:
@@ -144,16 +155,16 @@ class CliqueController:
             raise
         except ApiError as error:
             problem = OperatorError("ERR_SYNC_PODCLIQUE", error.message)
-        await self._write_status(owner, clique, problem, done=problem is None and look_again is None)
+        unsaid = await self._write_status(owner, clique, problem, done=is_done)
         if problem is not None:
             raise problem
-        return look_again
+        return sooner(look_again, unsaid)
 
-    async def _sync_pods(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool]:
-        """Make, delete, replace and release pods; whether nothing of it is left to be done."""
+    async def _sync_pods(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool, bool]:
+        """Make, delete, replace and release pods; whether they are as they should be, and whether none is gated."""
         gang = self._gang_of(clique)
         if gang is None:
-            return clique, False
+            return clique, False, False
         pods = self._cluster.owned(self._cluster.pods, clique)
         staying = [each for each in pods if not self._cluster.is_going(each)]
         missing = clique.spec.replicas - len(staying)
@@ -164,7 +175,7 @@ class CliqueController:
             await self._delete(clique, victims(staying, -missing, hash_))
         clique, is_done = await self._update(owner, clique)
         all_released = await self._release(clique, gang, pods)
-        return clique, is_done and all_released
+        return clique, is_done, all_released
 
     def _gang_of(self, clique: PodClique) -> PodGang | None:
         name = clique.metadata.labels.get(GANG_LABEL, "")
@@ -177,25 +188,31 @@ class CliqueController:
             except (Refused, UnknownBackend) as error:
                 raise OperatorError("ERR_BUILD_POD_RESOURCE", f"pods of {clique.key}: {error}") from error
 
-        pods = [render_pod(owner, clique, index, init_program=self._init_program, prepare=prepare) for index in indices]
-        results = await asyncio.gather(*(self._cluster.create(pod) for pod in pods), return_exceptions=True)
-        for result in results:
-            if isinstance(result, ApiError):
-                self._events.event(
-                    clique, "Warning", "PodCreateFailed", f"Error creating Pod of {clique.key}: {result.message}"
-                )
-                raise OperatorError("ERR_CREATE_POD", f"failed to create Pod of {clique.key}: {result.message}")
-            if isinstance(result, BaseException):
-                raise result
-            self._events.event(clique, "Normal", "PodCreateSuccessful", f"Created Pod: {result.metadata.name}")
+        left = [render_pod(owner, clique, index, init_program=self._init_program, prepare=prepare) for index in indices]
+        names: list[str] = []
+        try:
+            # What one meets, all would meet: a few first, then ever more.
+            while left:
+                batch, left = left[: len(names) + 1], left[len(names) + 1 :]
+                names += [pod.metadata.name for pod in await for_each(batch, self._cluster.create)]
+        except ApiError as error:
+            message = f"Error creating Pod of {clique.key}: {error.message}"
+            self._events.event(clique, "Warning", "PodCreateFailed", message)
+            raise OperatorError("ERR_CREATE_POD", f"failed to create Pod of {clique.key}: {error.message}") from error
+        finally:
+            if names:
+                self._events.event(clique, "Normal", "PodCreateSuccessful", about_pods("Created", names))
 
-    async def _delete(self, clique: PodClique, pods: Iterable[Pod]) -> None:
-        for pod in pods:
+    async def _delete(self, clique: PodClique, pods: Sequence[Pod]) -> None:
+        async def delete(pod: Pod) -> bool:
             what = f"Error deleting Pod {pod.metadata.name}"
             with reported(self._events, clique, "PodDeleteFailed", "ERR_DELETE_POD", what):
-                deleted = await self._cluster.delete(pod)
-            if deleted:
-                self._events.event(clique, "Normal", "PodDeleteSuccessful", f"Deleted Pod: {pod.metadata.name}")
+                return await self._cluster.delete(pod)
+
+        deleted = await for_each(pods, delete)
+        names = [pod.metadata.name for pod, is_done in zip(pods, deleted, strict=True) if is_done]
+        if names:
+            self._events.event(clique, "Normal", "PodDeleteSuccessful", about_pods("Deleted", names))
 
     async def _update(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool]:
         """Begin an update that is due, and take its next step; whether nothing of it is left to be done.
@@ -223,12 +240,15 @@ class CliqueController:
         part = next((each for each in gang.spec.podgroups if each.name == clique.metadata.name), None)
         referenced = {each.name for each in part.podReferences} if part is not None else set()
         released, some_wait = to_release(pods, referenced, base_scheduled=self._is_base_scheduled(clique))
-        for pod in released:
+
+        async def release(pod: Pod) -> bool:
             try:
                 await self._cluster.write(pod, without_gang_gate(pod))
             except (NotFound, Conflict):
-                some_wait = True  # changed or gone meanwhile: looked at again
-        return not some_wait
+                return False  # changed or gone meanwhile: looked at again
+            return True
+
+        return all(await for_each(released, release)) and not some_wait
 
     def _is_base_scheduled(self, clique: PodClique) -> bool:
         """Whether the base gang has its minimum, for a PodClique of a scaled gang."""
@@ -247,17 +267,24 @@ class CliqueController:
 
     async def _write_status(
         self, owner: PodCliqueSet, clique: PodClique, problem: OperatorError | None, *, done: bool
-    ) -> None:
+    ) -> float | None:
+        """Write it if there is something to tell; gives the seconds after which to look again, if something waits."""
         now = self._clock.now()
         observed = clique.metadata.generation if done else clique.status.observedGeneration
         before = self._cluster.cliques.store.get(clique.key) or clique
         errors = last_errors(before.status.lastErrors, problem, now)
         if before.metadata.uid != clique.metadata.uid:
-            return  # another one has its name by now
+            return None  # another one has its name by now
         status = replace(clique.status, lastErrors=errors, observedGeneration=observed)
         clique = replace(clique, status=status)
         pods = self._cluster.owned(self._cluster.pods, clique)
         status = clique_status(owner, clique, pods, now)
+        if status == before.status:
+            self._pace.told(clique.key)
+            return None
+        left = self._pace.seconds_left(clique.key, patience_seconds(clique, before.status, status))
+        if left:
+            return left
         lost = before.status.scheduledReplicas
         if lost and not status.scheduledReplicas:
             self._events.event(
@@ -267,10 +294,9 @@ class CliqueController:
                 f"All scheduled pods lost (was {lost}). The gang is terminated after its terminationDelay if the"
                 " PodClique stays below its minimum",
             )
-        try:
+        with suppress(NotFound):
             await self._cluster.write_status(before, replace(before, status=status))
-        except NotFound:
-            return
+        return None
 
 
 def _ends(old: PodClique, new: PodClique) -> bool:

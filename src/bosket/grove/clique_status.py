@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from bosket.api.core import Pod
 from bosket.api.grove import PodClique, PodCliqueSet, PodCliqueStatus, PodCliqueUpdateProgress
 from bosket.api.grove.naming import CLIQUE_LABEL, TEMPLATE_HASH_LABEL, managed_labels
-from bosket.grove.condition import BREACHED, CLIQUE_SCHEDULED, UPDATING, with_condition
+from bosket.api.time import parse_time
+from bosket.grove.condition import BREACHED, CLIQUE_SCHEDULED, UPDATING, have_turned, is_true, with_condition
+from bosket.grove.gathering import NUMBERS_SECONDS
 from bosket.grove.pod_state import (
     has_failed_container,
     has_unready_container,
@@ -43,6 +45,34 @@ def clique_status(owner: PodCliqueSet, clique: PodClique, pods: Sequence[Pod], n
     if not is_in_group(clique):
         status = replace(status, hpaPodSelector=_selector(owner, clique))
     return status
+
+
+def patience_seconds(clique: PodClique, before: PodCliqueStatus, after: PodCliqueStatus) -> float:
+    """How long a change of the status may wait for others.
+
+    Numbers on their way to one that matters can wait, and so can what a new PodClique has to tell first.
+    """
+    if before.lastErrors != after.lastErrors:
+        return 0.0
+    if before.observedGeneration is None and not is_true(after.conditions, CLIQUE_SCHEDULED):
+        return NUMBERS_SECONDS
+    if have_turned(before.conditions, after.conditions) or _reached(clique, before) != _reached(clique, after):
+        return 0.0
+    same_numbers = replace(
+        after,
+        replicas=before.replicas,
+        readyReplicas=before.readyReplicas,
+        updatedReplicas=before.updatedReplicas,
+        scheduleGatedReplicas=before.scheduleGatedReplicas,
+        scheduledReplicas=before.scheduledReplicas,
+        conditions=before.conditions,
+    )
+    return 0.0 if same_numbers != before or is_updating(after.updateProgress) else NUMBERS_SECONDS
+
+
+def _reached(clique: PodClique, status: PodCliqueStatus) -> tuple[bool, bool]:
+    """Whether enough pods are ready, and whether all are."""
+    return status.readyReplicas >= clique_minimum(clique), status.readyReplicas >= clique.spec.replicas
 
 
 def _with_updated(clique: PodClique, status: PodCliqueStatus, pods: Sequence[Pod]) -> PodCliqueStatus:
@@ -85,8 +115,13 @@ def _with_conditions(clique: PodClique, status: PodCliqueStatus, pods: Sequence[
     else:
         said = ("True", "SufficientScheduledPods", "Sufficient scheduled pods found.")
     message = f"{said[2]} expected at least: {minimum}, found: {scheduled}"
+    breach = _breach(status, minimum, pods)
+    created = clique.metadata.creationTimestamp
+    if not status.conditions and created and said[0] == "False":
+        # Whoever looks late must not take the first word for a change: it has never been otherwise.
+        now = parse_time(created)
     conditions = with_condition(status.conditions, CLIQUE_SCHEDULED, said[0], said[1], message, now=now)
-    conditions = with_condition(conditions, BREACHED, *_breach(status, minimum, pods), now=now)
+    conditions = with_condition(conditions, BREACHED, *breach, now=now)
     return replace(status, conditions=conditions)
 
 

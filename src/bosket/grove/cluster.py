@@ -103,6 +103,10 @@ class Cluster:
     def set_of(self, child: KubeObject) -> PodCliqueSet | None:
         return self.sets.store.get(set_key(child))
 
+    def binding_of(self, owner: PodCliqueSet) -> ClusterTopologyBinding | None:
+        """What says which topology a set's constraints are about."""
+        return self.bindings.store.get(ObjectKey("", topology_name(owner)))
+
     def is_going(self, obj: KubeObject) -> bool:
         """Whether an object was asked to end, by us or by others."""
         return obj.metadata.deletionTimestamp is not None or obj.metadata.uid in self._going

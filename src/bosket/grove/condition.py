@@ -68,6 +68,11 @@ def with_condition(
     return tuple(after if each.type == type_ else each for each in conditions)
 
 
+def have_turned(before: Sequence[Condition], after: Sequence[Condition]) -> bool:
+    """Whether a condition came, went, or has another status; another message alone doesn't count."""
+    return {each.type: each.status for each in before} != {each.type: each.status for each in after}
+
+
 def seconds_since(condition: Condition, now: float) -> float:
     """How long the condition has had its status."""
     return now - parse_time(condition.lastTransitionTime)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,7 +14,9 @@ from bosket.api.object import ObjectKey
 from bosket.grove.claim import group_sharing
 from bosket.grove.claims import keep_claims
 from bosket.grove.cluster import Cluster, by_name
-from bosket.grove.group_status import group_status
+from bosket.grove.event_text import about_cliques
+from bosket.grove.gathering import CLIQUE_SECONDS, gather_seconds, sooner
+from bosket.grove.group_status import group_status, patience_seconds
 from bosket.grove.group_update import begun_update, by_replica, next_step
 from bosket.grove.problem import OperatorError, last_errors, reported
 from bosket.grove.render_clique import member_clique
@@ -29,7 +31,9 @@ from bosket.grove.termination import clique_breaches, is_breached
 from bosket.grove.update import is_group_updating
 from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change
+from bosket.runtime.concurrent import for_each
 from bosket.runtime.controller import Controller
+from bosket.runtime.pace import Pace
 from bosket.runtime.service import Environment
 
 NAME: Final = "podcliquescalinggroup-controller"
@@ -43,6 +47,7 @@ class GroupController:
         self._cluster = cluster
         self._clock = env.clock
         self._events = env.events.for_component(NAME)
+        self._pace: Pace[ObjectKey] = Pace(env.clock)
         self._controller: Controller[ObjectKey] = Controller(
             NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
         )
@@ -67,8 +72,13 @@ class GroupController:
 
     def _clique_changed(self, change: Change[PodClique]) -> None:
         known = change.new or change.old
-        if known is not None and GROUP_LABEL in known.metadata.labels:
-            self._controller.queue.add(ObjectKey(known.metadata.namespace, known.metadata.labels[GROUP_LABEL]))
+        if known is None or GROUP_LABEL not in known.metadata.labels:
+            return
+        key = ObjectKey(known.metadata.namespace, known.metadata.labels[GROUP_LABEL])
+        group = self._cluster.groups.store.get(key)
+        if group is not None:
+            cliques = group.spec.replicas * len(group.spec.cliqueNames)
+            self._controller.queue.add_after(key, gather_seconds(cliques, CLIQUE_SECONDS))
 
     def _set_changed(self, change: Change[PodCliqueSet]) -> None:
         old, new = change
@@ -87,8 +97,10 @@ class GroupController:
     async def _reconcile(self, key: ObjectKey) -> float | None:
         group = self._cluster.groups.store.get(key)
         if group is None:
+            self._pace.told(key)
             return None
         if is_terminating(group):
+            self._pace.told(key)
             await self._cluster.drop_finalizer(group, GROUP_FINALIZER)
             return None
         owner = self._cluster.set_of(group)
@@ -109,10 +121,10 @@ class GroupController:
             raise
         except ApiError as error:
             problem = OperatorError("ERR_SYNC_PODCLIQUESCALINGGROUP", error.message)
-        await self._write_status(owner, group, problem, done=problem is None and look_again is None)
+        unsaid = await self._write_status(owner, group, problem, done=problem is None and look_again is None)
         if problem is not None:
             raise problem
-        return look_again
+        return sooner(look_again, unsaid)
 
     async def _begin_update(self, owner: PodCliqueSet, group: PodCliqueScalingGroup) -> PodCliqueScalingGroup:
         progress = begun_update(owner, group, self._clock.now())
@@ -142,26 +154,29 @@ class GroupController:
         """Make what is missing. What is there is changed only where updates wait for deletions."""
         if group_config_of(owner, group) is None:
             return  # the set will delete it
-        wanted = []
+        made: list[PodClique] = []
         for index in range(group.spec.replicas):
             for name in group.spec.cliqueNames:
                 template = template_named(owner, name)
                 existing = there.get(clique_name(group.metadata.name, index, name))
                 if template is None or (existing is not None and self._cluster.is_going(existing)):
                     continue
-                rendered = member_clique(owner, group, index, template, existing)
                 if existing is None:
-                    wanted.append(self._create(group, rendered))
+                    made.append(member_clique(owner, group, index, template, None))
                 elif is_on_delete(owner):
-                    wanted.append(self._change(group, existing, rendered))
-        await asyncio.gather(*wanted)
+                    await self._change(group, existing, member_clique(owner, group, index, template, existing))
+        await self._create(group, made)
 
-    async def _create(self, group: PodCliqueScalingGroup, clique: PodClique) -> None:
-        what = f"PodClique {clique.key} creation failed"
-        with reported(self._events, group, "PodCliqueCreateFailed", "ERR_CREATE_PODCLIQUE", what):
-            made = await self._cluster.make(clique)
-        if made is not None:
-            message = f"PodClique {made.key} created successfully"
+    async def _create(self, group: PodCliqueScalingGroup, cliques: Sequence[PodClique]) -> None:
+        async def create(clique: PodClique) -> str:
+            what = f"PodClique {clique.key} creation failed"
+            with reported(self._events, group, "PodCliqueCreateFailed", "ERR_CREATE_PODCLIQUE", what):
+                made = await self._cluster.make(clique)
+            return str(made.key) if made is not None else ""
+
+        names = [each for each in await for_each(cliques, create) if each]
+        if names:
+            message = about_cliques(names, "created successfully")
             self._events.event(group, "Normal", "PodCliqueCreateSuccessful", message)
 
     async def _change(self, group: PodCliqueScalingGroup, before: PodClique, after: PodClique) -> None:
@@ -221,7 +236,8 @@ class GroupController:
 
     async def _write_status(
         self, owner: PodCliqueSet, group: PodCliqueScalingGroup, problem: OperatorError | None, *, done: bool
-    ) -> None:
+    ) -> float | None:
+        """Write it if there is something to tell; gives the seconds after which to look again, if something waits."""
         now = self._clock.now()
         observed = group.metadata.generation if done else group.status.observedGeneration
         before = self._cluster.groups.store.get(group.key) or group
@@ -229,6 +245,12 @@ class GroupController:
         status = replace(before.status, lastErrors=errors, observedGeneration=observed)
         cliques = self._cluster.owned(self._cluster.cliques, group)
         status = group_status(owner, replace(before, status=status), cliques, now)
+        if status == before.status:
+            self._pace.told(group.key)
+            return None
+        left = self._pace.seconds_left(group.key, patience_seconds(group, before.status, status))
+        if left:
+            return left
         lost = before.status.scheduledReplicas
         if lost and not status.scheduledReplicas:
             self._events.event(
@@ -238,7 +260,6 @@ class GroupController:
                 f"All scheduled replicas lost (was {lost}). The gang is terminated after its terminationDelay if the"
                 " scaling group stays below its minimum",
             )
-        try:
+        with suppress(NotFound):
             await self._cluster.write_status(before, replace(before, status=status))
-        except NotFound:
-            return
+        return None

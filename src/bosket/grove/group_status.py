@@ -13,11 +13,13 @@ from bosket.grove.condition import (
     CLIQUE_SCHEDULED,
     TERMINATING_GANG,
     UPDATING,
+    have_turned,
     is_true,
     status_of,
     with_condition,
     without,
 )
+from bosket.grove.gathering import NUMBERS_SECONDS, WORDS_SECONDS
 from bosket.grove.template import group_config_of, is_terminating, member_names
 from bosket.grove.update import has_settled, has_template, is_available, is_group_updating, is_updated
 
@@ -54,6 +56,37 @@ def group_status(
     if group_config_of(owner, group) is not None:
         status = replace(status, selector=_selector(owner, group))
     return _with_hash(owner, group, status, replicas)
+
+
+def patience_seconds(
+    group: PodCliqueScalingGroup, before: PodCliqueScalingGroupStatus, after: PodCliqueScalingGroupStatus
+) -> float:
+    """How long a change of the status may wait for others; numbers on their way can, and the first ones too."""
+    if before.lastErrors != after.lastErrors:
+        return 0.0
+    if before.observedGeneration is None:
+        return NUMBERS_SECONDS
+    if have_turned(before.conditions, after.conditions) or _reached(group, before) != _reached(group, after):
+        return 0.0
+    same_words = replace(after, conditions=before.conditions)
+    if same_words == before:
+        return WORDS_SECONDS
+    same_numbers = replace(
+        same_words,
+        scheduledReplicas=before.scheduledReplicas,
+        availableReplicas=before.availableReplicas,
+        updatedReplicas=before.updatedReplicas,
+        currentPodCliqueSetGenerationHash=before.currentPodCliqueSetGenerationHash,
+    )
+    settles = before.updateProgress is not None and same_words.currentPodCliqueSetGenerationHash != (
+        before.currentPodCliqueSetGenerationHash
+    )
+    return 0.0 if settles or same_numbers != before else NUMBERS_SECONDS
+
+
+def _reached(group: PodCliqueScalingGroup, status: PodCliqueScalingGroupStatus) -> tuple[bool, bool]:
+    """Whether enough replicas are available, and whether all are."""
+    return status.availableReplicas >= group.spec.minAvailable, status.availableReplicas >= group.spec.replicas
 
 
 def _staying(cliques: Sequence[PodClique]) -> list[PodClique]:

@@ -6,7 +6,7 @@ that are its minimum. Each replica above that is a gang of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -35,7 +35,7 @@ from bosket.api.grove.naming import (
     replica_name,
 )
 from bosket.grove.child import child_meta, component_labels
-from bosket.grove.template import groups_of, min_available, standalone_templates, template_named
+from bosket.grove.template import GroupOf, groups_of, min_available, standalone_templates, template_named
 from bosket.grove.topology import Levels, topology_name, translate
 
 
@@ -101,6 +101,26 @@ def _base_gang(owner: PodCliqueSet, replica: int, levels: Levels) -> GangPlan:
     )
 
 
+def plan_named(
+    owner: PodCliqueSet, name: str, group_named: Callable[[str], PodCliqueScalingGroup | None], levels: Levels
+) -> GangPlan | None:
+    """The plan of one gang, made without those of others; None if the set should have no such gang."""
+    index = name.removeprefix(f"{owner.metadata.name}-").partition("-")[0]
+    if not index.isdecimal() or int(index) >= owner.spec.replicas:
+        return None
+    replica = int(index)
+    if name == replica_name(owner.metadata.name, replica):
+        return _base_gang(owner, replica, levels)
+    for group in groups_of(owner, replica):
+        scaled = name.removeprefix(f"{group.name}-")
+        if scaled == name or not scaled.isdecimal():
+            continue
+        member = int(scaled) + group.config.minAvailable
+        if member < _group_size(group, group_named(group.name)):
+            return _scaled_gang(owner, replica, group, member, levels)
+    return None
+
+
 def _scaled_gangs(
     owner: PodCliqueSet,
     replica: int,
@@ -108,16 +128,21 @@ def _scaled_gangs(
     levels: Levels,
 ) -> Iterable[GangPlan]:
     for group in groups_of(owner, replica):
-        found = groups.get(group.name)
-        count = found.spec.replicas if found is not None else group.config.replicas
-        minimum = group.config.minAvailable
-        constraint = group.config.topologyConstraint or owner.spec.template.topologyConstraint
-        for index in range(minimum, count):
-            yield GangPlan(
-                name=gang_name(owner.metadata.name, replica, group.name, index, minimum),
-                parts=tuple(_members(owner, group.name, index, group.config.cliqueNames, levels)),
-                constraint=translate(constraint, levels),
-            )
+        for index in range(group.config.minAvailable, _group_size(group, groups.get(group.name))):
+            yield _scaled_gang(owner, replica, group, index, levels)
+
+
+def _group_size(group: GroupOf, found: PodCliqueScalingGroup | None) -> int:
+    return found.spec.replicas if found is not None else group.config.replicas
+
+
+def _scaled_gang(owner: PodCliqueSet, replica: int, group: GroupOf, index: int, levels: Levels) -> GangPlan:
+    constraint = group.config.topologyConstraint or owner.spec.template.topologyConstraint
+    return GangPlan(
+        name=gang_name(owner.metadata.name, replica, group.name, index, group.config.minAvailable),
+        parts=tuple(_members(owner, group.name, index, group.config.cliqueNames, levels)),
+        constraint=translate(constraint, levels),
+    )
 
 
 def _members(owner: PodCliqueSet, group: str, replica: int, cliques: Iterable[str], levels: Levels) -> list[GangPart]:
@@ -200,3 +225,12 @@ def is_complete(plan: GangPlan, cliques: Mapping[str, PodClique], pods: Mapping[
         if any(each.metadata.labels.get(GANG_LABEL) != plan.name for each in there):
             return False
     return True
+
+
+def differ_in_references_alone(gang: PodGang, other: PodGang) -> bool:
+    """Whether two versions of a gang differ, and in nothing but which pods they refer to."""
+    return gang.spec != other.spec and gang.metadata == other.metadata and _bare(gang.spec) == _bare(other.spec)
+
+
+def _bare(spec: PodGangSpec) -> PodGangSpec:
+    return replace(spec, podgroups=tuple(replace(each, podReferences=()) for each in spec.podgroups))

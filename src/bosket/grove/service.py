@@ -1,4 +1,4 @@
-"""The Grove operator as a service: three controllers on one view of the cluster, and one for topologies beside them."""
+"""The Grove operator as a service: four controllers on one view of the cluster, and one for topologies beside them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 from bosket.grove.clique_controller import CliqueController
 from bosket.grove.cluster import Cluster
 from bosket.grove.compute_domains import ComputeDomains
+from bosket.grove.gang_controller import GangController
 from bosket.grove.group_controller import GroupController
 from bosket.grove.options import Options
 from bosket.grove.render_pod import InitProgram
@@ -59,6 +60,7 @@ class GroveOperator:
             topology_aware=topology_aware,
             workers=controllers.podCliqueSet.concurrentSyncs,
         )
+        self._gangs = GangController(env, self._cluster, gangs, workers=controllers.podGang.concurrentSyncs)
         self._groups = GroupController(env, self._cluster, workers=controllers.podCliqueScalingGroup.concurrentSyncs)
         self._cliques = CliqueController(
             env,
@@ -74,5 +76,5 @@ class GroveOperator:
         await self._cluster.wait_synced()
         await self._backends.wait_ready()
         async with asyncio.TaskGroup() as group:
-            for controller in (self._sets, self._groups, self._cliques, self._topologies, self._backends):
+            for controller in (self._sets, self._gangs, self._groups, self._cliques, self._topologies, self._backends):
                 group.create_task(controller.run())

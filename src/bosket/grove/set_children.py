@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet
@@ -16,6 +15,7 @@ from bosket.grove.cluster import Cluster, by_name
 from bosket.grove.problem import reported
 from bosket.grove.template import groups_of, standalone_templates
 from bosket.kube.informer import Informer
+from bosket.runtime.concurrent import for_each
 from bosket.runtime.events import EventRecorder
 
 T = TypeVar("T", bound=KubeObject)
@@ -30,13 +30,14 @@ class SetChildren:
 
     async def prepare(self, owner: PodCliqueSet) -> bool:
         """What pods need to start; whether it is all there (a token is made by another controller)."""
-        has_token, *_ = await asyncio.gather(
-            self._keep_access(owner),
-            self._keep_services(owner),
-            self._keep_autoscalers(owner),
-            keep_claims(self._cluster, owner, owner, set_sharing(owner)),
+        steps: tuple[Callable[[], Awaitable[object]], ...] = (
+            lambda: self._keep_access(owner),
+            lambda: self._keep_services(owner),
+            lambda: self._keep_autoscalers(owner),
+            lambda: keep_claims(self._cluster, owner, owner, set_sharing(owner)),
         )
-        return has_token
+        has_token, *_ = await for_each(steps, lambda step: step())
+        return bool(has_token)
 
     async def _keep_access(self, owner: PodCliqueSet) -> bool:
         cluster, name = self._cluster, owner.metadata.name
@@ -52,7 +53,7 @@ class SetChildren:
 
     async def _keep_services(self, owner: PodCliqueSet) -> None:
         """One for each replica. Those of replicas that were scaled away stay, as Grove leaves them."""
-        await asyncio.gather(*(self._keep_service(owner, replica) for replica in range(owner.spec.replicas)))
+        await for_each(range(owner.spec.replicas), lambda replica: self._keep_service(owner, replica))
 
     async def _keep_service(self, owner: PodCliqueSet, replica: int) -> None:
         name = replica_name(owner.metadata.name, replica)
@@ -84,10 +85,13 @@ class SetChildren:
             for template in standalone_templates(owner):
                 name = clique_name(owner.metadata.name, replica, template.name)
                 wanted[name] = render_clique.standalone_clique(owner, replica, template, there.get(name))
-        for name, clique in there.items():
-            if name not in wanted and await self._delete(owner, clique, "ERR_DELETE_PODCLIQUE"):
+
+        async def delete(name: str) -> None:
+            if await self._delete(owner, there[name], "ERR_DELETE_PODCLIQUE"):
                 self._events.event(owner, "Normal", "PodCliqueDeleteSuccessful", f"Deleted PodClique: {name}")
-        await asyncio.gather(*(self._keep_clique(owner, there.get(name), each) for name, each in wanted.items()))
+
+        await for_each(sorted(there.keys() - wanted.keys()), delete)
+        await for_each(wanted, lambda name: self._keep_clique(owner, there.get(name), wanted[name]))
 
     async def _keep_clique(self, owner: PodCliqueSet, before: PodClique | None, after: PodClique) -> None:
         if before is not None and (before == after or self._cluster.is_going(before)):
@@ -105,11 +109,14 @@ class SetChildren:
         for replica in range(owner.spec.replicas):
             for group in groups_of(owner, replica):
                 wanted[group.name] = render_clique.scaling_group(owner, replica, group, there.get(group.name))
-        for name, found in there.items():
-            if name not in wanted and await self._delete(owner, found, "ERR_DELETE_PODCLIQUESCALINGGROUP"):
+
+        async def delete(name: str) -> None:
+            if await self._delete(owner, there[name], "ERR_DELETE_PODCLIQUESCALINGGROUP"):
                 message = f"Deleted PodCliqueScalingGroup: {name}"
                 self._events.event(owner, "Normal", "PodCliqueScalingGroupDeleteSuccessful", message)
-        await asyncio.gather(*(self._keep_group(owner, there.get(name), each) for name, each in wanted.items()))
+
+        await for_each(sorted(there.keys() - wanted.keys()), delete)
+        await for_each(wanted, lambda name: self._keep_group(owner, there.get(name), wanted[name]))
 
     async def _keep_group(
         self, owner: PodCliqueSet, before: PodCliqueScalingGroup | None, after: PodCliqueScalingGroup

@@ -7,7 +7,7 @@ repeated after a while, or when something changes.
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -20,24 +20,23 @@ from bosket.grove.cluster import BY_TOPOLOGY, Cluster, by_name, set_key
 from bosket.grove.compute_domains import ComputeDomains
 from bosket.grove.condition import BREACHED, status_of
 from bosket.grove.fault import find_faults
+from bosket.grove.gathering import CLIQUE_SECONDS, gather_seconds, sooner
 from bosket.grove.problem import OperatorError, last_errors
 from bosket.grove.set_children import SetChildren
 from bosket.grove.set_gangs import SetGangs
 from bosket.grove.set_replicas import SetReplicas
-from bosket.grove.set_status import set_status
+from bosket.grove.set_status import patience_seconds, set_status
 from bosket.grove.set_update import begun_update
-from bosket.grove.template import is_in_group, is_terminating, set_name_of
+from bosket.grove.template import is_in_group, is_terminating
 from bosket.grove.template_hash import generation_hash
-from bosket.grove.topology import topology_name
 from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change, Informer
 from bosket.runtime.controller import Controller
+from bosket.runtime.pace import Pace
 from bosket.runtime.service import Environment
 
 NAME: Final = "podcliqueset-controller"
 _RETRY_SECONDS: Final = 5.0
-#: How long changes of pods are gathered: a gang's pods come within moments of each other.
-_GATHER_SECONDS: Final = 0.1
 
 
 class SetController:
@@ -62,6 +61,7 @@ class SetController:
         self._gangs = gangs
         self._domains = domains
         self._topology_aware = topology_aware
+        self._pace: Pace[ObjectKey] = Pace(env.clock)
         self._controller: Controller[ObjectKey] = Controller(
             NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
         )
@@ -69,7 +69,6 @@ class SetController:
         cluster.bindings.subscribe(self._binding_changed)
         cluster.cliques.subscribe(self._clique_changed)
         cluster.groups.subscribe(self._group_changed)
-        cluster.pods.subscribe(self._pod_changed)
         cluster.secrets.subscribe(self._child_changed)
         cluster.gangs.subscribe(self._gang_changed)
         domains.on_change(self._controller.queue.add)
@@ -106,24 +105,16 @@ class SetController:
             return
         if new is None:
             if not is_in_group(old):
-                self._controller.queue.add(set_key(old))
+                self._soon(set_key(old))
         elif _clique_state(old) != _clique_state(new):
-            self._controller.queue.add(set_key(new))
+            self._soon(set_key(new))
 
     def _group_changed(self, change: Change[PodCliqueScalingGroup]) -> None:
         old, new = change
         if old is None:
             return
         if new is None or _group_state(old) != _group_state(new):
-            self._controller.queue.add(set_key(old))
-
-    def _pod_changed(self, change: Change[Any]) -> None:
-        old, new = change
-        known = new if new is not None else old
-        if known is None or not set_name_of(known):
-            return
-        if old is None or new is None or is_terminating(old) != is_terminating(new):
-            self._controller.queue.add_after(set_key(known), _GATHER_SECONDS)
+            self._soon(set_key(old))
 
     def _child_changed(self, change: Change[Any]) -> None:
         for known in (change.new, change.old):
@@ -134,16 +125,25 @@ class SetController:
     def _gang_changed(self, change: Change[Any]) -> None:
         old, new = change
         if old is not None and (new is None or old.status != new.status):
-            self._controller.queue.add_after(set_key(old), _GATHER_SECONDS)
+            self._soon(set_key(old))
 
     def _child_gone(self, change: Change[Any]) -> None:
         if change.new is None and change.old is not None:
             self._controller.queue.add(set_key(change.old))
 
+    def _soon(self, key: ObjectKey) -> None:
+        """Gathered: the PodCliques and gangs of a set change together."""
+        owner = self._cluster.sets.store.get(key)
+        if owner is not None:
+            cliques = owner.spec.replicas * len(owner.spec.template.cliques)
+            self._controller.queue.add_after(key, gather_seconds(cliques, CLIQUE_SECONDS))
+
     # --- what is done about it
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         owner = self._cluster.sets.store.get(key)
+        if owner is None or is_terminating(owner):
+            self._pace.told(key)
         if owner is None:
             return None
         if is_terminating(owner):
@@ -167,10 +167,10 @@ class SetController:
             raise
         except ApiError as error:
             problem = OperatorError("ERR_SYNC_PODCLIQUESET", error.message)
-        await self._write_status(owner, problem, done=problem is None and look_again is None)
+        unsaid = await self._write_status(owner, problem, done=problem is None and look_again is None)
         if problem is not None:
             raise problem
-        return look_again
+        return sooner(look_again, unsaid)
 
     async def _complain(self, owner: PodCliqueSet, faults: str) -> None:
         """Say in the set what is wrong with it, and tell it once. What was made of it before stays."""
@@ -191,20 +191,19 @@ class SetController:
 
     async def _sync(self, owner: PodCliqueSet) -> tuple[PodCliqueSet, float | None]:
         """All steps as far as they go; with the seconds after which to look again, if there is a reason."""
-        has_token, _ = await asyncio.gather(self._children.prepare(owner), self._domains.keep(owner))
+        has_token = await self._children.prepare(owner)
+        await self._domains.keep(owner)
         owner, waiting = await self._replicas.keep(owner)
         if not has_token:
             return owner, _RETRY_SECONDS
         await self._children.keep_cliques(owner)
         await self._children.keep_groups(owner)
-        if not await self._gangs.keep(owner, self._binding_of(owner)):
+        if not await self._gangs.keep(owner):
             waiting = min(_RETRY_SECONDS, waiting or _RETRY_SECONDS)
         return owner, waiting
 
-    def _binding_of(self, owner: PodCliqueSet) -> ClusterTopologyBinding | None:
-        return self._cluster.bindings.store.get(ObjectKey("", topology_name(owner)))
-
-    async def _write_status(self, owner: PodCliqueSet, problem: OperatorError | None, *, done: bool) -> None:
+    async def _write_status(self, owner: PodCliqueSet, problem: OperatorError | None, *, done: bool) -> float | None:
+        """Write it if there is something to tell; gives the seconds after which to look again, if something waits."""
         now = self._clock.now()
         errors = last_errors(owner.status.lastErrors, problem, now)
         observed = owner.metadata.generation if done else owner.status.observedGeneration
@@ -214,14 +213,19 @@ class SetController:
             by_name(self._cluster.part_of(self._cluster.cliques, owner)),
             by_name(self._cluster.owned(self._cluster.groups, owner)),
             self._cluster.owned(self._cluster.gangs, owner),
-            self._binding_of(owner),
+            self._cluster.binding_of(owner),
             topology_aware=self._topology_aware,
             now=now,
         )
-        try:
+        if status == owner.status:
+            self._pace.told(owner.key)
+            return None
+        left = self._pace.seconds_left(owner.key, patience_seconds(owner.status, status))
+        if left:
+            return left
+        with suppress(NotFound):
             await self._cluster.write_status(owner, replace(owner, status=status))
-        except NotFound:
-            return
+        return None
 
 
 def _asked(owner: PodCliqueSet) -> tuple[object, ...]:

@@ -17,6 +17,8 @@ from bosket.api.grove import (
     PodGangStatusSummary,
 )
 from bosket.api.grove.naming import managed_labels
+from bosket.grove.condition import have_turned
+from bosket.grove.gathering import NUMBERS_SECONDS
 from bosket.grove.template import groups_of, is_terminating, standalone_names
 from bosket.grove.topology import with_topology_condition
 from bosket.grove.update import is_available, is_group_updated, is_updated
@@ -73,6 +75,25 @@ def set_status(
         conditions=with_topology_condition(owner.status.conditions, owner, binding, enabled=topology_aware, now=now),
         podGangStatuses=tuple(map(_summary, sorted(gangs, key=lambda each: each.metadata.name))),
     )
+
+
+def patience_seconds(before: PodCliqueSetStatus, after: PodCliqueSetStatus) -> float:
+    """How long a change of the status may wait for others; how gangs fare can, and numbers on their way."""
+    if _reached(before) != _reached(after) or have_turned(before.conditions, after.conditions):
+        return 0.0
+    same_numbers = replace(
+        after,
+        availableReplicas=before.availableReplicas,
+        updatedReplicas=before.updatedReplicas,
+        conditions=before.conditions,
+        podGangStatuses=before.podGangStatuses,
+    )
+    return 0.0 if same_numbers != before else NUMBERS_SECONDS
+
+
+def _reached(status: PodCliqueSetStatus) -> tuple[bool, bool]:
+    """Whether some replica is available, and whether all are."""
+    return status.availableReplicas > 0, status.availableReplicas >= status.replicas
 
 
 def _summary(gang: PodGang) -> PodGangStatusSummary:

@@ -32,6 +32,7 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"
 
 #: A condition that turned later than this after its object's creation has been otherwise before.
 _FIRST_SECONDS: Final = 5.0
+_SMALL_NEWS_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,14 @@ def look_again_seconds(status: PodGangStatus, seen: Observation, now: float) -> 
         return None
     left = time_or_zero(unhealthy.lastTransitionTime) + delay - now
     return left + 1.0 if left > 0 else None  # times are written to the second
+
+
+def patience_seconds(before: PodGangStatus, after: PodGangStatus) -> float:
+    """How long a change of the status may wait for others: what a new gang waits for can, and how many pods."""
+    told = {each.type: each.status for each in before.conditions}
+    if any(each.type in told and told[each.type] != each.status for each in after.conditions):
+        return 0.0
+    return 0.0 if before.phase != after.phase == "Running" else _SMALL_NEWS_SECONDS
 
 
 def condition(conditions: Iterable[Condition], type_: str) -> Condition | None:

@@ -26,13 +26,15 @@ from bosket.grove_backends.applier import Applier
 from bosket.grove_backends.backend import Refused, SchedulerBackend, Verdict
 from bosket.grove_backends.catalogue import load_backends
 from bosket.grove_backends.cluster_view import ClusterView, gang_of_pod
-from bosket.grove_backends.gang_status import Observation, look_again_seconds, status_of
+from bosket.grove_backends.gang_status import Observation, look_again_seconds, patience_seconds, status_of
 from bosket.grove_backends.metrics import backend_metrics
 from bosket.grove_backends.registry import Registry, UnknownBackend
 from bosket.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from bosket.kube.informer import Change
+from bosket.runtime.concurrent import for_each
 from bosket.runtime.controller import Controller
 from bosket.runtime.events import EventType
+from bosket.runtime.pace import Pace
 from bosket.runtime.service import Environment, Service
 
 _log = logging.getLogger(__name__)
@@ -40,6 +42,11 @@ _log = logging.getLogger(__name__)
 NAME: Final = "grove-backends"
 #: How long the changes of a gang's pods are gathered.
 _GATHER_SECONDS: Final = 0.2
+#: How long pods that wait for their backend do: no longer than the operator needs to refer to them, or both would take
+#: their gates away at the same time, and one of them in vain.
+_GATED_SECONDS: Final = 0.02
+#: When to look at a gang of which nothing but the status was changed, most often by us.
+_STATUS_SECONDS: Final = 1.0
 #: A gang that was refused comes again after this time: what the scheduler lacks may have been installed.
 _REFUSED_SECONDS: Final = 15.0
 _PODS_AT_ONCE: Final = 16
@@ -76,6 +83,7 @@ class GangController:
         self._metrics = backend_metrics(env.metrics)
         self._registry = registry
         self._served = (registry.get(options.only),) if options.only else registry.backends
+        self._gates = {each.gate for each in self._served}
         self._cluster = ClusterView(env, self._served, self._object_changed, self._look_at_all)
         self._applier = Applier(env.client, self._cluster.observe)
         self._gangs = env.informers.of(PodGang)
@@ -83,6 +91,7 @@ class GangController:
         self._cliques = env.informers.of(PodClique, optional=True)
         #: What was told last of each gang, so that the same is told once.
         self._told: dict[ObjectKey, tuple[str, ...]] = {}
+        self._pace: Pace[ObjectKey] = Pace(env.clock)
         self._controller: Controller[ObjectKey] = Controller(
             self.name,
             self._reconcile,
@@ -115,13 +124,18 @@ class GangController:
         if new is None and old is not None:
             self._registry.forget(old)
             self._told.pop(old.key, None)
+            self._pace.told(old.key)
+        elif new is not None and old is not None and _asks_the_same(old, new):
+            self._soon([new.key], _STATUS_SECONDS)
         elif new is not None:
             self._controller.queue.add(new.key)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
+        is_gated = change.new is not None and any(each.name in self._gates for each in change.new.spec.schedulingGates)
         for pod in change:
             if pod is not None:
-                self._soon(ObjectKey(*key.split("/", 1)) for key in gang_of_pod(pod))
+                gangs = (ObjectKey(*key.split("/", 1)) for key in gang_of_pod(pod))
+                self._soon(gangs, _GATED_SECONDS if is_gated else _GATHER_SECONDS)
 
     def _clique_changed(self, change: Change[PodClique]) -> None:
         old, new = change
@@ -136,9 +150,9 @@ class GangController:
                 owners = (each for each in obj.metadata.ownerReferences if each.kind == kind)
                 self._soon(ObjectKey(obj.metadata.namespace, each.name) for each in owners)
 
-    def _soon(self, gangs: Iterable[ObjectKey]) -> None:
+    def _soon(self, gangs: Iterable[ObjectKey], seconds: float = _GATHER_SECONDS) -> None:
         for key in gangs:
-            self._controller.queue.add_after(key, _GATHER_SECONDS)
+            self._controller.queue.add_after(key, seconds)
 
     # --- what is done about it
 
@@ -151,8 +165,7 @@ class GangController:
             backend = self._registry.of_gang(gang)
         except UnknownBackend as error:
             self._tell(gang, "Warning", "UnknownBackend", (str(error),))
-            await self._write_status(gang, Verdict("UnknownBackend", str(error)))
-            return None
+            return await self._write_status(gang, Verdict("UnknownBackend", str(error)))
         await self._leave(gang, backend)
         if backend not in self._served:
             return None
@@ -197,22 +210,17 @@ class GangController:
 
     async def _release(self, pods: list[Pod], gate: str | None) -> None:
         """Take the backend's gate from pods; other gates are others'."""
-        limit = asyncio.Semaphore(_PODS_AT_ONCE)
 
         async def release(pod: Pod) -> None:
             gates = tuple(each for each in pod.spec.schedulingGates if each.name != gate)
             spec = msgspec.structs.replace(pod.spec, schedulingGates=gates)
-            async with limit:
-                try:
-                    written = await self._client.modify(pod, msgspec.structs.replace(pod, spec=spec))
-                except NotFound:
-                    return
+            try:
+                written = await self._client.modify(pod, msgspec.structs.replace(pod, spec=spec))
+            except NotFound:
+                return
             self._cluster.pods.store.put(written)
 
-        results = await asyncio.gather(*map(release, pods), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        await for_each(pods, release, at_once=_PODS_AT_ONCE)
 
     async def _leave(self, gang: PodGang, backend: SchedulerBackend) -> None:
         """Remove what backends of this process made for a gang that isn't theirs any more."""
@@ -239,10 +247,13 @@ class GangController:
     # --- status
 
     async def _write_status(self, gang: PodGang, verdict: Verdict) -> float | None:
-        """Write what became of the gang, if that is news; when to look again."""
+        """Write what became of the gang, small news late; when to look again."""
         seen, now = self._observe(gang, verdict), self._clock.now()
         status = status_of(gang, seen, now)
         if status != gang.status:
+            left = self._pace.seconds_left(gang.key, patience_seconds(gang.status, status))
+            if left:
+                return left
             try:
                 written = await self._client.modify(
                     gang, msgspec.structs.replace(gang, status=status), subresource="status"
@@ -250,6 +261,7 @@ class GangController:
             except NotFound:
                 return None
             self._gangs.store.put(written)
+        self._pace.told(gang.key)
         return look_again_seconds(status, seen, now)
 
     def _observe(self, gang: PodGang, verdict: Verdict) -> Observation:
@@ -283,6 +295,18 @@ class GangController:
         self._told[gang.key] = messages
         for message in messages:
             self._events.event(gang, type_, reason, message)
+
+
+def _asks_the_same(old: PodGang, new: PodGang) -> bool:
+    """Whether nothing differs that a backend goes by."""
+    about_old, about_new = old.metadata, new.metadata
+    return (
+        old.spec == new.spec
+        and about_old.labels == about_new.labels
+        and about_old.annotations == about_new.annotations
+        and about_old.deletionTimestamp == about_new.deletionTimestamp
+        and about_old.uid == about_new.uid
+    )
 
 
 def _has_gate(pod: Pod, gate: str) -> bool:
