@@ -56,8 +56,9 @@ async def test_what_is_made_and_deleted_is_told_about_who_asked_for_it() -> None
         assert before == {
             ("PodCliqueSet", "Normal", "PodCliqueCreateOrUpdateSuccessful"): 2,
             ("PodCliqueSet", "Normal", "PodCliqueScalingGroupCreateSuccessful"): 2,
-            ("PodCliqueScalingGroup", "Normal", "PodCliqueCreateSuccessful"): 4,
-            ("PodClique", "Normal", "PodCreateSuccessful"): 8,
+            # What is made together is told together: two PodCliques of each group, two pods of each first clique.
+            ("PodCliqueScalingGroup", "Normal", "PodCliqueCreateSuccessful"): 2,
+            ("PodClique", "Normal", "PodCreateSuccessful"): 6,
         }
         await grove.scale(PodCliqueScalingGroup, "s-0-g", 1)
         await grove.scale(PodClique, "s-0-a", 1)

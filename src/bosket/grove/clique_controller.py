@@ -47,6 +47,8 @@ NAME: Final = "podclique-controller"
 _RETRY_SECONDS: Final = 5.0
 #: The same where gates wait: what they wait for is announced, so that those who wait cost nothing meanwhile.
 _GATED_SECONDS: Final = 60.0
+#: Of more than these, those that go are gathered too: a look for each would cost more than it is worth.
+_FEW_PODS: Final = 100
 _BY_BASE_GANG: Final = "grove/base-gang"
 
 
@@ -93,13 +95,13 @@ class CliqueController:
         known = change.new or change.old
         reference = controller_of(known) if known is not None else None
         if known is not None and reference is not None and reference.kind == POD_CLIQUE.kind:
-            # A pod that goes is soon replaced: while it is there, its successor may ask for its place.
+            # A pod that goes is replaced at once: while it is there, its successor may ask for its place.
             is_going = change.new is not None and change.new.metadata.deletionTimestamp is not None
             key = ObjectKey(known.metadata.namespace, reference.name)
             clique = self._cluster.cliques.store.get(key)
             pods = clique.spec.replicas if clique is not None else 0
-            wait = gather_seconds(pods, POD_SECONDS, least=0.0) if is_going else gather_seconds(pods, POD_SECONDS)
-            self._controller.queue.add_after(key, wait)
+            at_once = is_going and pods <= _FEW_PODS
+            self._controller.queue.add_after(key, 0.0 if at_once else gather_seconds(pods, POD_SECONDS))
 
     def _gang_changed(self, change: Change[PodGang]) -> None:
         old, new = change

@@ -22,9 +22,9 @@ _MOST_SECONDS: Final = 5.0
 _SHARE: Final = 0.1
 
 
-def gather_seconds(parts: int, seconds_each: float, *, least: float = _LEAST_SECONDS) -> float:
+def gather_seconds(parts: int, seconds_each: float) -> float:
     """How long to wait after the first change of one of so many parts."""
-    return min(_MOST_SECONDS, least + parts * seconds_each / _SHARE)
+    return min(_MOST_SECONDS, _LEAST_SECONDS + parts * seconds_each / _SHARE)
 
 
 def sooner(*seconds: float | None) -> float | None:

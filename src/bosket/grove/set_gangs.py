@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from bosket.api.core import Pod
 from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang
 from bosket.api.object import ObjectKey
+from bosket.api.ownership import controller_of
 from bosket.api.time import time_or_zero
 from bosket.grove.cluster import Cluster, by_name
 from bosket.grove.condition import is_true, status_of, with_condition
@@ -104,7 +105,7 @@ class SetGangs:
         """Make or change one gang."""
         key = ObjectKey(owner.metadata.namespace, plan.name)
         async with self._locks.hold(key):
-            existing = self._cluster.gangs.store.get(key)
+            existing = self._existing(owner, key)
             if existing is not None and self._cluster.is_going(existing):
                 return _Look(is_whole=False)
             cliques = self._cliques(owner, plan)
@@ -120,6 +121,12 @@ class SetGangs:
             if gang is None:
                 return _Look(is_whole=False)
             return _Look(is_whole, await self._note_initialized(gang, is_whole=is_whole))
+
+    def _existing(self, owner: PodCliqueSet, key: ObjectKey) -> PodGang | None:
+        """The set's own gang of that name."""
+        found = self._cluster.gangs.store.get(key)
+        controller = controller_of(found) if found is not None else None
+        return found if controller is not None and controller.uid == owner.metadata.uid else None
 
     def _cliques(self, owner: PodCliqueSet, plan: GangPlan) -> dict[str, PodClique]:
         """The gang's PodCliques that there are, and stay, by name."""
