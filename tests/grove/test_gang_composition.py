@@ -17,7 +17,7 @@ from bosket.api.grove import (
     TopologyPackConstraint,
 )
 from bosket.api.object import ObjectMeta
-from bosket.grove.render_gang import GangPlan, plan_gangs, pod_gang
+from bosket.grove.render_gang import GangPlan, plan_gangs, plan_named, pod_gang
 from tests.grove.sets import NAMESPACE, clique, clique_set, group
 
 LEVELS = (
@@ -31,7 +31,10 @@ def _packed(required: str | None = None, preferred: str | None = None) -> Topolo
 
 
 def _gangs(owner: PodCliqueSet, **scaled: int) -> dict[str, list[str]]:
-    return {each.name: [part.clique for part in each.parts] for each in plan_gangs(owner, _groups(scaled), None)}
+    groups = _groups(scaled)
+    plans = plan_gangs(owner, groups, None)
+    assert [plan_named(owner, each.name, groups.get, None) for each in plans] == plans, "by name they are the same"
+    return {each.name: [part.clique for part in each.parts] for each in plans}
 
 
 def _groups(scaled: dict[str, int]) -> dict[str, PodCliqueScalingGroup]:
@@ -227,3 +230,11 @@ def test_a_gang_has_its_sets_labels_and_annotations_but_those_that_are_the_opera
         "grove.io/scheduler-name": "volcano",
         "grove.io/scheduler-backend": "volcano",
     }
+
+
+def test_a_gang_that_a_set_should_not_have_has_no_plan() -> None:
+    owner = clique_set("s", clique("a"), clique("b"), groups=[group("g", "b", replicas=3)], replicas=2)
+    groups = _groups({"g": 2})
+    names = ("s-0", "s-0-g-0", "s-0-g-1", "s-2", "s-1-g-1", "s-1-g-2", "s-x", "other-0", "s-0-h-0", "s-0-g-", "s")
+    found = [name for name in names if plan_named(owner, name, groups.get, None) is not None]
+    assert found == ["s-0", "s-0-g-0", "s-1-g-1"], "of s-0-g there are two replicas, of s-1-g as many as at first"
