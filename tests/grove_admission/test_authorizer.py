@@ -8,9 +8,10 @@ import pytest
 
 from bosket.api.admission import AdmissionRequest
 from bosket.api.authentication import UserInfo
-from bosket.api.grove.operator_configuration import AuthorizerConfiguration
+from bosket.api.grove.operator_configuration import AuthorizerConfiguration, OperatorConfiguration
 from bosket.api.meta import GroupVersionKind
 from bosket.grove_admission.authorizer import authorize
+from bosket.grove_admission.judges import AUTHORIZE, judges
 from tests.grove_admission.sets import Cluster
 
 OPERATOR = "system:serviceaccount:grove:grove-operator"
@@ -84,3 +85,13 @@ def test_a_refusal_says_what_to_do_instead() -> None:
     )
     said = authorize(request, RULES, OPERATOR, PROTECTED).words
     assert said.startswith("PodClique ml/x is managed by PodCliqueSet ml/s and may be deleted by Grove's operator only")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_one_that_is_off_lets_everything_pass(enabled: bool) -> None:
+    """Its webhook may still be registered: nobody must be locked out by that."""
+    configuration = OperatorConfiguration(authorizer=AuthorizerConfiguration(enabled=enabled))
+    judge = judges(configuration, OPERATOR, PROTECTED)[AUTHORIZE]
+    old = {"metadata": {"name": "x", "namespace": "ml", "labels": MANAGED}}
+    request = AdmissionRequest(operation="DELETE", name="x", namespace="ml", oldObject=old)
+    assert bool(judge(request).refusals) is enabled

@@ -9,8 +9,10 @@ import msgspec
 import pytest
 import yaml
 
+from bosket.api.grove.operator_configuration_file import operator_configuration_from, parse_document
 from bosket.api.kai.config import ConfigSpec
 from bosket.api.kai.shard import SchedulingShardSpec
+from bosket.cli.grove_process import ProcessSettings, process_settings
 from bosket.cli.main import main
 from bosket.install.chart import chart_files, manifests
 from bosket.install.values import InvalidValues, default_values, parse_set
@@ -153,3 +155,36 @@ def test_definitions_come_first() -> None:
 
 def test_values_files_of_the_cases_are_different() -> None:
     assert len({yaml.dump(yaml.safe_load(values_file(case).read_text())) for case in CASES}) == len(CASES)
+
+
+def test_without_grove_nothing_of_it_is_there() -> None:
+    names = [each["metadata"]["name"] for each in manifests({}, NAMESPACE, definitions=False)]
+    assert not [name for name in names if name.startswith("grove-") or "podcliqueset" in name]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_each_of_groves_deployments_has_an_account_with_roles(together: bool) -> None:
+    found = manifests({"grove": {"enabled": True, "backends": {"together": together}}}, NAMESPACE, definitions=False)
+    deployed = {
+        each["spec"]["template"]["spec"]["serviceAccountName"] for each in found if each["kind"] == "Deployment"
+    }
+    backends = {"grove-backends"} if together else {"grove-backend-default", "grove-backend-kai"}
+    assert deployed == {"kai-operator", "grove-admission", "grove-operator", *backends}
+    accounts = {each["metadata"]["name"] for each in found if each["kind"] == "ServiceAccount"}
+    bound = {each["subjects"][0]["name"] for each in found if each["kind"] == "ClusterRoleBinding"}
+    assert {name for name in accounts | bound if name.startswith("grove-")} == deployed - {"kai-operator"}
+    assert deployed <= accounts & bound
+
+
+def test_groves_configuration_has_an_effect_in_all_it_says() -> None:
+    """And lets Bosket's own services, and Kubernetes' controllers, change what the operator made."""
+    said: list[str] = []
+    (config,) = [each for each in manifests({"grove": {"enabled": True}}, NAMESPACE) if each["kind"] == "ConfigMap"]
+    document = parse_document(config["data"]["config.yaml"])
+    configuration = operator_configuration_from(document, report=said.append)
+    assert process_settings(configuration, document, NAMESPACE, said.append) == ProcessSettings()
+    assert said == []
+    exempt = configuration.authorizer.exemptServiceAccountUserNames
+    services = {name.removeprefix(f"system:serviceaccount:{NAMESPACE}:") for name in exempt}
+    assert services >= {"binder", "grove-backends", "pod-grouper", "scheduler", "system:kube-controller-manager"}
+    assert not services & {"queue-controller", "podgroup-controller", "grove-admission", "kai-operator"}
