@@ -66,7 +66,7 @@ def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[C
     host = f"{options.service_name}.{reach.namespace}.svc"
     meta = ObjectMeta(labels={APP_LABEL: options.service_name})
 
-    def common(path: str) -> dict[str, Any]:
+    def asked_at(path: str) -> dict[str, Any]:
         return {
             "clientConfig": reach.client_config(path, trusted_pem),
             "admissionReviewVersions": ("v1",),
@@ -82,58 +82,59 @@ def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[C
         "objectSelector": LabelSelector(matchLabels=dict(options.pod_label_selector)),
         "matchConditions": (_own_pods(options.pods.scheduler_name),),
     }
-    mutate = MutatingWebhook(
-        rules=(replace(_POD, operations=("CREATE",)),),
-        reinvocationPolicy="IfNeeded",
-        **pods,
-        **common(MUTATE_PODS),
-    )
-    # Whoever labelled the namespace wants its pods in queues: past them would be worse than later.
-    take_over = MutatingWebhook(
-        rules=(replace(_POD, operations=("CREATE",)),),
-        reinvocationPolicy="IfNeeded",
-        **{
-            **pods,
-            "name": f"namespace-policy.{host}",
-            "namespaceSelector": _policy_namespaces(options, reach.namespace),
-            "matchConditions": _UNCLAIMED,
-        },
-        **common(MUTATE_PODS),
+    mutating = MutatingWebhookConfiguration(
+        metadata=replace(meta, name=options.mutating_configuration_name),
+        webhooks=_pod_mutation(options, reach.namespace, {**pods, **asked_at(MUTATE_PODS)}),
     )
     validate = ValidatingWebhook(
         rules=(replace(_POD, operations=("CREATE", "UPDATE")),),
         **{**pods, "matchConditions": (*pods["matchConditions"], *_worth_checking(options))},
-        **common(VALIDATE_PODS),
+        **asked_at(VALIDATE_PODS),
+    )
+    topologies = _checked(
+        f"topology.{host}", _cluster_rule("kai.scheduler", "v1alpha1", "topologies"), asked_at(VALIDATE_TOPOLOGIES)
     )
     queues = _checked(
         "queue-validation.kai.scheduler",
         _cluster_rule("scheduling.run.ai", "v2", "queues", "DELETE"),
-        common(VALIDATE_QUEUES),
+        asked_at(VALIDATE_QUEUES),
     )
     groups = _checked(
         "podgroup-validation.kai.scheduler",
         replace(_cluster_rule("scheduling.run.ai", "v2alpha2", "podgroups"), scope="Namespaced"),
-        common(VALIDATE_POD_GROUPS),
+        asked_at(VALIDATE_POD_GROUPS),
         _HAS_SUB_GROUPS,
         _GROUP_CHANGES,
     )
-    topologies = _checked(
-        f"topology.{host}", _cluster_rule("kai.scheduler", "v1alpha1", "topologies"), common(VALIDATE_TOPOLOGIES)
+    validating = (
+        (options.validating_configuration_name, (validate, topologies)),
+        (options.queue_configuration_name, (queues,)),
+        (options.pod_group_configuration_name, (groups,)),
     )
     return [
-        MutatingWebhookConfiguration(
-            metadata=replace(meta, name=options.mutating_configuration_name), webhooks=(take_over, mutate)
-        ),
-        ValidatingWebhookConfiguration(
-            metadata=replace(meta, name=options.validating_configuration_name), webhooks=(validate, topologies)
-        ),
-        ValidatingWebhookConfiguration(
-            metadata=replace(meta, name=options.queue_configuration_name), webhooks=(queues,)
-        ),
-        ValidatingWebhookConfiguration(
-            metadata=replace(meta, name=options.pod_group_configuration_name), webhooks=(groups,)
+        mutating,
+        *(
+            ValidatingWebhookConfiguration(metadata=replace(meta, name=name), webhooks=webhooks)
+            for name, webhooks in validating
         ),
     ]
+
+
+def _pod_mutation(options: Options, namespace: str, common: dict[str, Any]) -> tuple[MutatingWebhook, ...]:
+    """For pods that are ours, and before it for those that become so by what their namespace says."""
+    own = MutatingWebhook(
+        rules=(replace(_POD, operations=("CREATE",)),),
+        reinvocationPolicy="IfNeeded",
+        **common,
+    )
+    # Whoever labelled the namespace wants its pods in queues: past them would be worse than later.
+    taken_over = replace(
+        own,
+        name=f"namespace-policy.{own.name}",
+        namespaceSelector=_policy_namespaces(options, namespace),
+        matchConditions=_UNCLAIMED,
+    )
+    return taken_over, own
 
 
 def _namespaces(options: Options, namespace: str) -> LabelSelector:

@@ -41,41 +41,54 @@ def check_tree(installation: Installation) -> Iterator[Finding]:
         )
     circles: set[frozenset[str]] = set()
     for queue in queues.values():
-        parent = queue.spec.parentQueue
-        if parent and parent not in queues:
-            yield Finding(
-                "queue-parent-missing",
-                Severity.ERROR,
-                named(queue),
-                "spec.parentQueue",
-                f'there is no queue "{parent}", so nothing runs in this queue or below it',
-                f"create {parent}, or name another parent",
-                _set_parent(queue),
-            )
         circle = _circle(installation, queue)
         if circle and frozenset(circle) not in circles:
             circles.add(frozenset(circle))
-            yield Finding(
-                "queue-circle",
-                Severity.ERROR,
-                named(queue),
-                "spec.parentQueue",
-                f"the queue is its own ancestor ({' → '.join((*circle, circle[0]))}), so nothing runs in any of them",
-                "give one of them a parent that isn't below it",
-                _set_parent(queue),
-            )
+            yield _in_circle(queue, circle)
+        parent = queue.spec.parentQueue
         above = queues.get(parent)
-        if above is not None and installation.pool_of(above) != installation.pool_of(queue):
-            yield Finding(
-                "queue-parent-in-other-shard",
-                Severity.ERROR,
-                named(queue),
-                f"metadata.labels[{installation.pool_label}]",
-                f'the queue is in node pool "{installation.pool_of(queue)}" and its parent {parent} in '
-                f'"{installation.pool_of(above)}": the scheduler of either doesn\'t see both, and nothing runs in it',
-                "give both the same label",
-                f"kubectl label queue {parent} {installation.pool_label}={installation.pool_of(queue)} --overwrite",
-            )
+        if parent and above is None:
+            yield _without_parent(queue, parent)
+        elif above is not None and installation.pool_of(above) != installation.pool_of(queue):
+            yield _apart_from_parent(installation, queue, above)
+
+
+def _without_parent(queue: Queue, parent: str) -> Finding:
+    return Finding(
+        "queue-parent-missing",
+        Severity.ERROR,
+        named(queue),
+        "spec.parentQueue",
+        f'there is no queue "{parent}", so nothing runs in this queue or below it',
+        f"create {parent}, or name another parent",
+        _set_parent(queue),
+    )
+
+
+def _in_circle(queue: Queue, circle: list[str]) -> Finding:
+    return Finding(
+        "queue-circle",
+        Severity.ERROR,
+        named(queue),
+        "spec.parentQueue",
+        f"the queue is its own ancestor ({' → '.join((*circle, circle[0]))}), so nothing runs in any of them",
+        "give one of them a parent that isn't below it",
+        _set_parent(queue),
+    )
+
+
+def _apart_from_parent(installation: Installation, queue: Queue, above: Queue) -> Finding:
+    label, pool, parent = installation.pool_label, installation.pool_of(queue), above.metadata.name
+    return Finding(
+        "queue-parent-in-other-shard",
+        Severity.ERROR,
+        named(queue),
+        f"metadata.labels[{label}]",
+        f'the queue is in node pool "{pool}" and its parent {parent} in "{installation.pool_of(above)}": the scheduler '
+        "of either doesn't see both, and nothing runs in it",
+        "give both the same label",
+        f"kubectl label queue {parent} {label}={pool} --overwrite",
+    )
 
 
 def _set_parent(queue: Queue) -> str:
