@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION
 from bosket.grove import Options, service
+from bosket.grove_backends import service as backends_service
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
 from bosket.kube.transport import Transport
@@ -20,9 +21,9 @@ from bosket.runtime.service import Environment, run_services
 
 @asynccontextmanager
 async def operator(
-    cluster: EmbeddedCluster, transport: Transport, options: Options | None = None
+    cluster: EmbeddedCluster, transport: Transport, options: Options | None = None, *, with_backends: bool = False
 ) -> AsyncIterator[None]:
-    """Leaving the block kills it."""
+    """Leaving the block kills it; backends run in the same process if they are asked for."""
     client = Client(transport, clock=cluster.clock)
     environment = Environment(
         client=client,
@@ -31,8 +32,10 @@ async def operator(
         events=EventRecorder(cluster.client("events"), cluster.clock, "test"),
         metrics=CollectorRegistry(),
     )
-    made = service(environment, options or Options(DEFAULT_CONFIGURATION))
-    task = asyncio.create_task(run_services(environment, [made], leader_election=False, stop_seconds=0.1))
+    services = [service(environment, options or Options(DEFAULT_CONFIGURATION))]
+    if with_backends:
+        services.append(backends_service(environment))
+    task = asyncio.create_task(run_services(environment, services, leader_election=False, stop_seconds=0.1))
     try:
         yield
     finally:

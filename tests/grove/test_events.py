@@ -91,6 +91,20 @@ async def test_nothing_is_told_when_nothing_happens_however_often_it_is_looked_a
         assert await told(grove) == before
 
 
+async def test_a_look_at_a_set_that_is_as_it_should_be_writes_nothing() -> None:
+    """Scale (10.7 of Grove's list): the no-op reconcile, asked for by grove.io/reconcile-trigger."""
+    async with world(0, services=UNSCHEDULED) as grove:
+        transport = FaultyTransport(grove.cluster.server.transport())
+        async with operator(grove.cluster, transport):
+            await grove.apply(_set(replicas=2))
+            await grove.settle(60)
+            before = len(transport.requests)
+            patch = {"metadata": {"annotations": {"grove.io/reconcile-trigger": "now"}}}
+            await grove.client.patch(PodCliqueSet, "s", patch, namespace=NAMESPACE)
+            await grove.settle(60)
+            assert [(each.method, each.path) for each in transport.requests[before:] if each.method != "GET"] == []
+
+
 @asynccontextmanager
 async def refused(
     owner: PodCliqueSet, method: str, path: str, act: Act, services: tuple[str, ...] = UNSCHEDULED, nodes: int = 0

@@ -206,9 +206,9 @@ async def test_scaling_before_and_during_an_update_does_not_disturb_it(
             if "clique" in after:
                 await grove.scale(PodClique, f"{NAME}-{replica}-pc-a", after["clique"])
         await _finished(grove, total, *CLIQUES)
-        if case in ("RU14", "RU18"):
+        if case not in ("RU16", "RU20"):  # there, a new pod may be the one that is scaled away
             twice = {name: images for name, images in watcher.created.items() if images.count(NEW) > 1}
-            assert twice == {}, "what is added is new already, and isn't replaced again"
+            assert twice == {}, "what is new already isn't replaced again"
 
 
 @pytest.mark.parametrize(

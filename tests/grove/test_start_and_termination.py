@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from bosket.api.core import Pod
-from bosket.api.grove import PodClique, PodCliqueSet
+from bosket.api.grove import AutoScalingConfig, PodClique, PodCliqueSet
 from bosket.api.grove.naming import BASE_GANG_LABEL
 from bosket.api.time import parse_time
 from tests.grove.sets import workload, workload1, workload2
@@ -194,9 +194,13 @@ async def test_a_pod_of_a_scaled_gang_is_replaced_and_the_base_gang_does_not_not
 async def test_deleting_a_set_leaves_nothing_behind(world: Worlds) -> None:
     """The cascade of a deletion."""
     async with world(10) as grove:
-        await grove.apply(workload1())
+        owner = workload1()
+        first, *others = owner.spec.template.cliques
+        scaling = AutoScalingConfig(minReplicas=2, maxReplicas=2)
+        first = replace(first, spec=replace(first.spec, autoScalingConfig=scaling))
+        template = replace(owner.spec.template, cliques=(first, *others))
+        await grove.apply(replace(owner, spec=replace(owner.spec, template=template)))
         await grove.expect(10, 10)
-        await grove.client.delete(PodCliqueSet, "workload1", grove.namespace)
         kinds = (
             *("grove.io/v1alpha1/podcliquesets", "grove.io/v1alpha1/podcliques"),
             *("grove.io/v1alpha1/podcliquescalinggroups", "scheduler.grove.io/v1alpha1/podgangs"),
@@ -204,6 +208,8 @@ async def test_deleting_a_set_leaves_nothing_behind(world: Worlds) -> None:
             *("rbac.authorization.k8s.io/v1/roles", "rbac.authorization.k8s.io/v1/rolebindings"),
             "autoscaling/v2/horizontalpodautoscalers",
         )
+        assert all([await _count(grove, each) for each in kinds])
+        await grove.client.delete(PodCliqueSet, "workload1", grove.namespace)
 
         async def nothing_is_left() -> bool:
             return not any([await _count(grove, each) for each in kinds])

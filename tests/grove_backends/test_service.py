@@ -11,7 +11,7 @@ import pytest
 from bosket.api import keys
 from bosket.api.core import Pod
 from bosket.api.core.pod import PodSchedulingGate
-from bosket.api.grove import GangPodGroup, PodGang
+from bosket.api.grove import GangPodGroup, PodCliqueSet, PodGang
 from bosket.api.kai import PodGroup, PodGroupSpec
 from bosket.api.ownership import controller_of
 from bosket.embedded.services import entries
@@ -22,7 +22,7 @@ from bosket.grove_backends.kai import KaiBackend
 from bosket.grove_backends.service import GangController, service
 from bosket.runtime.service import Environment, Service
 from bosket.testing.faults import Chaos, FaultyTransport, matching, refuse
-from tests.grove_backends.scene import grove_rig, member, part, pod_gang
+from tests.grove_backends.scene import clique, clique_set, grove_rig, member, part, pod_gang
 from tests.rig import NAMESPACE, Rig
 
 pytestmark = pytest.mark.looptime
@@ -197,6 +197,26 @@ async def test_a_name_that_is_somebody_elses_is_told() -> None:
     async with rig.running(service):
         (event,) = await rig.until(lambda: rig.events("NameTaken"))
         assert event.message.endswith("exists and is controlled by PodGang other")
+
+
+async def test_a_gang_whose_queue_is_disputed_gets_no_pod_group_until_it_is_settled() -> None:
+    """KAIBackendMappingFailed; unit table "KAI: failures create nothing"."""
+    rig = await grove_rig()
+    cliques = (clique(name, labels={keys.QUEUE_LABEL: f"team-{name}"}) for name in "ab")
+    owner = clique_set("s", *cliques)
+    metadata = msgspec.structs.replace(owner.metadata, uid="")
+    owner = await rig.client.create(msgspec.structs.replace(owner, metadata=metadata))
+    gang = await created(rig, "s-0", part("s-0-a"), owner=owner)
+    async with rig.running(service):
+        await rig.until(has(rig, gang, "Scheduled", "False"))
+        (event,) = await rig.until(lambda: rig.events("KAIBackendMappingFailed"))
+        assert event.message == "conflicting KAI queues on PodCliqueSet ml/s PodClique templates: [team-a team-b]"
+        assert await group_of(rig, gang) is None
+        patch = {"metadata": {"labels": {keys.QUEUE_LABEL: "team-a"}}}
+        patch["spec"] = {"template": {"cliques": [msgspec.to_builtins(owner.spec.template.cliques[0])]}}  # type: ignore[assignment]
+        await rig.client.patch(PodCliqueSet, "s", patch, namespace=NAMESPACE)
+        group = await rig.until(lambda: group_of(rig, gang))
+        assert group.spec.queue == "team-a"
 
 
 async def test_one_backend_alone_leaves_the_others_gangs_alone() -> None:
