@@ -1,5 +1,8 @@
 """The live state changes with every event only what the event touches, and equals a state made anew."""
 
+import gc
+import weakref
+
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -226,3 +229,16 @@ def test_a_failed_bind_of_a_pod_that_is_gone_holds_nobody_back():
     (again,) = gang("g", 1)
     state.put(msgspec.structs.replace(again, metadata=msgspec.structs.replace(again.metadata, uid="another")))
     assert not state.snapshot(NOW).held
+
+
+def test_a_state_that_nobody_needs_goes_without_waiting_for_the_garbage_collector():
+    """It may hold tens of thousands of pods, and replays make one after the other."""
+    state = state_of([node("n1"), queue("q"), pod_group("g"), *gang("g", 1)])
+    state.snapshot(NOW)
+    gone = weakref.ref(state)
+    gc.disable()
+    try:
+        del state
+        assert gone() is None
+    finally:
+        gc.enable()

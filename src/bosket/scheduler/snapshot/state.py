@@ -26,6 +26,7 @@ from bosket.scheduler.model.resource import ResourceAxis
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.model.volume import VolumeAccounts
 from bosket.scheduler.snapshot.config_maps import ConfigMaps
+from bosket.scheduler.snapshot.consequence import Consequences
 from bosket.scheduler.snapshot.device_claims import DeviceClaims
 from bosket.scheduler.snapshot.displacement import Displacements
 from bosket.scheduler.snapshot.intake import Intake, by_key, by_name
@@ -68,8 +69,9 @@ class ClusterState:
         self._jobs = Jobs(self._tasks, self._displacements, touched, options.node_pool_label)
         self.own = OwnDecisions(self._tasks, self._jobs, self._displacements, touched)
         self._usage = NO_USAGE
-        self._any_zones = False  # whether pods were told apart by what zones mean to them
-        self._intakes = {**self._intakes_of_work(), **self._intakes_of_supply()}
+        # Without a way back to this object: a state that nobody needs goes at once, with all that it holds.
+        after = Consequences(touched, self._displacements, self._zones, self._tasks.pods)
+        self._intakes = {**self._intakes_of_work(after), **self._intakes_of_supply(after)}
         self._memory = VerdictMemory()
         self._last: Snapshot | None = None
 
@@ -98,7 +100,7 @@ class ClusterState:
         """What was decided binds the next cycles: room that was made for jobs is theirs, and nobody takes it back."""
         self.own.remember(decisions, now, self._axis.names, rights_turn=bool(self._usage.parts))
 
-    def _intakes_of_work(self) -> dict[type[KubeObject], Intake[Any]]:
+    def _intakes_of_work(self, after: Consequences) -> dict[type[KubeObject], Intake[Any]]:
         """Of kinds that say what there is to do, and for whom."""
         tasks, jobs, queues, budgets = self._tasks, self._jobs, self._queues, self._tasks.evictions
         return {
@@ -113,10 +115,10 @@ class ClusterState:
             ),
             PodGroup: by_key(jobs.put_group, jobs.drop_group, jobs.groups_with_notes),
             PriorityClass: by_name(jobs.put_priority_class, jobs.drop_priority_class, jobs.priorities.values),
-            QueueObject: by_name(queues.put, queues.drop, queues.objects.values, then=self._queue_changed),
+            QueueObject: by_name(queues.put, queues.drop, queues.objects.values, then=after.of_queue),
         }
 
-    def _intakes_of_supply(self) -> dict[type[KubeObject], Intake[Any]]:
+    def _intakes_of_supply(self, after: Consequences) -> dict[type[KubeObject], Intake[Any]]:
         """Of kinds that say what there is to do it with."""
         nodes = NodeObjects(self._nodes, self._tasks, self._displacements, self._options.worker_labels, self._report)
         topologies, zones, config_maps = self._topologies, self._zones, self._config_maps
@@ -124,8 +126,8 @@ class ClusterState:
         devices, pools = self._devices, self._devices.pools
         return {
             Node: by_name(nodes.put, nodes.drop, self._nodes.nodes.values),
-            Topology: by_name(topologies.put, topologies.drop, topologies.objects.values, then=self._topology_changed),
-            NodeResourceTopology: by_name(zones.put, zones.drop, zones.objects.values, then=self._zones_changed),
+            Topology: by_name(topologies.put, topologies.drop, topologies.objects.values, then=after.of_topology),
+            NodeResourceTopology: by_name(zones.put, zones.drop, zones.objects.values, then=after.of_zones),
             PersistentVolumeClaim: by_key(volumes.put_claim, volumes.drop_claim, volumes.claims.values),
             PersistentVolume: by_name(volumes.put_volume, volumes.drop_volume, volumes.volumes.values),
             StorageClass: by_name(volumes.put_class, volumes.drop_class, volumes.classes.values),
@@ -143,33 +145,11 @@ class ClusterState:
                 devices.put_class,
                 devices.drop_class,
                 devices.classes.values,
-                then=self._extended_resources_changed,
+                then=after.of_device_class,
             ),
             DeviceTaintRule: by_name(pools.put_rule, pools.drop_rule, pools.rules.values),
             ConfigMap: by_key(config_maps.put, config_maps.drop, config_maps.objects),
         }
-
-    def _queue_changed(self, changed: bool) -> None:
-        if changed:
-            self._displacements.forget_all()
-
-    def _topology_changed(self, changed: bool) -> None:
-        if changed:
-            self._displacements.forget_all()
-            self._touched.rest = True
-
-    def _zones_changed(self, changed: bool) -> None:
-        """What pods are told apart by, where they are aligned, matters only while some node has zones."""
-        if changed:
-            self._touched.rest = True
-            if self._any_zones != self._zones.any:
-                self._any_zones = self._zones.any
-                self._touched.pods.update(self._tasks.pods)
-
-    def _extended_resources_changed(self, changed: bool) -> None:
-        """Any pod may ask for one."""
-        if changed:
-            self._touched.pods.update(self._tasks.pods)
 
     # What came in goes out again
 
