@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bosket.api.grove import PodCliqueScalingGroup, PodCliqueSet
 from bosket.grove.render_clique import member_clique, scaling_group, standalone_clique
+from bosket.grove.render_pod import InitProgram, render_pod
 from bosket.grove.template import groups_of, template_named
 from tests.grove.sets import clique, clique_set, group
 
@@ -50,3 +51,13 @@ def test_a_scaled_gang_keeps_order_inside_its_own_replica_alone() -> None:
     assert _member(owner, "c", 0) == ("s-0-a", "s-0-g-0-b")
     assert _member(owner, "c", 1) == ("s-0-g-1-b",)
     assert _member(owner, "b", 1) == ()
+
+
+def test_the_init_container_runs_what_the_operator_was_told() -> None:
+    owner = clique_set("s", clique("a", 2), clique("b"), cliqueStartupType=IN_ORDER)
+    template = template_named(owner, "b")
+    assert template is not None
+    waiting = standalone_clique(owner, 0, template, None)
+    program = InitProgram("bosket:1", ("bosket", "run", "grove-initc"))
+    (container,) = render_pod(owner, waiting, 0, init_program=program, prepare=lambda pod: pod).spec.initContainers
+    assert (container.image, container.command, container.args) == (*program, ("--podcliques=s-0-a:2",))
