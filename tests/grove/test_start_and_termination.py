@@ -101,11 +101,21 @@ async def _kill(grove: World, clique: str, count: int) -> None:
         await grove.kill(pod)
 
 
-async def _none_is_left(grove: World, former: set[str], clique: str = "") -> None:
-    async def all_are_others() -> bool:
-        return not former & await grove.uids(clique)
+async def _lives(grove: World, *cliques: str) -> set[str]:
+    """Of these PodCliques, or of all: the uids of their pods and their own.
 
-    await grove.until("other pods", all_are_others)
+    Pods alone say little: the scheduler, too, takes them from a gang that has been below its minimum for long enough.
+    """
+    found = (await grove.client.list(PodClique, grove.namespace)).items
+    own = {each.metadata.uid for each in found if not cliques or each.metadata.name in cliques}
+    return own.union(*[await grove.uids(each) for each in cliques or ("",)])
+
+
+async def _none_is_left(grove: World, former: set[str]) -> None:
+    async def all_are_others() -> bool:
+        return not former & await _lives(grove)
+
+    await grove.until("other PodCliques with other pods", all_are_others)
 
 
 VICTIMS = {"GT1": "workload1-0-pc-a", "GT2": "workload1-0-sg-x-0-pc-c"}
@@ -116,7 +126,7 @@ async def test_a_gang_that_lost_a_pod_of_its_minimum_is_made_anew_as_a_whole(cas
     """GT1 and GT2."""
     async with world(10) as grove:
         await _established(grove, workload1())
-        before = await grove.uids()
+        before = await _lives(grove)
         await _kill(grove, VICTIMS[case], 1)
         await _none_is_left(grove, before)
         await grove.free(1)
@@ -127,12 +137,12 @@ async def test_a_clique_is_missed_only_when_it_is_below_its_minimum(world: World
     """GT3."""
     async with world(10) as grove:
         await _established(grove, workload2())
-        before = await grove.uids()
+        before, lives = await grove.uids(), await _lives(grove)
         await _kill(grove, "workload2-0-pc-a", 1)
         await grove.settle(grove.termination_delay_seconds)
         assert len(before & await grove.uids()) == 9
         await _kill(grove, "workload2-0-pc-a", 1)
-        await _none_is_left(grove, before)
+        await _none_is_left(grove, lives)
         await grove.free(2)
         await grove.expect(10, 10)
 
@@ -142,21 +152,22 @@ async def test_a_replica_of_a_group_is_made_anew_alone_while_enough_others_are_l
     async with world(10) as grove:
         await _established(grove, workload2())
         first = await grove.uids("workload2-0-sg-x-0-pc-b")
+        replica = await _lives(grove, "workload2-0-sg-x-0-pc-b", "workload2-0-sg-x-0-pc-c")
+        all_else = await _lives(grove) - replica
         standalone = await grove.uids("workload2-0-pc-a")
-        others = standalone | await grove.uids("workload2-0-sg-x-1-pc-c")
         await _kill(grove, "workload2-0-sg-x-0-pc-c", 1)
         await grove.settle(grove.termination_delay_seconds)
         assert first == await grove.uids("workload2-0-sg-x-0-pc-b")
         await _kill(grove, "workload2-0-sg-x-0-pc-c", 2)
-        await _none_is_left(grove, first)
+        await _none_is_left(grove, replica)
         await grove.settle()
-        assert others <= await grove.uids()
+        assert all_else <= await _lives(grove)
         await _kill(grove, "workload2-0-sg-x-1-pc-c", 1)
         await grove.settle(grove.termination_delay_seconds)
         assert standalone == await grove.uids("workload2-0-pc-a")
         assert len(await grove.running()) >= 5
         await _kill(grove, "workload2-0-sg-x-1-pc-c", 2)
-        await _none_is_left(grove, others)
+        await _none_is_left(grove, all_else)
         await grove.free(6)
         await grove.expect(10, 10)
 
@@ -165,12 +176,12 @@ async def test_a_replica_that_lost_all_pods_of_a_clique_is_made_anew(world: Worl
     """GT5."""
     async with world(10) as grove:
         await _established(grove, workload("workload5", minima=(1, 1, 3), group_minimum=1))
-        first = await grove.uids("workload5-0-sg-x-0-pc-b")
-        others = await grove.uids("workload5-0-pc-a") | await grove.uids("workload5-0-sg-x-1-pc-c")
+        replica = await _lives(grove, "workload5-0-sg-x-0-pc-b", "workload5-0-sg-x-0-pc-c")
+        all_else = await _lives(grove) - replica
         await _kill(grove, "workload5-0-sg-x-0-pc-c", 3)
-        await _none_is_left(grove, first)
+        await _none_is_left(grove, replica)
         await grove.settle()
-        assert others <= await grove.uids()
+        assert all_else <= await _lives(grove)
         await grove.free(3)
         await grove.expect(10, 10)
 
