@@ -129,7 +129,7 @@ class World:
     async def group(self, name: str) -> PodCliqueScalingGroup:
         return await self.client.get(PodCliqueScalingGroup, name, self.namespace)
 
-    async def set(self, name: str) -> PodCliqueSet:
+    async def clique_set(self, name: str) -> PodCliqueSet:
         return await self.client.get(PodCliqueSet, name, self.namespace)
 
     async def until(self, what: str, condition: Callable[[], Awaitable[T]]) -> T:
