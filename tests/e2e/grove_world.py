@@ -34,7 +34,7 @@ T = TypeVar("T")
 _PATIENCE_SECONDS: Final = 60.0
 _START_SECONDS: Final = 0.1
 #: Services react to what they see within a fraction of it; what is due later than that a test says (`settle(after)`).
-_QUIET_SECONDS: Final = 1.0
+_QUIET_SECONDS: Final = 0.6
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 #: What services write when they do something about sets and their pods.
 _KINDS: Final[tuple[type[KubeObject], ...]] = (
@@ -92,8 +92,8 @@ class RealWorld(World):
 
     async def settle(self, after: float = 0) -> None:
         """Until nobody has written anything in the namespace for a while."""
-        begun = self.clock.monotonic()
         await self.clock.sleep(after)
+        begun = self.clock.monotonic()
         while (left := max(begun, self._changed_at) + _QUIET_SECONDS - self.clock.monotonic()) > 0:
             await self.clock.sleep(left)
 

@@ -128,6 +128,19 @@ async def test_one_pod_or_one_replica_of_a_group_is_replaced_at_a_time(case: str
         assert max(watcher.worst.values()) == 1
 
 
+async def test_the_next_replica_of_a_group_goes_as_soon_as_the_last_one_is_available(world: Worlds) -> None:
+    async with updating(world, 10, 1) as (grove, _):
+        begun = grove.clock.now()
+        await grove.change_image(NAME, "pc-b", image=NEW)
+
+        async def both_are_new() -> bool:
+            pods = [each for index in (0, 1) for each in await grove.pods(f"{NAME}-0-sg-x-{index}-pc-b")]
+            return [(each.spec.containers[0].image, is_ready(each)) for each in pods] == [(NEW, True)] * 2
+
+        await grove.until("two new replicas", both_are_new)
+        assert grove.clock.now() - begun < 5, "each takes about a second to start"
+
+
 async def test_an_update_that_finds_no_node_stands_still(world: Worlds) -> None:
     """RU10."""
     async with updating(world, 10, 1) as (grove, _):

@@ -67,6 +67,7 @@ class GroupController:
             old is None
             or old.metadata.generation != new.metadata.generation
             or is_terminating(old) != is_terminating(new)
+            or _update_may_go_on(old, new)
         ):
             self._controller.queue.add(new.key)
 
@@ -263,3 +264,8 @@ class GroupController:
         with suppress(NotFound):
             await self._cluster.write_status(before, replace(before, status=status))
         return None
+
+
+def _update_may_go_on(old: PodCliqueScalingGroup, new: PodCliqueScalingGroup) -> bool:
+    """Whether another replica may go because more of them are available than before."""
+    return is_group_updating(new.status.updateProgress) and old.status.availableReplicas < new.status.availableReplicas
