@@ -1,8 +1,7 @@
 """The world of Grove's scenarios (`tests.grove.world`) on a cluster that is reached over the network, in real time.
 
 A `Stage` has the services, which are started once; each scenario has a namespace and nodes of its own. Nodes belong to
-the tests' own kubelet, which honours init containers, as kwok doesn't. Grove's admission isn't asked: the sets of
-scenarios are complete as they are.
+the tests' own kubelet, which honours init containers, as kwok doesn't.
 """
 
 from __future__ import annotations
@@ -17,15 +16,19 @@ from typing import Any, Final, TypeVar
 from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.core import Node, Pod
 from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang
+from bosket.api.grove.operator_configuration import OperatorConfiguration
 from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.object import KubeObject
 from bosket.api.resource_k8s import ResourceClaim
-from bosket.embedded.grove_admission import grove_options
+from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION, grove_options
+from bosket.embedded.services import GROVE_ADMISSION
+from bosket.grove_admission import Options as AdmissionOptions
 from bosket.kube.errors import NotFound
 from bosket.kube.informer import Change, Informers
 from bosket.runtime.clock import SystemClock
 from bosket.runtime.service import Environment
 from tests.e2e.cluster import Cluster, enter_cluster, running_beside
+from tests.e2e.grove_webhooks import serve_admission, withdraw_admission
 from tests.grove.kubelet import TestKubelet
 from tests.grove.world import SERVICES, Json, World, nodes_named, queues
 
@@ -123,8 +126,7 @@ class Stage:
             for each in definitions:
                 await stack.enter_async_context(_defined(cluster, each))
             for name in services:
-                if name != "grove-admission":
-                    await self._serve(name, (options or {}).get(name))
+                await self._serve(name, (options or {}).get(name))
             names = [f"{cluster.namespace}-{index:02}" for index in range(nodes)]
             await cluster.add(*nodes_named(names, cordoned, node_labels))
             await cluster.eventually(lambda: _none_is_tainted(cluster, names))
@@ -136,12 +138,25 @@ class Stage:
 
     async def _serve(self, name: str, options: object | None) -> None:
         """The service runs, with these options or the usual ones."""
-        if name in self._options and self._options[name] == options:
+        is_running = name in self._options
+        if is_running and self._options[name] == options:
             return
-        if name in self._options:
-            await self._staff.stop_service(name)
         self._options[name] = options
+        if name == GROVE_ADMISSION:
+            if is_running:
+                await withdraw_admission(self._staff)
+            await serve_admission(self._staff, _configuration(options))
+            return
+        if is_running:
+            await self._staff.stop_service(name)
         await self._staff.start_services(name, options=grove_options(name) if options is None else options)
+
+    async def leave(self) -> None:
+        await withdraw_admission(self._staff)
+
+
+def _configuration(options: object | None) -> OperatorConfiguration:
+    return options.configuration if isinstance(options, AdmissionOptions) else DEFAULT_CONFIGURATION
 
 
 @asynccontextmanager
@@ -152,7 +167,11 @@ async def enter_stage(kubeconfig: Path, have_roles: Iterable[str]) -> AsyncItera
         running_beside(kubeconfig, _kubelet),
     ):
         await staff.add(*queues())
-        yield Stage(staff)
+        stage = Stage(staff)
+        try:
+            yield stage
+        finally:
+            await stage.leave()
 
 
 def _kubelet(environment: Environment) -> TestKubelet:

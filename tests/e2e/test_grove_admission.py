@@ -7,26 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
-from bosket.api.core import Secret
 from bosket.api.grove import ClusterTopologyBinding, PodCliqueSet
-from bosket.api.grove.operator_configuration import ServerConfiguration, WebhookServerConfiguration
-from bosket.api.keys import SYSTEM_NAMESPACE
-from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION
-from bosket.grove_admission import Options
-from bosket.kube.errors import ApiError, NotFound
-from tests.controlplane.plane import ControlPlane, free_ports
+from tests.controlplane.plane import ControlPlane
 from tests.e2e.cluster import Cluster
+from tests.e2e.grove_webhooks import LEVELS, binding, named, refusal, serve_admission, withdraw_admission
 from tests.grove_admission.sets import Json, clique, pcs
 
-CONFIGURATIONS = ("podcliqueset-validating-webhook", "clustertopology-validating-webhook")
-LEVELS = [{"domain": "zone", "key": "example.com/zone"}, {"domain": "rack", "key": "example.com/rack"}]
 DENIED = 'admission webhook "pcs.validating.webhooks.grove.io" denied the request: '
 
 
@@ -49,61 +39,6 @@ async def guarded(cluster: Cluster, control_plane_if_real: ControlPlane | None) 
             await withdraw_admission(cluster)
 
 
-async def serve_admission(cluster: Cluster) -> None:
-    (port,) = free_ports(1)
-    server = ServerConfiguration(webhooks=WebhookServerConfiguration(port=port))
-    configuration = replace(DEFAULT_CONFIGURATION, server=server)
-    options = Options(configuration, url=f"https://127.0.0.1:{port}", upkeep_seconds=0.2)
-    await cluster.start_services("grove-admission", options=options)
-
-    async def in_force() -> bool:
-        wrong = (named("probe", pcs()), binding("probe", levels=[LEVELS[0]] * 2))
-        return all(["denied the request" in await refusal(cluster, each) for each in wrong])
-
-    await cluster.eventually(in_force)
-    with suppress(NotFound):
-        await cluster.client.delete(ClusterTopologyBinding, "probe")
-
-
-async def withdraw_admission(cluster: Cluster) -> None:
-    """Webhooks that nobody serves would refuse the sets of all other tests."""
-    with suppress(KeyError):
-        await cluster.stop_service("grove-admission")
-    for name in CONFIGURATIONS:
-        with suppress(NotFound):
-            await cluster.client.delete(ValidatingWebhookConfiguration, name)
-    with suppress(NotFound):
-        await cluster.client.delete(MutatingWebhookConfiguration, "podcliqueset-defaulting-webhook")
-    with suppress(NotFound):
-        await cluster.client.delete(Secret, "grove-webhook-server-cert", SYSTEM_NAMESPACE)
-
-
-def binding(name: str, levels: list[Json] | None = None, *bound: str) -> Json:
-    references = [{"schedulerName": each, "topologyReference": "theirs"} for each in bound]
-    return {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "ClusterTopologyBinding",
-        "metadata": {"name": name},
-        "spec": {"levels": levels or LEVELS, "schedulerTopologyBindings": references},
-    }
-
-
-def named(name: str, document: Json) -> Json:
-    """The set without a namespace: it is created in the test's."""
-    return {**document, "metadata": {"name": name}}
-
-
-async def refusal(cluster: Cluster, document: Json) -> str:
-    """Why an object isn't created; empty if it is."""
-    if document["kind"] == "PodCliqueSet":
-        document["metadata"]["namespace"] = cluster.namespace
-    try:
-        await cluster.client.create(document)
-    except ApiError as error:
-        return error.message
-    return ""
-
-
 async def test_a_set_is_completed_and_its_user_warned(guarded: Cluster) -> None:
     said = await guarded.kubectl("apply", "-f", "-", stdin=json.dumps(named("s", pcs(clique("a", 2)))))
     assert "podcliqueset.grove.io/s created" in said
@@ -122,7 +57,8 @@ async def test_a_set_is_completed_and_its_user_warned(guarded: Cluster) -> None:
     await guarded.kubectl("scale", "pcs", "s", "--replicas=3")
 
 
-async def test_wrong_bindings_are_refused_tas21(guarded: Cluster) -> None:
+async def test_wrong_bindings_are_refused(guarded: Cluster) -> None:
+    """TAS21."""
     path = "spec.schedulerTopologyReferences"
     for document, said in (
         (binding("b", [LEVELS[0], {**LEVELS[1], "domain": "zone"}]), 'spec.levels[1].domain: Duplicate value: "zone"'),
@@ -136,7 +72,8 @@ async def test_wrong_bindings_are_refused_tas21(guarded: Cluster) -> None:
     assert await refusal(guarded, named("inherits", pcs(inherits, topologyConstraint=constraint))) == ""
 
 
-async def test_constraints_of_a_wrong_shape_are_refused_tas22(guarded: Cluster) -> None:
+async def test_constraints_of_a_wrong_shape_are_refused(guarded: Cluster) -> None:
+    """TAS22."""
     legacy: Json = {"topologyName": "t", "packDomain": "rack"}
     group: Json = {"name": "g", "cliqueNames": ["a"], "topologyConstraint": legacy}
     deprecated = "packDomain is deprecated and cannot be used on new workloads"
