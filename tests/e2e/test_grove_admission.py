@@ -1,6 +1,6 @@
 """Grove's admission as users meet it: on the embedded server in process, on a real one through webhooks.
 
-TAS21, TAS22 and the refusals of the MNNVL suite are of Grove's own list.
+Docstrings name what is of Grove's own list.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ async def test_constraints_of_a_wrong_shape_are_refused(guarded: Cluster) -> Non
 
 
 async def test_groups_of_nvlink_are_refused_where_they_are_off(guarded: Cluster) -> None:
+    """MNNVL: disabled."""
     document = named("s", pcs(clique("a", template={"annotations": {"grove.io/mnnvl-group": "g"}})))
     assert "MNNVL is not enabled in the operator configuration" in await refusal(guarded, document)
     document["spec"]["template"]["cliques"][0]["annotations"] = {"grove.io/mnnvl-group": "none"}

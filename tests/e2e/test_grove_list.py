@@ -23,6 +23,7 @@ from tests.grove import test_rolling_update as rolling_update
 from tests.grove import test_shared_devices as shared_devices
 from tests.grove import test_start_and_termination as termination
 from tests.grove import test_topology_aware as topology
+from tests.grove import test_topology_bindings as topology_bindings
 from tests.grove.world import Worlds
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
@@ -46,6 +47,10 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "GT4": termination.test_a_replica_of_a_group_is_made_anew_alone_while_enough_others_are_left,
     "GT5": termination.test_a_replica_that_lost_all_pods_of_a_clique_is_made_anew,
     "cascade": termination.test_deleting_a_set_leaves_nothing_behind,
+    "TAS1": topology_bindings.test_a_binding_makes_a_topology_with_its_labels_in_order_which_nodes_carry,
+    "TAS17": topology_bindings.test_two_kinds_of_hardware_are_packed_each_by_its_own_labels,
+    "TAS18": topology_bindings.test_a_binding_to_a_topology_that_is_not_there_has_drifted,
+    "TAS19": topology_bindings.test_a_binding_whose_levels_change_makes_its_topology_anew,
     **_cases(topology.test_pods_are_packed_as_the_set_says, "TAS2", "TAS4", "TAS8", "TAS10", "TAS23"),
     "TAS13": topology.test_a_gang_that_no_rack_can_hold_waits_as_a_whole,
     "TAS20": topology.test_a_set_runs_without_its_binding_and_says_so,
