@@ -74,9 +74,9 @@ class World:
 
     async def free(self, count: int) -> None:
         """Uncordon that many nodes."""
-        nodes = [await self.client.get(Node, name) for name in self.nodes]
-        cordoned = [node.metadata.name for node in nodes if node.spec.unschedulable]
-        for name in cordoned[:count]:
+        nodes = (await self.client.list(Node)).items
+        cordoned = {node.metadata.name for node in nodes if node.spec.unschedulable}
+        for name in [each for each in self.nodes if each in cordoned][:count]:
             await self.client.patch(Node, name, {"spec": {"unschedulable": None}})
 
     async def cordon(self, *names: str) -> None:
@@ -160,7 +160,8 @@ class World:
         """So many pods there are in the end, so many of them run, and no more of them."""
 
         async def reached() -> bool:
-            return len(await self.pods()) == total and len(await self.running()) == running
+            phases = [each.status.phase for each in await self.pods()]
+            return (len(phases), phases.count("Running")) == (total, running)
 
         what = f"{running} of {total} pods"
         await (self.stays if running < total or self.time_is_free else self.until)(what, reached)
