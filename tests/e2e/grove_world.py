@@ -36,8 +36,9 @@ T = TypeVar("T")
 
 _PATIENCE_SECONDS: Final = 60.0
 _START_SECONDS: Final = 0.1
-#: Services react to what they see within a fraction of it; what is due later than that a test says (`settle(after)`).
-_QUIET_SECONDS: Final = 0.6
+#: Longer than anybody waits who gathers changes before it acts on them (`bosket.grove.gathering`: a second); what is
+#: due later than that a test says (`settle(after)`).
+_QUIET_SECONDS: Final = 1.2
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 #: What services write when they do something about sets and their pods.
 _KINDS: Final[tuple[type[KubeObject], ...]] = (
