@@ -88,7 +88,7 @@ async def test_sets_that_make_no_sense_say_so_once_and_keep_nobody_busy() -> Non
             await grove.expect(3, 0)
             assert set(let_in) >= {"circle", "two-groups", "unknown-member"}, "schemas don't keep those out"
             for each in let_in:
-                (error,) = (await grove.set(f"bad-{each}")).status.lastErrors
+                (error,) = (await grove.clique_set(f"bad-{each}")).status.lastErrors
                 assert error.code == "ERR_VALIDATE_PODCLIQUESET"
                 assert error.description.startswith(BAD[each][1])
             events = [
@@ -114,7 +114,7 @@ async def test_a_set_that_becomes_senseless_keeps_what_it_has_and_goes_on_when_i
         patch = {"spec": {"template": {"podCliqueScalingGroups": groups}}}
         await grove.client.patch(PodCliqueSet, "good", patch, namespace=NAMESPACE)
         await grove.settle()
-        (error,) = (await grove.set("good")).status.lastErrors
+        (error,) = (await grove.clique_set("good")).status.lastErrors
         assert "'b' may be in one group only" in error.description
         assert await grove.uids() == uids
         await grove.delete_pod((await grove.pods("good-0-a"))[0])
@@ -122,7 +122,7 @@ async def test_a_set_that_becomes_senseless_keeps_what_it_has_and_goes_on_when_i
         patch = {"spec": {"template": {"podCliqueScalingGroups": groups[:1]}}}
         await grove.client.patch(PodCliqueSet, "good", patch, namespace=NAMESPACE)
         await grove.settle()
-        assert (await grove.set("good")).status.lastErrors == ()
+        assert (await grove.clique_set("good")).status.lastErrors == ()
 
 
 @pytest.mark.looptime
@@ -131,7 +131,7 @@ async def test_names_that_are_too_long_are_told_in_the_api_servers_words() -> No
     async with world(0, services=("grove-backends", "grove-operator")) as grove:
         await grove.apply(clique_set("s", clique("c" * 60)), clique_set("t", clique("c" * 58)), GOOD)
         await grove.expect(3, 0)
-        (error,) = (await grove.set("s")).status.lastErrors
+        (error,) = (await grove.clique_set("s")).status.lastErrors
         assert error.code == "ERR_CREATE_OR_UPDATE_PODCLIQUE"
         assert "must be no more than 63" in error.description
         (error,) = (await grove.clique(f"t-0-{'c' * 58}")).status.lastErrors

@@ -42,7 +42,7 @@ async def test_nothing_is_deleted_and_the_update_counts_as_ended(world: Worlds) 
         await grove.change_image(NAME, "pc-a", image=NEW)
 
         async def has_ended() -> bool:
-            progress = (await grove.set(NAME)).status.updateProgress
+            progress = (await grove.clique_set(NAME)).status.updateProgress
             return progress is not None and progress.updateEndedAt is not None
 
         await grove.stays("the end of the update", has_ended)

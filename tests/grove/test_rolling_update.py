@@ -99,7 +99,7 @@ async def _finished(grove: World, total: int, *changed: str) -> None:
     """The update ends, with so many pods, and all of the changed cliques are new."""
 
     async def has_ended() -> bool:
-        status = (await grove.set(NAME)).status
+        status = (await grove.clique_set(NAME)).status
         progress = status.updateProgress
         return (
             progress is not None
@@ -175,7 +175,7 @@ async def test_the_replica_that_is_being_updated_may_be_scaled_away(world: World
         await grove.change_image(NAME, *CLIQUES, image=NEW)
 
         async def last_is_updating() -> bool:
-            progress = (await grove.set(NAME)).status.updateProgress
+            progress = (await grove.clique_set(NAME)).status.updateProgress
             return progress is not None and any(each.replicaIndex == 1 for each in progress.currentlyUpdating)
 
         await grove.until("the last replica's turn", last_is_updating)

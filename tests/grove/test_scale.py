@@ -45,7 +45,7 @@ async def expect_replicas(grove: EmbeddedWorld, replicas: int) -> None:
     assert {each.metadata.name for each in gangs} == {f"{NAME}-{index}" for index in range(replicas)}
     assert len((await grove.client.list(PodGroup, NAMESPACE)).items) == replicas
     assert not [each.key for each in (*cliques, *gangs) if each.metadata.deletionTimestamp]
-    status = (await grove.set(NAME)).status
+    status = (await grove.clique_set(NAME)).status
     assert (status.replicas, status.availableReplicas, status.updatedReplicas) == (replicas, replicas, replicas)
     assert len(status.podGangStatuses) == replicas
 

@@ -347,7 +347,7 @@ async def test_a_set_runs_without_its_binding_and_says_so(world: Worlds) -> None
 
 async def _reports(grove: World, status: str, reason: str) -> None:
     async def said() -> bool:
-        conditions = (await grove.set("s")).status.conditions
+        conditions = (await grove.clique_set("s")).status.conditions
         return [(each.status, each.reason) for each in conditions if each.type == "TopologyLevelsUnavailable"] == [
             (status, reason)
         ]
