@@ -143,8 +143,6 @@ async def test_claims_follow_the_replicas_of_whoever_shares_them(world: Worlds) 
             "rs-test-0-worker-a-all-ext-ns-tpl": ("PodClique", "podclique=rs-test-0-worker-a"),
             "rs-test-0-worker-a-0-int-tpl4": ("PodClique", "podclique=rs-test-0-worker-a podclique-pod-index=0"),
         }
-        with pytest.raises(ApiError, match="immutable"):
-            await grove.patch_set("rs-test", {"op": "remove", "path": "/spec/template/resourceSharing/0"})
         for size, claims, pods in ((1, 10, 2), (3, 14, 4)):
             await grove.scale(PodCliqueScalingGroup, "rs-test-0-sga", size)
             await _expect(grove, claims, pods)
@@ -156,6 +154,14 @@ async def test_claims_follow_the_replicas_of_whoever_shares_them(world: Worlds) 
             await _expect(grove, claims, pods)
         await grove.client.delete(PodCliqueSet, "rs-test", grove.namespace)
         await _expect(grove, 0, 0)
+
+
+async def test_what_is_shared_can_not_be_changed() -> None:
+    """RS1: the refusal."""
+    async with embedded_world(0, services=OPERATOR) as grove:
+        await grove.apply(_sharing())
+        with pytest.raises(ApiError, match="immutable"):
+            await grove.patch_set("rs-test", {"op": "remove", "path": "/spec/template/resourceSharing/0"})
 
 
 async def _owners(grove: World) -> dict[str, tuple[str, str]]:
