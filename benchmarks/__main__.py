@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from benchmarks import apiserver, evict, foreign, gangs, grove, growth, idle, longrun, perf, stack, topology
+from benchmarks.grove_shape import SHAPES
 from benchmarks.report import Report
 from benchmarks.workload import NotMeasured
 
@@ -37,8 +38,14 @@ def main() -> int:
     )
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     parser.add_argument("--minutes", type=float, default=10.0, help="how long `foreign` runs; 10 by default")
+    parser.add_argument("--pods", type=int, default=1_000, help="how many pods `grove` has; 1000 by default")
+    parser.add_argument("--shape", choices=SHAPES, default="inference", help="what `grove`'s sets look like")
     arguments = parser.parse_args()
-    benchmarks: dict[str, Callable[[], Report]] = {**BENCHMARKS, "foreign": partial(foreign.run, arguments.minutes)}
+    benchmarks: dict[str, Callable[[], Report]] = {
+        **BENCHMARKS,
+        "foreign": partial(foreign.run, arguments.minutes),
+        "grove": partial(grove.run, arguments.pods, arguments.shape),
+    }
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}")

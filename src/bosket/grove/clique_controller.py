@@ -6,7 +6,7 @@ the base gang has its minimum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -24,20 +24,19 @@ from bosket.api.object import ObjectKey
 from bosket.api.ownership import controller_of
 from bosket.grove.claim import clique_sharing
 from bosket.grove.claims import keep_claims
+from bosket.grove.clique_pods import CliquePods
 from bosket.grove.clique_status import clique_status, is_updating, patience_seconds
 from bosket.grove.clique_update import begun_update, next_step
 from bosket.grove.cluster import Cluster
-from bosket.grove.event_text import about_pods
 from bosket.grove.gathering import POD_SECONDS, gather_seconds, sooner
-from bosket.grove.pod_state import free_indices, to_release, victims, without_gang_gate
-from bosket.grove.problem import OperatorError, last_errors, reported
-from bosket.grove.render_pod import InitProgram, render_pod
+from bosket.grove.pod_state import free_indices, victims
+from bosket.grove.problem import OperatorError, last_errors
+from bosket.grove.render_pod import InitProgram
 from bosket.grove.template import is_on_delete, is_terminating
 from bosket.grove.update import has_template
-from bosket.grove_backends import GangBackends, Refused, UnknownBackend
+from bosket.grove_backends import GangBackends
 from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change
-from bosket.runtime.concurrent import for_each
 from bosket.runtime.controller import Controller
 from bosket.runtime.pace import Pace
 from bosket.runtime.service import Environment
@@ -61,8 +60,7 @@ class CliqueController:
         self._cluster = cluster
         self._clock = env.clock
         self._events = env.events.for_component(NAME)
-        self._backends = backends
-        self._init_program = init_program
+        self._pods = CliquePods(cluster, self._events, backends, init_program)
         self._pace: Pace[ObjectKey] = Pace(env.clock)
         self._controller: Controller[ObjectKey] = Controller(
             NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
@@ -171,50 +169,17 @@ class CliqueController:
         staying = [each for each in pods if not self._cluster.is_going(each)]
         missing = clique.spec.replicas - len(staying)
         if missing > 0:
-            await self._create(owner, clique, gang, free_indices(staying, missing))
+            await self._pods.create(owner, clique, gang, free_indices(staying, missing))
         elif missing < 0:
             hash_ = clique.metadata.labels.get(TEMPLATE_HASH_LABEL, "")
-            await self._delete(clique, victims(staying, -missing, hash_))
+            await self._pods.delete(clique, victims(staying, -missing, hash_))
         clique, is_done = await self._update(owner, clique)
-        all_released = await self._release(clique, gang, pods)
+        all_released = await self._pods.release(clique, gang, pods)
         return clique, is_done, all_released
 
     def _gang_of(self, clique: PodClique) -> PodGang | None:
         name = clique.metadata.labels.get(GANG_LABEL, "")
         return self._cluster.gangs.store.get(ObjectKey(clique.metadata.namespace, name))
-
-    async def _create(self, owner: PodCliqueSet, clique: PodClique, gang: PodGang, indices: Iterable[int]) -> None:
-        def prepare(pod: Pod) -> Pod:
-            try:
-                return self._backends.pod_additions(gang, pod)
-            except (Refused, UnknownBackend) as error:
-                raise OperatorError("ERR_BUILD_POD_RESOURCE", f"pods of {clique.key}: {error}") from error
-
-        left = [render_pod(owner, clique, index, init_program=self._init_program, prepare=prepare) for index in indices]
-        names: list[str] = []
-        try:
-            # What one meets, all would meet: a few first, then ever more.
-            while left:
-                batch, left = left[: len(names) + 1], left[len(names) + 1 :]
-                names += [pod.metadata.name for pod in await for_each(batch, self._cluster.create)]
-        except ApiError as error:
-            message = f"Error creating Pod of {clique.key}: {error.message}"
-            self._events.event(clique, "Warning", "PodCreateFailed", message)
-            raise OperatorError("ERR_CREATE_POD", f"failed to create Pod of {clique.key}: {error.message}") from error
-        finally:
-            if names:
-                self._events.event(clique, "Normal", "PodCreateSuccessful", about_pods("Created", names))
-
-    async def _delete(self, clique: PodClique, pods: Sequence[Pod]) -> None:
-        async def delete(pod: Pod) -> bool:
-            what = f"Error deleting Pod {pod.metadata.name}"
-            with reported(self._events, clique, "PodDeleteFailed", "ERR_DELETE_POD", what):
-                return await self._cluster.delete(pod)
-
-        deleted = await for_each(pods, delete)
-        names = [pod.metadata.name for pod, is_done in zip(pods, deleted, strict=True) if is_done]
-        if names:
-            self._events.event(clique, "Normal", "PodDeleteSuccessful", about_pods("Deleted", names))
 
     async def _update(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool]:
         """Begin an update that is due, and take its next step; whether nothing of it is left to be done.
@@ -234,38 +199,8 @@ class CliqueController:
         clique = replace(clique, status=replace(clique.status, updateProgress=step.progress))
         if step.delete:
             clique = await self._cluster.write_status(stored, clique)
-            await self._delete(clique, step.delete)
+            await self._pods.delete(clique, step.delete)
         return clique, step.has_ended
-
-    async def _release(self, clique: PodClique, gang: PodGang, pods: Sequence[Pod]) -> bool:
-        """Take away gates that have done their work; whether none is left, as far as the pods were known before."""
-        part = next((each for each in gang.spec.podgroups if each.name == clique.metadata.name), None)
-        referenced = {each.name for each in part.podReferences} if part is not None else set()
-        released, some_wait = to_release(pods, referenced, base_scheduled=self._is_base_scheduled(clique))
-
-        async def release(pod: Pod) -> bool:
-            try:
-                await self._cluster.write(pod, without_gang_gate(pod))
-            except (NotFound, Conflict):
-                return False  # changed or gone meanwhile: looked at again
-            return True
-
-        return all(await for_each(released, release)) and not some_wait
-
-    def _is_base_scheduled(self, clique: PodClique) -> bool:
-        """Whether the base gang has its minimum, for a PodClique of a scaled gang."""
-        base = clique.metadata.labels.get(BASE_GANG_LABEL)
-        if base is None:
-            return True
-        namespace = clique.metadata.namespace
-        gang = self._cluster.gangs.store.get(ObjectKey(namespace, base))
-        if gang is None:
-            return False
-        for part in gang.spec.podgroups:
-            found = self._cluster.cliques.store.get(ObjectKey(namespace, part.name))
-            if found is None or found.status.scheduledReplicas < part.minReplicas:
-                return False
-        return True
 
     async def _write_status(
         self, owner: PodCliqueSet, clique: PodClique, problem: OperatorError | None, *, done: bool

@@ -53,7 +53,14 @@ class SetChildren:
 
     async def _keep_services(self, owner: PodCliqueSet) -> None:
         """One for each replica. Those of replicas that were scaled away stay, as Grove leaves them."""
-        await for_each(range(owner.spec.replicas), lambda replica: self._keep_service(owner, replica))
+        there = by_name(self._cluster.owned(self._cluster.services, owner))
+
+        def is_as_wanted(replica: int) -> bool:
+            found = there.get(replica_name(owner.metadata.name, replica))
+            return found is not None and render_service.headless_service(owner, replica, found) == found
+
+        changed = [replica for replica in range(owner.spec.replicas) if not is_as_wanted(replica)]
+        await for_each(changed, lambda replica: self._keep_service(owner, replica))
 
     async def _keep_service(self, owner: PodCliqueSet, replica: int) -> None:
         name = replica_name(owner.metadata.name, replica)
@@ -91,7 +98,8 @@ class SetChildren:
                 self._events.event(owner, "Normal", "PodCliqueDeleteSuccessful", f"Deleted PodClique: {name}")
 
         await for_each(sorted(there.keys() - wanted.keys()), delete)
-        await for_each(wanted, lambda name: self._keep_clique(owner, there.get(name), wanted[name]))
+        changed = [name for name, each in wanted.items() if there.get(name) != each]
+        await for_each(changed, lambda name: self._keep_clique(owner, there.get(name), wanted[name]))
 
     async def _keep_clique(self, owner: PodCliqueSet, before: PodClique | None, after: PodClique) -> None:
         if before is not None and (before == after or self._cluster.is_going(before)):
@@ -116,7 +124,8 @@ class SetChildren:
                 self._events.event(owner, "Normal", "PodCliqueScalingGroupDeleteSuccessful", message)
 
         await for_each(sorted(there.keys() - wanted.keys()), delete)
-        await for_each(wanted, lambda name: self._keep_group(owner, there.get(name), wanted[name]))
+        changed = [name for name, each in wanted.items() if there.get(name) != each]
+        await for_each(changed, lambda name: self._keep_group(owner, there.get(name), wanted[name]))
 
     async def _keep_group(
         self, owner: PodCliqueSet, before: PodCliqueScalingGroup | None, after: PodCliqueScalingGroup

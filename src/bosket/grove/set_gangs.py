@@ -79,7 +79,9 @@ class SetGangs:
                 self._events.event(owner, "Normal", "PodGangDeleteSuccessful", f"Deleted PodGang {gang.key}")
 
         await for_each(sorted(there.keys() - {each.name for each in plans}), delete)
-        looks = await for_each(plans, lambda plan: self._look_at(owner, plan))
+        # Most often there is nothing to do for any of them, which is found out without a task for each.
+        unsettled = [plan for plan in plans if not self._is_settled(owner, plan)]
+        looks = await for_each(unsettled, lambda plan: self._look_at(owner, plan))
         return all(each.is_whole for each in looks)
 
     async def keep_one(self, owner: PodCliqueSet, gang: PodGang) -> float | None:
@@ -101,6 +103,18 @@ class SetGangs:
         binding = self._cluster.binding_of(owner)
         return binding.spec.levels if binding is not None else ()
 
+    def _is_settled(self, owner: PodCliqueSet, plan: GangPlan) -> bool:
+        """Whether a gang is whole, and a look at it would change nothing."""
+        existing = self._existing(owner, ObjectKey(owner.metadata.namespace, plan.name))
+        if existing is None or self._cluster.is_going(existing):
+            return False
+        cliques, pods = self._parts(owner, plan)
+        return (
+            is_true(existing.status.conditions, INITIALIZED)
+            and is_complete(plan, cliques, pods)
+            and self._wanted(owner, plan, pods, existing) == existing
+        )
+
     async def _look_at(self, owner: PodCliqueSet, plan: GangPlan) -> _Look:
         """Make or change one gang."""
         key = ObjectKey(owner.metadata.namespace, plan.name)
@@ -108,8 +122,7 @@ class SetGangs:
             existing = self._existing(owner, key)
             if existing is not None and self._cluster.is_going(existing):
                 return _Look(is_whole=False)
-            cliques = self._cliques(owner, plan)
-            pods = {name: self._staying_pods(clique) for name, clique in cliques.items()}
+            cliques, pods = self._parts(owner, plan)
             wanted = self._wanted(owner, plan, pods, existing)
             is_whole = is_complete(plan, cliques, pods)
             if existing is not None and not is_whole and differ_in_references_alone(existing, wanted):
@@ -128,11 +141,12 @@ class SetGangs:
         controller = controller_of(found) if found is not None else None
         return found if controller is not None and controller.uid == owner.metadata.uid else None
 
-    def _cliques(self, owner: PodCliqueSet, plan: GangPlan) -> dict[str, PodClique]:
-        """The gang's PodCliques that there are, and stay, by name."""
+    def _parts(self, owner: PodCliqueSet, plan: GangPlan) -> tuple[dict[str, PodClique], dict[str, list[Pod]]]:
+        """The gang's PodCliques that there are, and stay, by name; and their pods."""
         store, namespace = self._cluster.cliques.store, owner.metadata.namespace
         found = (store.get(ObjectKey(namespace, part.clique)) for part in plan.parts)
-        return by_name(each for each in found if each is not None and not self._cluster.is_going(each))
+        cliques = by_name(each for each in found if each is not None and not self._cluster.is_going(each))
+        return cliques, {name: self._staying_pods(clique) for name, clique in cliques.items()}
 
     def _staying_pods(self, clique: PodClique) -> list[Pod]:
         pods = self._cluster.owned(self._cluster.pods, clique)

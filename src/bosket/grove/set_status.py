@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
@@ -96,6 +96,10 @@ def _reached(status: PodCliqueSetStatus) -> tuple[bool, bool]:
     return status.availableReplicas > 0, status.availableReplicas >= status.replicas
 
 
+#: What conditions of a gang say where there is nothing to say; a summary of hundreds of gangs goes without them.
+_USUAL: Final = frozenset({("Initialized", "True"), ("Unhealthy", "False"), ("DisruptionTarget", "False")})
+
+
 def _summary(gang: PodGang) -> PodGangStatusSummary:
     phase: Literal["Pending", "Starting", "Running"]
     match gang.status.phase:
@@ -103,4 +107,5 @@ def _summary(gang: PodGang) -> PodGangStatusSummary:
             phase = said
         case _:
             phase = "Pending"
-    return PodGangStatusSummary(name=gang.metadata.name, phase=phase, conditions=gang.status.conditions)
+    remarkable = tuple(each for each in gang.status.conditions if (each.type, each.status) not in _USUAL)
+    return PodGangStatusSummary(name=gang.metadata.name, phase=phase, conditions=remarkable)

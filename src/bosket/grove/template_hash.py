@@ -27,9 +27,21 @@ _FNV_PRIME: Final = 0x100000001B3
 _MASK: Final = (1 << 64) - 1
 
 
+#: Hashes of templates that were asked for lately, by identity: each is kept with its template, which never changes.
+_recent: dict[tuple[int, str], tuple[PodCliqueTemplateSpec, str]] = {}
+_MOST_RECENT: Final = 4096
+
+
 def template_hash(owner: PodCliqueSet, template: PodCliqueTemplateSpec) -> str:
     """The hash of one clique's template."""
-    return _hash_of((_hashed(owner, template),))
+    # Every PodClique is asked about at every look at its set: even to write the template down would cost too much.
+    key = id(template), owner.spec.template.priorityClassName
+    found = _recent.get(key)
+    if found is None or found[0] is not template:
+        if len(_recent) >= _MOST_RECENT:
+            _recent.clear()
+        found = _recent[key] = template, _hash_of((_hashed(owner, template),))
+    return found[1]
 
 
 def generation_hash(owner: PodCliqueSet) -> str:
