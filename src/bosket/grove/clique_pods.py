@@ -1,4 +1,4 @@
-"""The pods of PodCliques: made gated, with what their gang's backend adds; released; deleted. For the clique controller."""
+"""The pods of PodCliques: made gated, with what the backend of their gang adds; released; deleted."""
 
 from __future__ import annotations
 
