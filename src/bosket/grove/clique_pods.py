@@ -39,13 +39,17 @@ class CliquePods:
             except (Refused, UnknownBackend) as error:
                 raise OperatorError("ERR_BUILD_POD_RESOURCE", f"pods of {clique.key}: {error}") from error
 
-        left = [render_pod(owner, clique, index, init_program=self._init_program, prepare=prepare) for index in indices]
-        names: list[str] = []
+        def render(index: int) -> Pod:
+            return render_pod(owner, clique, index, init_program=self._init_program, prepare=prepare)
+
+        left, names = list(indices), list[str]()
         try:
-            # What one meets, all would meet: a few first, then ever more.
+            # What one meets, all would meet: a few first, then ever more. The backend is asked about each of them: once
+            # the scheduler knows of the gang, pods go without the backend's gate, and nobody has to take it away.
             while left:
                 batch, left = left[: len(names) + 1], left[len(names) + 1 :]
-                names += [pod.metadata.name for pod in await for_each(batch, self._cluster.create)]
+                made = await for_each(list(map(render, batch)), self._cluster.create)
+                names += [pod.metadata.name for pod in made]
         except ApiError as error:
             message = f"Error creating Pod of {clique.key}: {error.message}"
             self._events.event(clique, "Warning", "PodCreateFailed", message)
