@@ -29,7 +29,7 @@ FILLING = {
 }
 LEAF_QUEUES = (1000, 10_000)
 FAIR_SHARE_NODES = 100
-REPEAT = 3
+REPEAT = 7
 
 #: How many times less CPU than the Go scheduler a filling workload takes at these sizes.
 PROMISED_AT, PROMISED_RATIO = {"frac": (500, 1000)}, 20
