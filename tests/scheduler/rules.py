@@ -289,12 +289,14 @@ def _exceeded(
             continue
         path = list(tree.paths[row])
         for task in job.tasks:
-            if isinstance(decisions.outcome.get(task), Eviction):
+            outcome = decisions.outcome.get(task)
+            if isinstance(outcome, Eviction):
                 continue
             if task.status in ALLOCATED and task.node in snapshot.nodes.rows:
-                held[path] += _cost(snapshot, task, task.node)
-            elif task in decisions.outcome:
-                given[path] += _cost(snapshot, task, decisions.outcome[task].node)
+                # One that moves costs what it will where it goes: GPU memory is a larger part of a smaller device.
+                held[path] += _cost(snapshot, task, outcome.node if outcome is not None else task.node)
+            elif outcome is not None:
+                given[path] += _cost(snapshot, task, outcome.node)
     over = (allowed != UNLIMITED) & (given > 0) & (held + given > allowed + 1e-9)
     for row, resource in np.argwhere(over):
         total = held[row, resource] + given[row, resource]
