@@ -41,7 +41,12 @@ def _recorded() -> list[Path]:
     """Cases in which pods ran at the end, beside an operator that was told what ours is."""
     folder = conformance_folder("grove")
     files = sorted(Path(folder, "cases").glob("*.json")) if folder is not None else []
-    return [each for each in files if _can_be_revived(json.loads(each.read_bytes()))]
+    return [each for each in files if _can_be_revived(_read(each))]
+
+
+def _read(file: Path) -> Json:
+    found: Json = json.loads(file.read_bytes())
+    return found
 
 
 def _can_be_revived(case: Json) -> bool:
@@ -93,7 +98,7 @@ async def _seen(grove: World, namespace: str, *kinds: type[KubeObject]) -> dict[
 @pytest.mark.skipif(not CASES, reason="no recorded cases: set BOSKET_SHARED to a folder with conformance/")
 @pytest.mark.parametrize("file", CASES, ids=lambda file: file.stem)
 async def test_what_groves_operator_made_goes_on_as_it_is(file: Path) -> None:
-    case = json.loads(file.read_bytes())
+    case = _read(file)
     namespace, objects = case["namespace"], _last(case)
     kinds = (PodCliqueSet, PodCliqueScalingGroup, PodClique, PodGang, PodGroup, Pod)
     async with world(0, services=()) as grove:

@@ -11,7 +11,7 @@ from bosket.api.grove import PodClique, PodCliqueSet, PodCliqueStatus, PodClique
 from bosket.api.grove.naming import CLIQUE_LABEL, TEMPLATE_HASH_LABEL, managed_labels
 from bosket.api.time import parse_time
 from bosket.grove.condition import BREACHED, CLIQUE_SCHEDULED, UPDATING, have_turned, is_true, with_condition
-from bosket.grove.gathering import NUMBERS_SECONDS
+from bosket.grove.gathering import NUMBERS_SECONDS, differ_only_in
 from bosket.grove.pod_state import (
     has_failed_container,
     has_unready_container,
@@ -58,16 +58,11 @@ def patience_seconds(clique: PodClique, before: PodCliqueStatus, after: PodCliqu
         return NUMBERS_SECONDS
     if have_turned(before.conditions, after.conditions) or _reached(clique, before) != _reached(clique, after):
         return 0.0
-    same_numbers = replace(
-        after,
-        replicas=before.replicas,
-        readyReplicas=before.readyReplicas,
-        updatedReplicas=before.updatedReplicas,
-        scheduleGatedReplicas=before.scheduleGatedReplicas,
-        scheduledReplicas=before.scheduledReplicas,
-        conditions=before.conditions,
-    )
-    return 0.0 if same_numbers != before or is_updating(after.updateProgress) else NUMBERS_SECONDS
+    numbers_alone = differ_only_in(
+        before, after, "replicas", "readyReplicas", "updatedReplicas", "scheduleGatedReplicas", "scheduledReplicas",
+        "conditions",
+    )  # fmt: skip
+    return NUMBERS_SECONDS if numbers_alone and not is_updating(after.updateProgress) else 0.0
 
 
 def _reached(clique: PodClique, status: PodCliqueStatus) -> tuple[bool, bool]:

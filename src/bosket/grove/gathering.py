@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
+
 #: What a part adds to the time that a look takes, roughly.
 POD_SECONDS: Final = 20e-6
 CLIQUE_SECONDS: Final = 100e-6
@@ -25,6 +28,11 @@ _SHARE: Final = 0.1
 def gather_seconds(parts: int, seconds_each: float) -> float:
     """How long to wait after the first change of one of so many parts."""
     return min(_MOST_SECONDS, _LEAST_SECONDS + parts * seconds_each / _SHARE)
+
+
+def differ_only_in(before: msgspec.Struct, after: msgspec.Struct, *fields: str) -> bool:
+    """Whether nothing but these fields tells one status from the other."""
+    return replace(after, **{field: getattr(before, field) for field in fields}) == before
 
 
 def sooner(*seconds: float | None) -> float | None:

@@ -19,7 +19,7 @@ from bosket.grove.condition import (
     with_condition,
     without,
 )
-from bosket.grove.gathering import NUMBERS_SECONDS, WORDS_SECONDS
+from bosket.grove.gathering import NUMBERS_SECONDS, WORDS_SECONDS, differ_only_in
 from bosket.grove.template import group_config_of, is_terminating, member_names
 from bosket.grove.update import has_settled, has_template, is_available, is_group_updating, is_updated
 
@@ -68,20 +68,12 @@ def patience_seconds(
         return NUMBERS_SECONDS
     if have_turned(before.conditions, after.conditions) or _reached(group, before) != _reached(group, after):
         return 0.0
-    same_words = replace(after, conditions=before.conditions)
-    if same_words == before:
+    if differ_only_in(before, after, "conditions"):
         return WORDS_SECONDS
-    same_numbers = replace(
-        same_words,
-        scheduledReplicas=before.scheduledReplicas,
-        availableReplicas=before.availableReplicas,
-        updatedReplicas=before.updatedReplicas,
-        currentPodCliqueSetGenerationHash=before.currentPodCliqueSetGenerationHash,
-    )
-    settles = before.updateProgress is not None and same_words.currentPodCliqueSetGenerationHash != (
-        before.currentPodCliqueSetGenerationHash
-    )
-    return 0.0 if settles or same_numbers != before else NUMBERS_SECONDS
+    hashes = before.currentPodCliqueSetGenerationHash, after.currentPodCliqueSetGenerationHash
+    settles = before.updateProgress is not None and hashes[0] != hashes[1]
+    numbers = ("scheduledReplicas", "availableReplicas", "updatedReplicas", "currentPodCliqueSetGenerationHash")
+    return NUMBERS_SECONDS if not settles and differ_only_in(before, after, "conditions", *numbers) else 0.0
 
 
 def _reached(group: PodCliqueScalingGroup, status: PodCliqueScalingGroupStatus) -> tuple[bool, bool]:

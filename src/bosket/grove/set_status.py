@@ -18,7 +18,7 @@ from bosket.api.grove import (
 )
 from bosket.api.grove.naming import managed_labels
 from bosket.grove.condition import have_turned
-from bosket.grove.gathering import NUMBERS_SECONDS
+from bosket.grove.gathering import NUMBERS_SECONDS, differ_only_in
 from bosket.grove.template import groups_of, is_terminating, standalone_names
 from bosket.grove.topology import with_topology_condition
 from bosket.grove.update import is_available, is_group_updated, is_updated
@@ -81,14 +81,8 @@ def patience_seconds(before: PodCliqueSetStatus, after: PodCliqueSetStatus) -> f
     """How long a change of the status may wait for others; how gangs fare can, and numbers on their way."""
     if _reached(before) != _reached(after) or have_turned(before.conditions, after.conditions):
         return 0.0
-    same_numbers = replace(
-        after,
-        availableReplicas=before.availableReplicas,
-        updatedReplicas=before.updatedReplicas,
-        conditions=before.conditions,
-        podGangStatuses=before.podGangStatuses,
-    )
-    return 0.0 if same_numbers != before else NUMBERS_SECONDS
+    fields = ("availableReplicas", "updatedReplicas", "conditions", "podGangStatuses")
+    return NUMBERS_SECONDS if differ_only_in(before, after, *fields) else 0.0
 
 
 def _reached(status: PodCliqueSetStatus) -> tuple[bool, bool]:
