@@ -7,20 +7,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
-from bosket.api.core import Secret
 from bosket.api.grove import ClusterTopologyBinding
 from bosket.api.grove.operator_configuration import (
     OperatorConfiguration,
     ServerConfiguration,
     WebhookServerConfiguration,
 )
-from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION
 from bosket.grove_admission import Options
 from bosket.kube.errors import ApiError, NotFound
 from tests.controlplane.plane import free_ports
 from tests.e2e.cluster import Cluster
+from tests.e2e.webhooks import withdraw_webhooks
 from tests.grove_admission.sets import Json, pcs
 
 _VALIDATING: Final = ("podcliqueset-validating-webhook", "clustertopology-validating-webhook")
@@ -44,16 +42,13 @@ async def serve_admission(cluster: Cluster, configuration: OperatorConfiguration
 
 
 async def withdraw_admission(cluster: Cluster) -> None:
-    """It ends, and nobody is asked: webhooks that nobody serves would refuse the sets of all other tests."""
-    with suppress(KeyError):
-        await cluster.stop_service("grove-admission")
-    for name in _VALIDATING:
-        with suppress(NotFound):
-            await cluster.client.delete(ValidatingWebhookConfiguration, name)
-    with suppress(NotFound):
-        await cluster.client.delete(MutatingWebhookConfiguration, "podcliqueset-defaulting-webhook")
-    with suppress(NotFound):
-        await cluster.client.delete(Secret, "grove-webhook-server-cert", SYSTEM_NAMESPACE)
+    await withdraw_webhooks(
+        cluster,
+        "grove-admission",
+        validating=_VALIDATING,
+        mutating="podcliqueset-defaulting-webhook",
+        secret="grove-webhook-server-cert",
+    )
 
 
 def binding(name: str, levels: list[Json] | None = None, *bound: str) -> Json:

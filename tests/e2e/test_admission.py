@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from bosket.admission import Options, PodRules
-from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
-from bosket.api.core import Secret
-from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.api.node_k8s import RuntimeClass
 from bosket.api.object import ObjectMeta
-from bosket.kube.errors import NotFound
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifest import job, pod
+from tests.e2e.webhooks import withdraw_webhooks
 
 HALF = {"gpu-fraction": "0.5"}
 SENTENCE = 'annotation gpu-fraction is "1.5": it must be a number above 0 and below 1, such as 0.5'
@@ -64,16 +60,9 @@ async def serve_admission(cluster: Cluster) -> None:
 
 
 async def withdraw_admission(cluster: Cluster) -> None:
-    """Webhooks that nobody serves would refuse the pods of all other tests."""
-    with suppress(KeyError):
-        await cluster.stop_service("admission")
-    for name in CONFIGURATIONS:
-        with suppress(NotFound):
-            await cluster.client.delete(ValidatingWebhookConfiguration, name)
-    with suppress(NotFound):
-        await cluster.client.delete(MutatingWebhookConfiguration, "mutating-kai-admission")
-    with suppress(NotFound):
-        await cluster.client.delete(Secret, SECRET, SYSTEM_NAMESPACE)
+    await withdraw_webhooks(
+        cluster, "admission", validating=CONFIGURATIONS, mutating="mutating-kai-admission", secret=SECRET
+    )
 
 
 async def apply(cluster: Cluster, manifest: dict[str, Any], *, code: int | None = 0, verb: str = "apply") -> str:
