@@ -179,9 +179,12 @@ def test_what_does_not_fit_is_refused_by_the_name_of_its_field(
 @pytest.mark.parametrize(
     ("constraint", "reason"),
     [
-        ({"topologyName": "cluster"}, ".pack: a topologyConstraint needs pack"),
-        ({"pack": {}}, ".pack: pack needs at least one of required and preferred"),
-        ({"pack": {"required": "rack"}, "packDomain": "zone"}, "pack.required and packDomain"),
+        ({"topologyName": "cluster"}, ".pack: topologyConstraint must specify pack or deprecated packDomain"),
+        ({"pack": {}}, ".pack: pack must specify at least one of required or preferred"),
+        (
+            {"pack": {"required": "rack"}, "packDomain": "zone"},
+            "must not set both pack.required and deprecated packDomain",
+        ),
     ],
 )
 @pytest.mark.parametrize("where", ["spec.template", CLIQUE, "spec.template.podCliqueScalingGroups.0"])

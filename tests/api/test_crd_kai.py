@@ -204,12 +204,12 @@ def test_what_could_only_go_wrong_later_is_refused_by_the_name_of_its_field(
 @pytest.mark.parametrize(
     ("manifest", "path", "value", "reason"),
     [
-        (POD_GROUP, "spec.minMember", 1, ".spec: minMember and minSubGroup exclude each other"),
+        (POD_GROUP, "spec.minMember", 1, ".spec: minMember and minSubGroup are mutually exclusive"),
         (
             POD_GROUP,
             "spec.subGroups.1.minMember",
             1,
-            ".spec.subGroups[1]: minMember and minSubGroup exclude each other",
+            ".spec.subGroups[1]: minMember and minSubGroup are mutually exclusive",
         ),
         (POD_GROUP, "spec.subGroups.0.name", "worker", ".spec.subGroups: duplicate name"),
         (

@@ -20,11 +20,13 @@ def read(kind: type[Any], document: Any) -> Any:
     return msgspec.json.decode(json_of(document), type=kind)
 
 
-def test_an_absent_share_of_a_queue_is_nothing() -> None:
-    """As in KAI, and easily mistaken: an omitted limit doesn't mean that there is none."""
-    queue = read(kai.Queue, {"spec": {"resources": {"gpu": {"quota": 8}}}})
-    assert queue.spec.resources.gpu == kai.QueueResource(quota=8, overQuotaWeight=0, limit=0)
+def test_an_absent_share_of_a_queue_is_nothing_and_an_absent_limit_is_none() -> None:
+    """Other than in KAI, which reads 0: a limit of 0 that is given lets nothing run."""
+    queue = read(kai.Queue, {"spec": {"resources": {"gpu": {"quota": 8}, "memory": {"limit": 0}}}})
+    assert queue.spec.resources.gpu == kai.QueueResource(quota=8, overQuotaWeight=0, limit=None)
+    assert (queue.spec.resources.gpu.most, queue.spec.resources.memory.most) == (kai.UNLIMITED, 0)
     assert queue.spec.resources.cpu == kai.QueueResource()
+    assert json_of(queue.spec.resources.memory) == b'{"limit":0.0}'
 
 
 def test_a_queue_that_only_another_definition_lets_through_can_still_be_read() -> None:

@@ -17,6 +17,7 @@ from bosket.api.quantity import (
     compare,
     from_int,
     from_milli,
+    integer_or_none,
     parse,
     subtract,
     to_int,
@@ -253,3 +254,13 @@ def test_comparison_agrees_with_the_amounts(a: str, b: str) -> None:
 def test_whole_numbers_survive_writing_and_reading(value: int) -> None:
     assert all(to_int(from_int(value, format)) == value for format in Format)
     assert to_milli(from_milli(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("-7", -7), ("+7", 7), ("007", 7), (str(2**63 - 1), 2**63 - 1), (str(-(2**63)), -(2**63)),
+     (str(2**63), None), ("9" * 400, None), ("9" * 5000, None), ("0" * 5000, None), ("1_0", None), (" 1", None),
+     ("٣", None), ("1.0", None), ("", None), (None, None)],
+)  # fmt: skip
+def test_whole_numbers_in_texts_are_those_that_go_reads(text: str | None, number: int | None) -> None:
+    assert integer_or_none(text) == number

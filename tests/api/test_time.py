@@ -134,3 +134,10 @@ def test_a_number_that_is_no_duration_is_refused(seconds: float) -> None:
 @given(st.integers(-(10**15), 10**15))
 def test_a_duration_survives_writing_and_reading(nanos: int) -> None:
     assert parse_duration(format_duration(nanos / 10**9)) == nanos / 10**9
+
+
+@pytest.mark.parametrize("text", ["1" * 100_000, "1." + "1" * 100_000, "1s" * 20_000 + "1", "-" + "1" * 100_000 + "x"])
+def test_a_duration_of_many_digits_is_refused_at_once(text: str) -> None:
+    """Were digits tried in all ways of dividing them, this would take a minute for each."""
+    with pytest.raises(InvalidDuration):
+        parse_duration(text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.apiserver.world import (
     APPLY,
     CONFIG_MAPS,
@@ -150,6 +152,36 @@ async def test_managed_fields_are_reset_by_an_empty_list(world: World) -> None:
     operations = [{"op": "replace", "path": "/metadata/managedFields", "value": []}]
     found = await world.ok("PATCH", f"{CONFIG_MAPS}/a", operations, "application/json-patch+json")
     assert "managedFields" not in found["metadata"]
+
+
+@pytest.mark.parametrize("key", ["time", "apiVersion", "subresource", "manager", "operation", "fieldsV1"])
+async def test_managed_fields_that_make_no_sense_leave_those_that_were_there(world: World, key: str) -> None:
+    """Of a custom resource: the types of others are looked at before."""
+    await world.ok("POST", DEFINITIONS, definition())
+    for manager in ("one", "two"):
+        assert (await apply(world, f"{WIDGETS}/w", widget(spec={"k": "1"}), manager)).status < 300
+    for value in ([{}], None, 5, ["x"]):
+        operations = [
+            {"op": "add", "path": f"/metadata/managedFields/1/{key}", "value": value},
+            {"op": "add", "path": "/spec/other", "value": str(value)},
+        ]
+        found = await world.ok("PATCH", f"{WIDGETS}/w", operations, "application/json-patch+json")
+        assert {"one", "two"} <= {each["manager"] for each in found["metadata"]["managedFields"]}
+
+
+async def test_who_claims_to_own_what_makes_an_object_does_not_remove_it(world: World) -> None:
+    await world.ok("POST", DEFINITIONS, definition())
+    assert (await apply(world, f"{WIDGETS}/w", widget(spec={"k": "1"}))).status == 201
+    claims = {
+        "f:metadata": {".": {}, "f:name": {}, "f:uid": {}},
+        "f:kind": {},
+        "f:apiVersion": {},
+        "f:spec": {"f:k": {}},
+    }
+    operations = [{"op": "replace", "path": "/metadata/managedFields/0/fieldsV1", "value": claims}]
+    await world.ok("PATCH", f"{WIDGETS}/w", operations, "application/json-patch+json")
+    answer = await apply(world, f"{WIDGETS}/w", widget(spec={"other": "1"}))
+    assert (answer.status, answer.body["spec"], answer.body["metadata"]["name"]) == (200, {"other": "1"}, "w")
 
 
 async def test_an_apply_in_yaml_and_as_a_dry_run(world: World) -> None:

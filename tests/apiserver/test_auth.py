@@ -125,7 +125,7 @@ async def test_a_forged_token_is_no_token(world: World, change: str) -> None:
         "length": f"{head}.{body}.{signature[:-4]}",
         "none": f"{weak}.{body}.",
         "text": "a.b.c",
-        "long": f"{head}.{body * 1000}.{signature}",
+        "long": f"{head}.{body * 100}.{signature}",
     }[change]
     assert not (await reviewed(world, forged)).get("authenticated")
 

@@ -104,9 +104,9 @@ def _billion_laughs(item: str) -> bytes:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (_billion_laughs("[*aN, *aN]"), "the aliases in the body stand for more than"),
-        (_billion_laughs("{k: *aN, l: *aN}"), "the aliases in the body stand for more than"),
-        (b"s: &s " + b"x" * 1000 + b"\nl: [" + b"*s, " * 2000 + b"]", "the aliases in the body stand for more than"),
+        (_billion_laughs("[*aN, *aN]"), "its aliases stand for more than"),
+        (_billion_laughs("{k: *aN, l: *aN}"), "its aliases stand for more than"),
+        (b"s: &s " + b"x" * 1000 + b"\nl: [" + b"*s, " * 2000 + b"]", "its aliases stand for more than"),
         (b"a: &a [*a]", "*a is within what it stands for"),
         (b"a: *b", "undefined alias"),
         (b"[" * 200_000, "nested more than 100 levels deep"),
@@ -118,6 +118,13 @@ def _billion_laughs(item: str) -> bytes:
 async def test_yaml_that_means_far_more_than_it_says_is_refused(world: World, body: bytes, words: str) -> None:
     status = await world.refused(400, "POST", CONFIG_MAPS, body, "application/yaml")
     assert words in status["message"]
+
+
+async def test_yaml_of_very_many_parts_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bosket.apiserver.body.MAX_EVENTS", 100)
+    body = b"kind: ConfigMap\ndata:\n" + b"".join(b"  k%d: v\n" % number for number in range(60))
+    status = await world.refused(400, "POST", CONFIG_MAPS, body, "application/yaml")
+    assert "it has more than 100 parts; write it as JSON" in status["message"]
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/cbor"])
@@ -140,7 +147,7 @@ async def test_other_formats_are_refused_with_those_that_are_read(world: World, 
         ("PUT", PODS, 405),
         ("BREW", PODS, 405),
         ("POST", "/version", 405),
-        ("POST", "/api/v1/pods", 400),
+        ("POST", "/api/v1/pods", 405),
     ],
 )
 async def test_paths_and_methods_that_are_not_there(world: World, method: str, path: str, code: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.apiserver.test_garbage_collection import settle
 from tests.apiserver.world import MERGE, PODS, Doc, World, pod
 
@@ -111,3 +113,33 @@ async def test_the_status_of_a_budget_is_kept_up_to_date(world: World) -> None:
         await world.ok("POST", f"{PODS}/a/eviction", eviction("a"))
         await settle()
         assert (await world.ok("GET", f"{BUDGETS}/b"))["status"]["disruptionsAllowed"] == 0
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"matchExpressions": [{"key": "a", "operator": "Equal"}]},
+        {"matchExpressions": [{"key": "a", "operator": "In"}]},
+        {"matchLabels": {"": "b"}},
+        {"matchLabels": {"a": "-1"}},
+    ],
+)
+async def test_a_budget_whose_selector_can_not_be_understood_is_refused(world: World, selector: dict[str, Any]) -> None:
+    body = {"metadata": {"name": "b"}, "spec": {"selector": selector, "minAvailable": 1}}
+    assert "spec.selector: Invalid value" in (await world.refused(422, "POST", BUDGETS, body))["message"]
+
+
+@pytest.mark.parametrize("share", ["101%", "²%", "9" * 5000 + "%", "-1%", "1.5%", "%"])
+async def test_a_budget_of_a_share_that_can_not_be_is_refused(world: World, share: str) -> None:
+    body = {"metadata": {"name": "b"}, "spec": {"selector": {}, "minAvailable": share}}
+    assert "spec.minAvailable: Invalid value" in (await world.refused(422, "POST", BUDGETS, body))["message"]
+    for good in ("0%", "100%", "0100%", "7%"):
+        body["spec"] = {"selector": {}, "minAvailable": good}
+        await world.ok("POST", BUDGETS, body, dryRun="All")
+
+
+async def test_a_budget_that_says_nothing_is_counted(world: World) -> None:
+    async with world.running():
+        await world.ok("POST", BUDGETS, {"metadata": {"name": "b"}})
+        await settle()
+    assert (await world.ok("GET", f"{BUDGETS}/b"))["status"]["disruptionsAllowed"] == 0

@@ -149,3 +149,33 @@ async def test_a_patch_of_nothing_is_not_found(world: World) -> None:
     for content_type in (MERGE, STRATEGIC):
         await world.refused(404, "PATCH", f"{PODS}/a", {}, content_type)
     assert pod("a")["metadata"]["name"] == "a"
+
+
+async def test_what_is_copied_is_apart_from_what_it_was_copied_from(world: World) -> None:
+    """Fields that don't belong into the copy are dropped there, and nowhere else."""
+    operations = [{"op": "copy", "from": "/metadata", "path": "/spec"}]
+    found = await world.ok("PATCH", "/api/v1/namespaces/default/status", operations, JSON_PATCH)
+    assert found["metadata"]["name"] == "default"
+    await world.ok("POST", CONFIG_MAPS, config_map("a", {"k": "1"}))
+    operations = [
+        {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}},
+        {"op": "copy", "from": "/metadata/labels", "path": "/metadata/annotations"},
+        {"op": "add", "path": "/metadata/annotations/c", "value": "d"},
+    ]
+    found = (await world.ok("PATCH", f"{CONFIG_MAPS}/a", operations, JSON_PATCH))["metadata"]
+    assert (found["labels"], found["annotations"]) == ({"a": "b"}, {"a": "b", "c": "d"})
+
+
+@pytest.mark.parametrize("count", [120, 600, 3000])
+@pytest.mark.parametrize("name", ["copy", "add"])
+async def test_operations_nest_no_deeper_than_bodies_may(world: World, name: str, count: int) -> None:
+    await world.ok("POST", DEFINITIONS, definition())
+    await world.ok("POST", WIDGETS, widget(spec={"a": {}}))
+    if name == "copy":
+        operations: list[Any] = [{"op": "copy", "from": "/spec/a", "path": "/spec/a/a"}] * count
+    else:
+        operations = [{"op": "add", "path": "/spec" + "/a" * depth, "value": {}} for depth in range(2, count)]
+    answer = await world.call("PATCH", f"{WIDGETS}/w", operations, JSON_PATCH)
+    assert answer.status in (400, 422)
+    assert "nested" in answer.message
+    assert (await world.ok("GET", f"{WIDGETS}/w"))["spec"] == {"a": {}}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bosket.apiserver.call import User
-from bosket.apiserver.rbac import Attributes, attributes_of
 from bosket.apiserver.rbac.rule import Rule, not_covered
+from bosket.apiserver.request_info import Attributes, parse_request
 from bosket.kube.transport import Request
 from tests.apiserver.world import APPLY, CONFIG_MAPS, MERGE, PODS, World, config_map
 
@@ -358,7 +358,7 @@ async def test_the_role_of_a_binding_stays_the_same(world: Asking) -> None:
     ],
 )
 def test_a_request_is_read_as_rules_see_it(method: str, path: str, query: dict[str, str], expected: Attributes) -> None:
-    assert attributes_of(Request(method, path, tuple(query.items()))) == expected
+    assert parse_request(Request(method, path, tuple(query.items()))).attributes == expected
 
 
 @pytest.mark.parametrize(

@@ -64,3 +64,14 @@ async def test_a_custom_resource_scales_by_the_paths_of_its_definition(world: Wo
     found = await world.ok("PATCH", f"{WIDGETS}/w/scale", {"spec": {"replicas": 7}}, MERGE)
     assert (found["spec"], found["status"]) == ({"replicas": 7}, {"replicas": 1, "selector": "a=b"})
     assert (await world.ok("GET", f"{WIDGETS}/w"))["spec"] == {"size": {"count": 7}}
+
+
+async def test_a_custom_resource_that_has_no_place_for_replicas_is_not_scaled(world: World) -> None:
+    scale = {"specReplicasPath": ".spec.size.count", "statusReplicasPath": ".status.count"}
+    await world.ok("POST", DEFINITIONS, definition(subresources={"scale": scale}))
+    await world.ok("POST", WIDGETS, widget(spec={"size": "large"}))
+    for method, content_type in (("PUT", "application/json"), ("PATCH", MERGE)):
+        refusal = await world.refused(422, method, f"{WIDGETS}/w/scale", {"spec": {"replicas": 7}}, content_type)
+        assert "spec.size: Invalid value" in refusal["message"]
+        assert "must be an object to hold spec.size.count, not a string" in refusal["message"]
+    assert (await world.ok("GET", f"{WIDGETS}/w"))["spec"] == {"size": "large"}

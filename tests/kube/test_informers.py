@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from bosket.api.core import Node, Pod
 from bosket.api.object import ObjectKey
 from bosket.kube.client import Client
-from bosket.kube.informer import Informers, without_managed_fields
+from bosket.kube.informer import InformerBranch, Informers, without_managed_fields
 from bosket.kube.transport import Request, Response
 from tests.kube.scripted import Watch, answer, pod
 
@@ -68,6 +69,30 @@ async def test_an_index_can_be_added_to_a_shared_informer() -> None:
         await informers.wait_synced()
     assert len(informers.of(Pod).store.by_index("name", "a")) == 1
     task.cancel()
+
+
+async def test_a_branch_shares_what_is_known_and_its_subscriptions_end_with_it() -> None:
+    server = Everything()
+    trunk = Informers(Client(server))
+    branch = InformerBranch(Client(server), trunk)
+    seen: list[str] = []
+    branch.of(Pod).subscribe(lambda change: seen.append("branch") if change.new is not None else None)
+    trunk.of(Pod).subscribe(lambda change: seen.append("trunk") if change.new is not None else None)
+    assert branch.of(Pod) is branch.of(Pod)
+    task = asyncio.create_task(trunk.run())
+    async with asyncio.timeout(5):
+        await branch.wait_synced()
+    assert branch.synced
+    assert branch.of(Pod).store is trunk.of(Pod).store
+    assert sorted(set(seen)) == ["branch", "trunk"]
+    seen.clear()
+    branch.detach()
+    trunk.of(Pod).store.replace([], "99")
+    trunk.of(Pod).store.observe(ObjectKey("ns", "new"), msgspec.convert(pod("new", 100), Pod), "100")
+    assert seen == ["trunk"]
+    assert server.lists == ["/api/v1/pods"]
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_a_handler_is_called_before_the_informer_counts_as_synced() -> None:

@@ -196,7 +196,7 @@ EXEC = {"command": "x", "apiVersion": "client.authentication.k8s.io/v1"}
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("a: [", "not YAML"),
+        ("a: [", "not a YAML document"),
         ("[]", r"Expected `object`, got `array`"),
         ({"kind": "Pod"}, "kind is 'Pod', a kubeconfig's is 'Config'"),
         ({}, "current-context is not set"),

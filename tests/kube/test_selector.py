@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bosket.api.object import LabelSelector, LabelSelectorRequirement
-from bosket.kube.selector import InvalidSelector, Requirement, Selector, label_selector, parse_fields, parse_labels
+from bosket.kube.selector import (
+    InvalidSelector,
+    Matcher,
+    Requirement,
+    Selector,
+    label_selector,
+    parse_fields,
+    parse_labels,
+)
 from bosket.kube.selector import requirement as make_requirement
 
 
@@ -155,3 +163,31 @@ def test_special_characters_in_field_values_are_escaped() -> None:
 def test_a_malformed_field_selector_is_quoted(text: str) -> None:
     with pytest.raises(InvalidSelector, match="invalid field selector"):
         parse_fields(text)
+
+
+@given(st.lists(requirements, max_size=30), labels)
+def test_a_matcher_says_what_its_selector_says(listed: list[Requirement], some: dict[str, str]) -> None:
+    selector = Selector(tuple(listed))
+    assert Matcher(selector).matches(some) == selector.matches(some)
+
+
+def test_a_matcher_looks_at_labels_and_not_at_thousands_of_requirements() -> None:
+    looks = 0
+
+    class Watched(dict[str, str]):
+        def get(self, key: str, default: object = None) -> object:  # type: ignore[override]
+            nonlocal looks
+            looks += 1
+            return super().get(key, default)  # type: ignore[arg-type]
+
+    matcher = Matcher(parse_labels(",".join(f"!x{each}" for each in range(3_000)) + ",team in (a,b)"))
+    assert matcher.matches(Watched(team="a"))
+    assert not matcher.matches(Watched(team="c"))
+    assert looks == 0
+
+
+def test_commas_within_brackets_are_between_values() -> None:
+    assert str(parse_labels("a in (x,y),b,c notin (z),!d")) == "a in (x,y),b,c!=z,!d"
+    for text in ("a in (x,y", "a,b)", "a in (x,(y)", "," * 30_000):
+        with pytest.raises(InvalidSelector):
+            parse_labels(text)

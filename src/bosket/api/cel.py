@@ -8,14 +8,17 @@ API server evaluates the rules of custom resources with it, the scheduler the se
 from __future__ import annotations
 
 import itertools
+import logging
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
+from re import _parser  # type: ignore[attr-defined]  # there is no public way to the parts of an expression
 from types import ModuleType
 from typing import Any
 
 from bosket.api import quantity
-from bosket.api.cel_cost import Cost, declared_in
+from bosket.api.cel_cost import MAX_SOURCE, Cost, declared_in
 
 #: `a.?b` and `a[?"b"]` are not in the package's grammar; calls of this function are.
 _SELECT = "__optionalSelect"
@@ -24,6 +27,9 @@ _OPTIONAL_INDEX = re.compile(r"\[\?([^\]]+)\]")
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'')
 
 
+#: Of patterns that `find` and `findAll` search for: steps at the worst, and parts that may match more or less text.
+_MAX_SEARCH_STEPS = 10_000_000
+_MAX_REPETITIONS = 8
 _BIND = "cel.bind("
 _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 
@@ -40,7 +46,12 @@ class Expression:
         sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
         import cel
 
+        # It warns of every function that refuses its arguments; whoever evaluates is told that anyway, as an error.
+        logging.getLogger("cel").setLevel(logging.ERROR)
+
         self.source = source
+        if len(source) > MAX_SOURCE:
+            raise CelError(f"the expression has {len(source)} characters, and may have {MAX_SOURCE}")
         try:
             self._program = cel.compile(_rewrite(source))
         except ValueError as error:
@@ -121,46 +132,80 @@ def _arguments(source: str, start: int) -> tuple[list[str], int]:
     raise CelError("cel.bind( is never closed")
 
 
-_functions: dict[str, Callable[..., Any]] = {}
-
-
+@cache
 def _library() -> dict[str, Callable[..., Any]]:
-    if not _functions:
-        from cel import stdlib
+    from cel import stdlib
 
-        _functions.update(stdlib.STDLIB_FUNCTIONS)
-        _functions.update(
-            {
-                _SELECT: _select,
-                "find": lambda text, pattern: found.group() if (found := re.search(pattern, text)) else "",
-                "findAll": lambda text, pattern, limit=-1: [
-                    found.group()
-                    for count, found in enumerate(re.finditer(pattern, text))
-                    if limit < 0 or count < limit
-                ],
-                "isSorted": lambda items: all(a <= b for a, b in itertools.pairwise(items)),
-                "format": _format,
-                "isQuantity": _is_quantity,
-                "quantity": quantity.canonical,
-                "isGreaterThan": lambda a, b: _compare(a, b) > 0,
-                "isLessThan": lambda a, b: _compare(a, b) < 0,
-                "compareTo": _compare,
-                "add": quantity.add,
-                "sub": quantity.subtract,
-                "isInteger": lambda a: quantity.parse(a).denominator == 1,
-                "sign": lambda a: quantity.compare(a, 0),
-                "isSemver": lambda text, normalize=False: _VERSION.fullmatch(_version(text, normalize)) is not None,
-                "semver": _semver,
-                "major": lambda text: int(_version_parts(text)[0]),
-                "minor": lambda text: int(_version_parts(text)[1]),
-                "patch": lambda text: int(_version_parts(text)[2]),
-                "lowerAscii": lambda text: text.lower(),
-                "upperAscii": lambda text: text.upper(),
-                "asInteger": quantity.to_int,
-                "asApproximateFloat": lambda a: float(quantity.parse(a)),
-            }
-        )
-    return _functions
+    return {
+        **stdlib.STDLIB_FUNCTIONS,
+        _SELECT: _select,
+        "find": _find,
+        "findAll": _find_all,
+        "isSorted": lambda items: all(a <= b for a, b in itertools.pairwise(items)),
+        "format": _format,
+        "isQuantity": _is_quantity,
+        "quantity": quantity.canonical,
+        "isGreaterThan": lambda a, b: _compare(a, b) > 0,
+        "isLessThan": lambda a, b: _compare(a, b) < 0,
+        "compareTo": _compare,
+        "add": quantity.add,
+        "sub": quantity.subtract,
+        "isInteger": lambda a: quantity.parse(a).denominator == 1,
+        "sign": lambda a: quantity.compare(a, 0),
+        "isSemver": lambda text, normalize=False: _VERSION.fullmatch(_version(text, normalize)) is not None,
+        "semver": _semver,
+        "major": lambda text: int(_version_parts(text)[0]),
+        "minor": lambda text: int(_version_parts(text)[1]),
+        "patch": lambda text: int(_version_parts(text)[2]),
+        "lowerAscii": lambda text: text.lower(),
+        "upperAscii": lambda text: text.upper(),
+        "asInteger": quantity.to_int,
+        "asApproximateFloat": lambda a: float(quantity.parse(a)),
+    }
+
+
+def _find(text: str, pattern: str) -> str:
+    found = _searchable(text, pattern).search(text)
+    return "" if found is None else found.group()
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    found = _searchable(text, pattern).finditer(text)
+    return [each.group() for each in (found if limit < 0 else itertools.islice(found, limit))]
+
+
+def _searchable(text: str, pattern: str) -> re.Pattern[str]:
+    """The pattern, where it can be searched for in the text with bounded work.
+
+    `matches` is the package's own and takes time in proportion to the text. `find` and `findAll` are Python's, which
+    tries all ways to divide the text among the pattern's repetitions: there may be as many as keep that in bounds.
+    """
+    try:
+        repetitions = _repetitions(_parser.parse(pattern))
+        compiled = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"{pattern[:100]!r} is no regular expression: {error}") from None
+    if repetitions > _MAX_REPETITIONS or len(text) ** (repetitions + 1) > _MAX_SEARCH_STEPS:
+        raise ValueError("operation cancelled: actual cost limit exceeded")
+    return compiled
+
+
+def _repetitions(parsed: Any) -> int:
+    """How many parts of a pattern may match more or less text; one inside another counts as if there were no end."""
+    found = 0
+    for kind, argument in parsed:
+        name = str(kind)
+        if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            least, most, below = argument
+            inner = _repetitions(below)
+            found += (_MAX_REPETITIONS + 1 if inner else 1) if least != most else inner * min(int(most), 100)
+        elif name == "SUBPATTERN":
+            found += _repetitions(argument[-1])
+        elif name == "BRANCH":
+            found += 1 + sum(_repetitions(each) for each in argument[1])
+        elif name not in ("LITERAL", "NOT_LITERAL", "ANY", "IN", "AT"):
+            raise re.error(f"{name.lower()} is not supported")  # Go's expressions have none of them either
+    return found
 
 
 def _select(container: Any, key: Any) -> Any:

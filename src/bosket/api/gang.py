@@ -4,7 +4,7 @@ pods: the one rule of a PodGroup's tree of sub-groups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bosket.api.kai import PodGroupSpec, SubGroup
 
@@ -16,24 +16,38 @@ def has_minimum(spec: PodGroupSpec, pods: Mapping[str, int]) -> bool:
     """Whether a gang has what it must have, with so many pods by sub-group; those without one are under ""."""
     if not spec.subGroups:
         return sum(pods.values()) >= minimum(spec)
-    children: dict[str, list[SubGroup]] = {}
-    for each in spec.subGroups:
-        children.setdefault(each.parent or "", []).append(each)
-    done: set[str] = set()  # a circle of parents, which admission refuses, has nothing
-
-    def enough(below: list[SubGroup], wanted: int | None) -> bool:
-        return sum(map(is_complete, below)) >= (len(below) if wanted is None else wanted)
-
-    def is_complete(subgroup: SubGroup) -> bool:
-        if subgroup.name in done:
-            return False
-        done.add(subgroup.name)
-        below = children.get(subgroup.name)
+    complete: set[str] = set()
+    for subgroup, below in leaves_first(spec.subGroups):
         if below:
-            return enough(below, subgroup.minSubGroup)
-        return pods.get(subgroup.name, 0) >= (subgroup.minMember or 0)
+            wanted = len(below) if subgroup.minSubGroup is None else subgroup.minSubGroup
+            is_complete = len({each.name for each in below} & complete) >= wanted
+        else:
+            is_complete = pods.get(subgroup.name, 0) >= (subgroup.minMember or 0)
+        if is_complete:
+            complete.add(subgroup.name)
+    roots = [each for each in spec.subGroups if not each.parent]
+    wanted = len(roots) if spec.minSubGroup is None else spec.minSubGroup
+    return len({each.name for each in roots} & complete) >= wanted
 
-    return enough(children.get("", []), spec.minSubGroup)
+
+def leaves_first(subgroups: Iterable[SubGroup]) -> list[tuple[SubGroup, list[SubGroup]]]:
+    """Every sub-group that a root leads to, with those right below it, which come before it; of those with one name the
+    first. What is in a circle of parents, which admission refuses, no root leads to.
+
+    Without recursion: how deep the tree is is up to whoever writes it.
+    """
+    children: dict[str, list[SubGroup]] = {}
+    for each in subgroups:
+        children.setdefault(each.parent or "", []).append(each)
+    found: dict[str, tuple[SubGroup, list[SubGroup]]] = {}
+    ahead = list(reversed(children.get("", [])))
+    while ahead:
+        subgroup = ahead.pop()
+        if subgroup.name not in found:
+            below = children.get(subgroup.name, []) if subgroup.name else []
+            found[subgroup.name] = subgroup, below
+            ahead += reversed(below)
+    return list(reversed(found.values()))
 
 
 def minimum(spec: PodGroupSpec) -> int:

@@ -28,6 +28,8 @@ DEFAULT_SUBGROUP: Final = "default"
 DEFAULT_NODE_POOL: Final = "default"
 #: What the names of metrics begin with that KAI has, too.
 METRICS_NAMESPACE: Final = "kai"
+#: Of the ConfigMap in which the schedulers of a shard keep what they must still know after a restart.
+MEMORY_SUFFIX: Final = "-memory"
 #: The one Config object that is read.
 CONFIG_NAME: Final = "kai-config"
 
@@ -167,8 +169,14 @@ KARTA_VERSION_LABEL: Final = "run.ai/karta-version"
 #: On PodGroups of the default scheduler: the level of topology that was asked for; a server may drop the field itself.
 ASKED_LEVEL_ANNOTATION: Final = "bosket.dev/topology-level"
 
+#: On the Config: "true" has only those use a queue or a priority class whom its annotations admit.
+ACCESS_CONTROL_ANNOTATION: Final = "bosket.dev/access-control"
+#: On the Config, beside it: controllers whose pods are judged by who made their owner.
+TRUSTED_SUBJECTS_ANNOTATION: Final = "bosket.dev/trusted-subjects"
 #: On a namespace: who schedules its pods that name nobody.
 NAMESPACE_SCHEDULER_LABEL: Final = "bosket.dev/scheduler-name"
+#: On a bind request: JSON, the pod's annotations by which it was charged when its bind was decided.
+CHARGED_ANNOTATION: Final = "bosket.dev/charged"
 #: On a bind request: JSON, by claim of the pod the volume that the scheduler chose for it.
 CHOSEN_VOLUMES_ANNOTATION: Final = "bosket.dev/volumes"
 

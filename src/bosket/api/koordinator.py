@@ -34,6 +34,10 @@ class PodGroup(KubeObject):
     status: PodGroupStatus = PodGroupStatus()
 
 
+class OwnPodGroup(PodGroup):
+    """The same, of clusters that serve it in Koordinator's own API group."""
+
+
 class NetworkTopologyLayer(Wire):
     """A level of the network, and the labels of nodes that say where they are in it."""
 
@@ -56,6 +60,7 @@ class ClusterNetworkTopology(KubeObject):
 
 RESOURCES: tuple[AnyResource, ...] = (
     Resource("scheduling.sigs.k8s.io", "v1alpha1", "PodGroup", "podgroups", PodGroup),
+    Resource("scheduling.koordinator.sh", "v1alpha1", "PodGroup", "podgroups", OwnPodGroup),
     Resource(
         "scheduling.koordinator.sh",
         "v1alpha1",

@@ -26,6 +26,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 #: As JSON has it: mostly a string, but a plain number is welcome.
+_WHOLE: Final = re.compile(r"[+-]?0{0,99}[0-9]{1,19}")
+
 Quantity: TypeAlias = str | int | float
 
 _NANO: Final = 10**9
@@ -186,6 +188,17 @@ def _round_up(digits: int, power: int) -> int:
 
 def _divide_away_from_zero(value: int, divisor: int) -> int:
     return -(-value // divisor) if value >= 0 else value // divisor
+
+
+def integer_or_none(text: str | None) -> int | None:
+    """The whole number that a label or an annotation holds, by Go's rules: ASCII digits, in 64 bits; None for others.
+
+    Python's own `int` raises for thousands of digits, and takes what Kubernetes doesn't: "1_0", digits of any script.
+    """
+    if text is None or not _WHOLE.fullmatch(text):
+        return None
+    value = int(text)
+    return value if -(2**63) <= value < 2**63 else None
 
 
 def _is_digits(text: str) -> bool:

@@ -13,12 +13,17 @@ from typing import Final, NamedTuple
 
 from bosket.api.core import Container, Pod
 from bosket.api.keys import (
+    GPU_FRACTION_ANNOTATION,
     GPU_FRACTION_CONTAINER_ANNOTATION,
     GPU_FRACTION_DEVICES_ANNOTATION,
     GPU_GROUP_LABEL,
     GPU_GROUP_LABEL_PREFIX,
+    GPU_MEMORY_ANNOTATION,
+    RECEIVED_RESOURCE_TYPE_ANNOTATION,
+    SHARED_DEVICES_ANNOTATION,
     SHARED_GPU_CONFIG_MAP_ANNOTATION,
 )
+from bosket.api.name_rules import label_value_error
 
 #: Environment variables, and keys of the ConfigMaps that they are read from.
 NVIDIA_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
@@ -66,11 +71,14 @@ def read_whole(text: str, most: int) -> int | None:
 
 
 def gpu_groups(labels: Mapping[str, str]) -> tuple[str, ...]:
-    """The groups of shared GPUs that labels name, in either form, in order of their names."""
+    """The groups of shared GPUs that labels name, in either form, in order of their names.
+
+    Anybody may label a pod; what can't be a group's name, as an empty text, is none.
+    """
     found = {value for key, value in labels.items() if key.startswith(GPU_GROUP_LABEL_PREFIX)}
     if GPU_GROUP_LABEL in labels:
         found.add(labels[GPU_GROUP_LABEL])
-    return tuple(sorted(found))
+    return tuple(sorted(each for each in found if each and label_value_error(each) is None))
 
 
 def group_labels(groups: Iterable[str], *, several: bool) -> dict[str, str]:
@@ -108,3 +116,27 @@ def map_names(pod: Pod, sharing: SharingContainer) -> MapNames | None:
         return None
     name = f"{prefix}-{'i' if sharing.is_init else ''}{sharing.position}"
     return MapNames(name, f"{name}-evar")
+
+
+def asks_for_part(pod: Pod) -> bool:
+    """Whether the pod's annotations ask for a part of a GPU, or of its memory."""
+    annotations = pod.metadata.annotations
+    return GPU_FRACTION_ANNOTATION in annotations or GPU_MEMORY_ANNOTATION in annotations
+
+
+def seems_to_share(pod: Pod) -> bool:
+    """Whether a pod that is bound shares GPUs, whatever was changed on it since.
+
+    Its annotations may be gone; that a container learns its devices from a ConfigMap, which admission wrote into the
+    spec, can't be changed.
+    """
+    annotations = pod.metadata.annotations
+    if SHARED_DEVICES_ANNOTATION in annotations or annotations.get(RECEIVED_RESOURCE_TYPE_ANNOTATION) == "Fraction":
+        return True
+    return any(
+        variable.name in (NVIDIA_VISIBLE_DEVICES, GPU_PORTION)
+        and variable.valueFrom is not None
+        and variable.valueFrom.configMapKeyRef is not None
+        for container in (*pod.spec.containers, *pod.spec.initContainers)
+        for variable in container.env
+    )

@@ -1,6 +1,7 @@
 """The server's own admission: what depends on other objects than the one that is written.
 
-A namespace must exist and not be going away; a pod gets its priority, its service account and the usual tolerations.
+A namespace must exist and not be going away; a pod gets its priority, its service account, what its RuntimeClass says
+and the usual tolerations.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from bosket.apiserver.entry import Doc
+from bosket.apiserver.kind import Registry
 from bosket.apiserver.metadata import shown_name
-from bosket.apiserver.status import StatusError, forbidden, not_found
+from bosket.apiserver.runtime_class import RefusedByRuntimeClass, apply_runtime_class
+from bosket.apiserver.status import StatusError, forbidden, no_such_path, not_found
 from bosket.apiserver.store import Store
 from bosket.apiserver.write import Write
 
@@ -20,17 +23,16 @@ _TOLERATION_SECONDS = 300
 class BuiltinAdmission:
     """The admission that every server has."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._registry = registry
         self._namespaces = store.shelf("", "namespaces", namespaced=False)
         self._priority_classes = store.shelf("scheduling.k8s.io", "priorityclasses", namespaced=False)
         self._accounts = store.shelf("", "serviceaccounts")
+        self._runtime_classes = store.shelf("node.k8s.io", "runtimeclasses", namespaced=False)
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
-        if old is None and write.namespace:
-            self._check_namespace(write, new)
-        if old is None and write.kind.terminating:
-            detail = "create not allowed while custom resource definition is terminating"
-            raise forbidden(write.kind.group, write.kind.plural, shown_name(new), detail)
+        if old is None:
+            self.check_place(write, new)
         if write.kind.kind == "Pod" and not write.kind.group:
             if old is None:
                 self._complete_pod(new)
@@ -38,6 +40,17 @@ class BuiltinAdmission:
                 _add_tolerations(new["spec"])
         elif write.kind.shelf is self._priority_classes:
             self._check_single_default(new)
+
+    def check_place(self, write: Write, new: Doc) -> None:
+        """Raise unless there is, now, a place for a new object: its namespace and its kind, neither going away."""
+        if write.namespace:
+            self._check_namespace(write, new)
+        kind = self._registry.at(write.kind.group, write.kind.plural)
+        if kind is None or kind.shelf is not write.kind.shelf:
+            raise no_such_path()
+        if kind.terminating:
+            detail = "create not allowed while custom resource definition is terminating"
+            raise forbidden(kind.group, kind.plural, shown_name(new), detail)
 
     def _check_namespace(self, write: Write, new: Doc) -> None:
         namespace = self._namespaces.get("", write.namespace)
@@ -62,6 +75,10 @@ class BuiltinAdmission:
         spec = pod["spec"]
         self._set_priority(pod, spec)
         self._set_account(pod, spec)
+        try:
+            apply_runtime_class(spec, self._runtime_classes)
+        except RefusedByRuntimeClass as error:
+            raise _pod_forbidden(pod, str(error)) from error
         _add_tolerations(spec)
 
     def _set_priority(self, pod: Doc, spec: dict[str, Any]) -> None:

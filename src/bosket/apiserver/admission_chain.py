@@ -44,6 +44,12 @@ class Checker(Protocol):
     async def check(self, write: Write, new: Doc, old: Doc | None) -> None: ...
 
 
+class PlaceCheck(Protocol):
+    """Knows whether there is a place for a new object now, and refuses by raising."""
+
+    def check_place(self, write: Write, new: Doc) -> None: ...
+
+
 class AdmissionChain:
     """Asks several, one after the other; each sees what those before it made of the object."""
 
@@ -54,6 +60,8 @@ class AdmissionChain:
         webhooks: Webhooks,
         last: tuple[Member, ...] = (),
         checkers: tuple[Checker, ...] = (),
+        *,
+        place: PlaceCheck,
     ) -> None:
         self._members = members
         self._policies = policies
@@ -61,6 +69,7 @@ class AdmissionChain:
         #: these see the object as it is after all changes
         self._last = last
         self._checkers = checkers
+        self._place = place
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
         for member in self._members:
@@ -94,6 +103,9 @@ class AdmissionChain:
         self._policies.check(attempt)
         await self._webhooks.validate(attempt)
 
+    def check_place(self, write: Write, new: Doc) -> None:
+        self._place.check_place(write, new)
+
     async def check_deletion(self, call: Call, doc: Callable[[], Doc], options: DeleteOptions) -> None:
         """Ask whether an object may be deleted, alone or with others."""
         if not self._asks_anybody:
@@ -104,12 +116,13 @@ class AdmissionChain:
         await self._check(attempt)
 
     async def check_creation(
-        self, call: Call, form: tuple[str, str, str], doc: Callable[[], Doc], *, dry_run: bool
+        self, call: Call, form: tuple[str, str, str], doc: Callable[[], Doc], *, name: str, dry_run: bool
     ) -> None:
-        """Ask about what is posted to a subresource: a Binding, an Eviction."""
+        """Ask about what is posted to a subresource of the object `name`: a Binding, an Eviction."""
         if not self._asks_anybody:
             return
         attempt = _attempt_of_call(call, "CREATE", doc(), None, options_of("CreateOptions", call.query))
+        attempt.name = name
         attempt.form = form
         attempt.dry_run = dry_run
         await self._check(attempt)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from bosket.api.document import UnreadableDocument, read_yaml
+from bosket.apiserver.aside import Aside
 from bosket.apiserver.call import Call
 from bosket.apiserver.entry import Doc
 from bosket.apiserver.protobuf import MEDIA_TYPE as PROTOBUF
 from bosket.apiserver.protobuf import decode_protobuf
-from bosket.apiserver.status import JSON, WrongType, bad_request, unsupported_media_type
-from bosket.apiserver.yaml_body import decode_yaml
+from bosket.apiserver.status import JSON, WrongType, bad_request, too_large, unsupported_media_type
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 #: Deeper nesting than any schema has; keeps recursive walks within Python's stack.
 MAX_DEPTH = 100
+#: Parts that a body of YAML may have: values, and beginnings and ends of collections. Each takes some ten microseconds;
+#: an object of 3 MiB that people would write has a tenth of them.
+MAX_EVENTS = 500_000
+#: Bytes of a body that only says what is to be done, or asks something: DeleteOptions, a Binding, a review. Nothing of
+#: it is stored, and the largest that make sense have some hundreds.
+MAX_ORDER_BYTES: Final = 64 * 1024
+#: How much longer a byte of YAML takes than one of JSON.
+_YAML_EFFORT: Final = 16
+
+S = TypeVar("S")
 
 _decode = msgspec.json.Decoder().decode
 
@@ -36,18 +47,41 @@ def decode_body(body: bytes, content_type: str) -> Any:
         except RecursionError:
             raise bad_request("the body is nested too deeply") from None
     elif kind in YAML_TYPES or kind.endswith("+yaml"):
-        value = decode_yaml(body, MAX_DEPTH)
-        _check_depth(value, MAX_DEPTH)  # aliases may have made it deeper than it is written
+        value = _decode_json_in_yaml(body)
+        if value is None:
+            value = _decode_yaml(body)
+        check_depth(value)  # aliases may have made it deeper than it is written
     elif kind == PROTOBUF:
         value = decode_protobuf(body, MAX_DEPTH)
     else:
         raise unsupported_media_type(f"accepted media types include: {JSON}, {YAML_TYPES[0]}, {PROTOBUF}")
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
-        _check_depth(value, MAX_DEPTH)
+        check_depth(value)
     return value
 
 
-def _check_depth(value: Any, allowed: int) -> None:
+def _decode_json_in_yaml(body: bytes) -> Any:
+    """The value in YAML that is JSON, as most programs write it, in a hundredth of the time; None where it isn't."""
+    if body.lstrip()[:1] != b"{":
+        return None
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _decode_yaml(body: bytes) -> Any:
+    """The one document in `body`, as JSON would have it."""
+    try:
+        return _decode(
+            msgspec.json.encode(read_yaml(body, MAX_DEPTH, max_events=MAX_EVENTS))
+        )  # dates and the like become what JSON has
+    except (UnreadableDocument, TypeError, ValueError, RecursionError) as error:
+        raise bad_request(f"the body is not valid YAML: {error}") from None
+
+
+def check_depth(value: Any, allowed: int = MAX_DEPTH) -> None:
+    """Refuse what is nested so deeply that recursive walks might not come back."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(allowed):
         if not level:
@@ -59,6 +93,34 @@ def _check_depth(value: Any, allowed: int) -> None:
             if isinstance(child, dict | list)
         ]
     raise bad_request(f"the body is nested more than {allowed} levels deep")
+
+
+def body_work(call: Call) -> int:
+    """What reading the body is worth in bytes of JSON."""
+    kind = media_type(call.headers.get("content-type", ""))
+    is_yaml = (kind in YAML_TYPES or kind.endswith("+yaml")) and call.body.lstrip()[:1] != b"{"
+    return len(call.body) * (_YAML_EFFORT if is_yaml else 1)
+
+
+def check_order_size(call: Call) -> None:
+    """Refuse a body that is larger than any that says what to do, before it is read."""
+    if len(call.body) > MAX_ORDER_BYTES:
+        raise too_large(MAX_ORDER_BYTES)
+
+
+async def decode_value(call: Call, aside: Aside) -> Any:
+    """The value in a call's body, whatever it is about."""
+    return await aside.run(body_work(call), decode_body, call.body, call.headers.get("content-type", ""))
+
+
+async def decode_order(call: Call, aside: Aside, wanted: type[S], named: str, *, optional: bool = False) -> S:
+    """What a body says is to be done; all defaults where there is none and it is `optional`."""
+    check_order_size(call)
+    value = await decode_value(call, aside) if call.body or not optional else {}
+    try:
+        return msgspec.convert(value, wanted)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"the body is not {named}: {error}") from None
 
 
 def decode_object(call: Call) -> Doc:

@@ -41,12 +41,15 @@ def count_budget(budget: Doc, pods: Shelf) -> dict[str, Any]:
     Pods without a controller count only where the budget names a number of pods that must be there: a share of them,
     or how many may be missing, says nothing as long as nobody knows how many there should be.
     """
-    selector = _selector(budget)
+    try:
+        selector = _selector(budget)
+    except InvalidSelector as error:
+        raise NotCountable(str(error)) from None
     guarded = [
         entry.decode() for entry in pods.entries(budget["metadata"]["namespace"]) if selector.matches(entry.labels)
     ]
     healthy = sum(1 for pod in guarded if is_ready(pod) and "deletionTimestamp" not in pod["metadata"])
-    spec = budget["spec"]
+    spec = budget.get("spec") or {}
     if "maxUnavailable" in spec:
         expected = _expected(guarded, pods.store)
         desired = max(0, expected - _portion(spec["maxUnavailable"], expected))

@@ -1,29 +1,43 @@
 """A request, understood: who asks what of which object.
 
-`parse_call` turns method, path and query into a `Call`; paths that name no resource (discovery, health) give None.
+`resolve` finds the kind that a parsed request (`request_info.py`) is about. Verb, namespace, name and subresource of a
+`Call` are those of the attributes that the authorizer judged: there is no second reading of the request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal, cast, get_args
 
 from bosket.apiserver.kind import Kind, Registry, Version
 from bosket.apiserver.list_options import is_true
-from bosket.apiserver.status import method_not_allowed, no_such_path
-from bosket.kube.transport import Request
+from bosket.apiserver.request_info import Attributes, RequestInfo
+from bosket.apiserver.status import bad_request, method_not_allowed, no_such_path
 
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
 
-_COLLECTION_VERBS: dict[str, Verb] = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
-_OBJECT_VERBS: dict[str, Verb] = {
-    "GET": "get",
-    "PUT": "update",
-    "PATCH": "patch",
-    "DELETE": "delete",
-    "POST": "create",
+_VERBS: Final = frozenset(get_args(Verb))
+_COLLECTION_VERBS: Final = frozenset({"list", "watch", "create", "deletecollection"})
+_OBJECT_VERBS: Final = frozenset({"get", "watch", "update", "patch", "delete"})
+#: What can be done with subresources, by their names; with others, what can be done with `status`.
+_SUBRESOURCE_VERBS: Final = {
+    "binding": ("create",),
+    "eviction": ("create",),
+    "token": ("create",),
+    "log": ("get",),
+    "finalize": ("update",),
+    "exec": ("create", "get"),
+    "attach": ("create", "get"),
+    "portforward": ("create", "get"),
+    "proxy": ("create", "delete", "get", "patch", "update"),
 }
+_DEFAULT_SUBRESOURCE_VERBS: Final = ("get", "patch", "update")
+
+
+def subresource_verbs(name: str) -> tuple[str, ...]:
+    """What can be done with a subresource."""
+    return _SUBRESOURCE_VERBS.get(name, _DEFAULT_SUBRESOURCE_VERBS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +64,36 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request about a resource. `namespace` is empty for cluster-scoped kinds and for all namespaces."""
+    """One request about a resource, of a kind that is served."""
 
-    verb: Verb
+    #: what the authorizer allowed
+    asked: Attributes
     user: User
     kind: Kind
     version: Version
-    namespace: str
-    name: str
-    subresource: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
     #: what the client is told beside the answer, whatever that is
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def verb(self) -> Verb:
+        return cast(Verb, self.asked.verb)
+
+    @property
+    def namespace(self) -> str:
+        """Empty for cluster-scoped kinds and for all namespaces. Rules see a namespace as if it were in itself."""
+        return self.asked.namespace if self.kind.namespaced else ""
+
+    @property
+    def name(self) -> str:
+        """Of the object; a list or a watch that has one is about this object alone."""
+        return self.asked.name
+
+    @property
+    def subresource(self) -> str:
+        return self.asked.subresource
 
     @property
     def api_version(self) -> str:
@@ -77,46 +107,34 @@ class Call:
         return is_true(self.query.get(name))
 
 
-def parse_call(request: Request, user: User, registry: Registry) -> Call | None:
-    """The call that a request to `/api/…` or `/apis/…` stands for; None if its path names no resource."""
-    parts = request.path.strip("/").split("/")
-    if parts[0] == "api" and len(parts) > 2:
-        group, version_name, rest = "", parts[1], parts[2:]
-    elif parts[0] == "apis" and len(parts) > 3:
-        group, version_name, rest = parts[1], parts[2], parts[3:]
-    else:
-        return None
-    watch_path = rest[0] == "watch" and len(rest) > 1
-    if watch_path:  # the old spelling: /api/v1/watch/pods
-        rest = rest[1:]
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and not _is_namespace_subresource(group, rest):
-        namespace, rest = rest[1], rest[2:]
-    plural = rest[0]
-    name = rest[1] if len(rest) > 1 else ""
-    subresource = "/".join(rest[2:])
-    kind = registry.at(group, plural)
-    version = None if kind is None else kind.versions.get(version_name)
-    if kind is None or version is None or (namespace and not kind.namespaced):
+def resolve(info: RequestInfo, user: User, registry: Registry) -> Call:
+    """The call that a request about a resource stands for; raises where there is no such path or method."""
+    asked = info.attributes
+    kind = registry.at(asked.group, asked.resource)
+    version = None if kind is None else kind.versions.get(info.version)
+    if info.malformed or kind is None or version is None:
         raise no_such_path()
-    if name and kind.namespaced and not namespace:
+    if info.in_namespace and not kind.namespaced:
         raise no_such_path()
-    if subresource and subresource not in version.subresources:
+    if info.named and kind.namespaced and not asked.namespace:
         raise no_such_path()
-    query = dict(request.query)
-    verb = (_OBJECT_VERBS if name else _COLLECTION_VERBS).get(request.method)
-    if verb is None or (name and verb == "create" and not subresource):
-        raise method_not_allowed(request.method)
-    if verb in ("get", "list") and not subresource and (watch_path or (not name and is_true(query.get("watch")))):
-        if name:  # only the old spelling watches one object
-            query["fieldSelector"] = f"metadata.name={name}"
-        verb = "watch"
-    if not subresource and verb not in kind.verbs:
-        raise method_not_allowed(request.method)
-    headers = {key.lower(): value for key, value in request.headers.items()}
-    return Call(verb, user, kind, version, namespace, name, subresource, query, headers, request.body)
+    if asked.subresource and asked.subresource not in version.subresources:
+        raise no_such_path()
+    if info.method_unknown or asked.verb not in _VERBS:
+        raise method_not_allowed(info.method)
+    if asked.verb not in _verbs_at(info, kind):
+        raise method_not_allowed(info.method)
+    if asked.name in (".", "..") and info.named:
+        raise bad_request(f"Name parameter invalid: \"{asked.name}\": may not be '{asked.name}'")
+    return Call(asked, user, kind, version, info.query, info.headers, info.body)
 
 
-def _is_namespace_subresource(group: str, rest: list[str]) -> bool:
-    """`namespaces/x/status` is about the namespace, `namespaces/x/pods` about what is in it."""
-    return group == "" and len(rest) == 3 and rest[2] in ("status", "finalize")
+def _verbs_at(info: RequestInfo, kind: Kind) -> frozenset[str]:
+    """What can be done at the path: with an object, with a part of it, or with a collection."""
+    asked = info.attributes
+    if asked.subresource:
+        return frozenset(subresource_verbs(asked.subresource))
+    verbs = (_OBJECT_VERBS if info.named else _COLLECTION_VERBS).intersection(kind.verbs)
+    if kind.namespaced and not asked.namespace:  # objects are written in their namespaces only
+        verbs -= {"create", "deletecollection"}
+    return verbs

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from bosket.api.field_error import invalid_value, not_supported
 from bosket.api.meta import DeleteOptions
 from bosket.api.time import format_time
-from bosket.apiserver.body import decode_body
+from bosket.apiserver.aside import Aside
+from bosket.apiserver.body import decode_order
 from bosket.apiserver.call import Call
 from bosket.apiserver.entry import Doc, Entry
 from bosket.apiserver.kind import Kind, Version
@@ -26,9 +25,12 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
-def delete_options(call: Call) -> DeleteOptions:
+async def delete_options(call: Call, aside: Aside) -> DeleteOptions:
     """From the body, or, if there is none, from the query as some clients have it."""
-    options = _options_from_body(call) if call.body else _options_from_query(call)
+    if call.body:
+        options = await decode_order(call, aside, DeleteOptions, "a DeleteOptions object")
+    else:
+        options = _options_from_query(call)
     if options.dryRun not in ((), ("All",)):
         raise invalid_options("DeleteOptions", not_supported("dryRun", list(options.dryRun), ("All",)))
     if options.propagationPolicy is not None:
@@ -39,14 +41,6 @@ def delete_options(call: Call) -> DeleteOptions:
         if policy not in _POLICIES:
             raise invalid_options("DeleteOptions", not_supported("propagationPolicy", policy, (*_POLICIES, "nil")))
     return options
-
-
-def _options_from_body(call: Call) -> DeleteOptions:
-    value = decode_body(call.body, call.headers.get("content-type", ""))
-    try:
-        return msgspec.convert(value, DeleteOptions)
-    except msgspec.ValidationError as error:
-        raise bad_request(f"the body is not a DeleteOptions object: {error}") from None
 
 
 def _options_from_query(call: Call) -> DeleteOptions:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from bosket.apiserver.call import subresource_verbs
 from bosket.apiserver.kind import Kind, Registry, Version
 from bosket.apiserver.status import JSON, no_such_path
 from bosket.kube.transport import Response
@@ -25,18 +26,6 @@ _SUBRESOURCE_KINDS = {
     "eviction": ("policy", "v1", "Eviction"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }
-_SUBRESOURCE_VERBS = {
-    "binding": ["create"],
-    "eviction": ["create"],
-    "token": ["create"],
-    "log": ["get"],
-    "finalize": ["update"],
-    "exec": ["create", "get"],
-    "attach": ["create", "get"],
-    "portforward": ["create", "get"],
-    "proxy": ["create", "delete", "get", "patch", "update"],
-}
-_DEFAULT_SUBRESOURCE_VERBS = ["get", "patch", "update"]
 
 
 def version_rank(name: str) -> tuple[int, int, int]:
@@ -144,7 +133,7 @@ class Discovery:
                     "singularName": "",
                     "namespaced": kind.namespaced,
                     "kind": sub_kind,
-                    "verbs": _SUBRESOURCE_VERBS.get(name, _DEFAULT_SUBRESOURCE_VERBS),
+                    "verbs": list(subresource_verbs(name)),
                 }
                 if (sub_group, sub_version) != (group, version):
                     sub |= {"group": sub_group, "version": sub_version}
@@ -227,7 +216,7 @@ def _aggregated_resource(kind: Kind, version: str, served: Version) -> dict[str,
                 {
                     "subresource": name,
                     "responseKind": {"group": group, "version": sub_version, "kind": sub_kind},
-                    "verbs": _SUBRESOURCE_VERBS.get(name, _DEFAULT_SUBRESOURCE_VERBS),
+                    "verbs": list(subresource_verbs(name)),
                 }
             )
     return entry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 
@@ -15,11 +16,7 @@ class _Object(dict[str, Any]):
         super().__init__(pairs)
         self.repeated: list[str] = []
         if len(self) != len(pairs):
-            seen: set[str] = set()
-            for key, _ in pairs:
-                if key in seen and key not in self.repeated:
-                    self.repeated.append(key)
-                seen.add(key)
+            self.repeated = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
 
 
 def repeated_keys(body: bytes) -> list[str]:

@@ -10,7 +10,7 @@ from bosket.api.meta import DeleteOptions, Preconditions
 from bosket.api.policy import Eviction
 from bosket.apiserver.admission_chain import AdmissionChain
 from bosket.apiserver.answer import created
-from bosket.apiserver.body import decode_body
+from bosket.apiserver.body import decode_order
 from bosket.apiserver.budget import NotCountable, budgets_of, count_budget, is_ready
 from bosket.apiserver.call import Call
 from bosket.apiserver.deletion import Deleter, check_preconditions
@@ -37,7 +37,7 @@ class Evictor:
         self._admission = admission
 
     async def evict(self, call: Call) -> Response:
-        eviction = _decode(call)
+        eviction = await self._decode(call)
         options = eviction.deleteOptions or DeleteOptions()
         entry = call.kind.shelf.get(call.namespace, call.name)
         if entry is None:
@@ -45,7 +45,9 @@ class Evictor:
         pod = entry.decode()
         check_preconditions(call.kind, entry, options)
         dry_run = call.dry_run or "All" in options.dryRun
-        await self._admission.check_creation(call, _FORM, lambda: _shown(call, eviction), dry_run=dry_run)
+        await self._admission.check_creation(
+            call, _FORM, lambda: _shown(call, eviction), name=call.name, dry_run=dry_run
+        )
         if _needs_permission(pod):
             self._ask_budget(call.kind, pod, dry_run=dry_run)
         if not dry_run:
@@ -57,6 +59,14 @@ class Evictor:
         options = msgspec.structs.replace(options, **changes)
         self._deleter.delete(call.kind, call.version, call.namespace, call.name, options)
         return created()
+
+    async def _decode(self, call: Call) -> Eviction:
+        eviction = await decode_order(call, self._writer.aside, Eviction, "an Eviction", optional=True)
+        if eviction.metadata.name not in ("", call.name):
+            raise bad_request(
+                f"name in URL ({call.name}) does not match name in Eviction object ({eviction.metadata.name})"
+            )
+        return eviction
 
     async def _mark(self, call: Call) -> None:
         """Say on the pod why it goes, before it does."""
@@ -112,21 +122,6 @@ def _shown(call: Call, eviction: Eviction) -> Doc:
     doc: Doc = msgspec.to_builtins(eviction)
     metadata = {**doc.get("metadata", {}), "name": call.name, "namespace": call.namespace}
     return {**doc, "apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
-
-
-def _decode(call: Call) -> Eviction:
-    if not call.body:
-        return Eviction()
-    value = decode_body(call.body, call.headers.get("content-type", ""))
-    try:
-        eviction = msgspec.convert(value, Eviction)
-    except msgspec.ValidationError as error:
-        raise bad_request(f"the body is not an Eviction: {error}") from None
-    if eviction.metadata.name not in ("", call.name):
-        raise bad_request(
-            f"name in URL ({call.name}) does not match name in Eviction object ({eviction.metadata.name})"
-        )
-    return eviction
 
 
 def _needs_permission(pod: Doc) -> bool:

@@ -26,6 +26,8 @@ class Strategy:
     has_status = False
     #: `metadata.generation` counts changes outside metadata and status
     has_generation = False
+    #: how much more there is to do about each byte of an object than about one of a built-in kind
+    effort = 1
     #: PUT without a resourceVersion is allowed
     unconditional_update = True
     #: PUT on a name that is free creates

@@ -13,8 +13,9 @@ from bosket.apiserver.auth import TokenIssuer
 from bosket.apiserver.discovery import Discovery
 from bosket.apiserver.metrics import RequestMetrics
 from bosket.apiserver.openapi import OpenApi
+from bosket.apiserver.request_info import RequestInfo
 from bosket.apiserver.status import method_not_allowed, no_such_path
-from bosket.kube.transport import Request, Response
+from bosket.kube.transport import Response
 
 #: The Kubernetes whose API this is.
 MAJOR, MINOR = "1", "37"
@@ -26,7 +27,7 @@ _TEXT = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": 
 
 
 class NonResource:
-    """Answers what `parse_call` says is no resource."""
+    """Answers requests whose attributes name a path; what it answers is the path that was judged, to the letter."""
 
     def __init__(self, discovery: Discovery, openapi: OpenApi, metrics: RequestMetrics, tokens: TokenIssuer) -> None:
         self._discovery = discovery
@@ -34,17 +35,17 @@ class NonResource:
         self._metrics = metrics
         self._tokens = tokens
 
-    def answer(self, request: Request) -> Response:
-        if request.method not in ("GET", "HEAD"):
-            raise method_not_allowed(request.method)
-        path = request.path.rstrip("/") or "/"
-        headers = {key.lower(): value for key, value in request.headers.items()}
-        accept, known = headers.get("accept", ""), headers.get("if-none-match", "")
-        query = dict(request.query)
-        kind, _, check = path.strip("/").partition("/")
-        if kind in _HEALTH:
-            return _health(kind, check, request.query)
-        if path == "/version":
+    async def answer(self, info: RequestInfo) -> Response:
+        path = info.attributes.path
+        if info.attributes.verb not in ("get", "head"):
+            raise method_not_allowed(info.method)
+        accept, known = info.headers.get("accept", ""), info.headers.get("if-none-match", "")
+        if not path.startswith("/") or path.startswith("//"):
+            raise no_such_path()
+        health, slash, check = path[1:].partition("/")
+        if health in _HEALTH and (check or not slash):
+            return _health(health, check, info.parameters)
+        if path.rstrip("/") == "/version":
             return Response(200, JSON_HEADERS, msgspec.json.encode(_version()))
         if path == "/metrics":
             return Response(200, {"content-type": "text/plain; version=0.0.4; charset=utf-8"}, self._metrics.expose())
@@ -54,9 +55,9 @@ class NonResource:
             return Response(200, {"content-type": "application/jwk-set+json"}, msgspec.json.encode(self._tokens.keys()))
         if path == "/":
             return Response(200, JSON_HEADERS, msgspec.json.encode({"paths": self._paths()}))
-        found = self._discovery.answer(path, accept, known)
+        found = self._discovery.answer(path.rstrip("/"), accept, known)  # kube-apiserver bears a slash at the end here
         if found is None:
-            found = self._openapi.answer(path, accept, known, query.get("hash", ""))
+            found = await self._openapi.answer(path, accept, known, info.query.get("hash", ""))
         if found is None:
             raise no_such_path()
         return found

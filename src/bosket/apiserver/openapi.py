@@ -19,9 +19,11 @@ from bosket.api.autoscaling import Scale
 from bosket.api.core import Binding
 from bosket.api.policy import Eviction
 from bosket.apiserver.answer import JSON_HEADERS
+from bosket.apiserver.aside import LARGE_BYTES, Aside
 from bosket.apiserver.kind import Kind, Registry, Version
 from bosket.apiserver.openapi_custom import custom_schema
 from bosket.apiserver.openapi_paths import paths_in_version_2, paths_of
+from bosket.apiserver.openapi_protobuf import CONTENT_TYPE, MEDIA_TYPES, encode_document
 from bosket.apiserver.openapi_schema import (
     META,
     V2,
@@ -33,7 +35,7 @@ from bosket.apiserver.openapi_schema import (
     list_schema,
     meta_struct,
 )
-from bosket.apiserver.status import not_acceptable
+from bosket.apiserver.status import JSON, not_acceptable
 from bosket.kube.transport import Response
 
 _INFO = {"title": "Kubernetes", "version": "v1.37.0"}
@@ -51,68 +53,93 @@ _Served = tuple[Kind, Version]
 class OpenApi:
     """Answers /openapi."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, aside: Aside) -> None:
         self._registry = registry
+        self._aside = aside
         self._revision = -1
-        self._bodies: dict[str, tuple[bytes, str]] = {}
+        #: by path, and whether it is in protobuf
+        self._bodies: dict[tuple[str, bool], tuple[bytes, str]] = {}
 
-    def answer(self, path: str, accept: str, known: str = "", asked_hash: str = "") -> Response | None:
+    async def answer(self, path: str, accept: str, known: str = "", asked_hash: str = "") -> Response | None:
         """The document at `path`; `known` are the ETags that the client has, `asked_hash` the hash that it asks for."""
         if not path.startswith("/openapi/"):
             return None
-        if "json" not in accept and "*/*" not in accept and accept:
-            raise not_acceptable("application/json")
+        in_protobuf = _prefers_protobuf(path, accept)
         if self._revision != self._registry.revision:
             self._bodies.clear()
             self._revision = self._registry.revision
-        found = self._bodies.get(path)
+        found = await self._body(path, in_protobuf=in_protobuf)
         if found is None:
-            document = self._document(path)
-            if document is None:
-                return None
-            body = msgspec.json.encode(document)
-            found = self._bodies[path] = body, self._hash_of(path, body)
+            return None
         body, etag = found
         headers = {"etag": f'"{etag}"', "vary": "Accept"}
         if asked_hash == etag:
             headers |= _FOREVER
         if f'"{etag}"' in known:
             return Response(304, headers, b"")
-        return Response(200, {**JSON_HEADERS, **headers}, body)
+        content_type = {"content-type": CONTENT_TYPE} if in_protobuf else JSON_HEADERS
+        return Response(200, {**content_type, **headers}, body)
 
-    def _hash_of(self, path: str, body: bytes) -> str:
-        kinds = self._group_versions().get(path.removeprefix("/openapi/v3/"))
-        return _hash([body]) if kinds is None else _fingerprint(kinds)
-
-    def _document(self, path: str) -> dict[str, Any] | None:
-        if path == "/openapi/v2":
-            return self._version2()
-        groups = self._group_versions()
-        if path == "/openapi/v3":
-            return {
-                "paths": {
-                    each: {"serverRelativeURL": f"/openapi/v3/{each}?hash={_fingerprint(kinds)}"}
-                    for each, kinds in groups.items()
-                }
-            }
-        kinds = groups.get(path.removeprefix("/openapi/v3/"))
-        if kinds is None:
-            return None
-        schemas, paths = _describe(kinds, V3)
-        return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
-
-    def _group_versions(self) -> dict[str, list[_Served]]:
-        found: dict[str, list[_Served]] = {}
-        for kind in self._registry:
-            for version in kind.versions.values():
-                prefix = f"apis/{kind.group}/{version.name}" if kind.group else f"api/{version.name}"
-                found.setdefault(prefix, []).append((kind, version))
+    async def _body(self, path: str, *, in_protobuf: bool) -> tuple[bytes, str] | None:
+        """The document in that form, and its hash."""
+        found = self._bodies.get((path, in_protobuf))
+        if found is None:
+            served = [(kind, version) for kind in self._registry for version in kind.versions.values()]
+            revision = self._registry.revision
+            # With all kinds there are, a document is megabytes.
+            found = await self._aside.run(LARGE_BYTES, _made, path, served, in_protobuf=in_protobuf)
+            if found is not None and revision == self._registry.revision == self._revision:
+                self._bodies[path, in_protobuf] = found
         return found
 
-    def _version2(self) -> dict[str, Any]:
-        served = [(kind, version) for kind in self._registry for version in kind.versions.values()]
+
+def _made(path: str, served: list[_Served], *, in_protobuf: bool) -> tuple[bytes, str] | None:
+    """The document at a path about the kinds that are served, in that form, and its hash; None where there is none."""
+    groups = _group_versions(served)
+    kinds = groups.get(path.removeprefix("/openapi/v3/"))
+    document = _document(path, served, groups, kinds)
+    if document is None:
+        return None
+    body = encode_document(document) if in_protobuf else msgspec.json.encode(document)
+    return body, _hash([body]) if kinds is None else _fingerprint(kinds)
+
+
+def _document(
+    path: str, served: list[_Served], groups: dict[str, list[_Served]], kinds: list[_Served] | None
+) -> dict[str, Any] | None:
+    if path == "/openapi/v2":
         definitions, paths = _describe(served, V2)
         return {"swagger": "2.0", "info": _INFO, "paths": paths_in_version_2(paths), "definitions": definitions}
+    if path == "/openapi/v3":
+        return {
+            "paths": {
+                each: {"serverRelativeURL": f"/openapi/v3/{each}?hash={_fingerprint(members)}"}
+                for each, members in groups.items()
+            }
+        }
+    if kinds is None:
+        return None
+    schemas, paths = _describe(kinds, V3)
+    return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
+
+
+def _group_versions(served: list[_Served]) -> dict[str, list[_Served]]:
+    found: dict[str, list[_Served]] = {}
+    for kind, version in served:
+        prefix = f"apis/{kind.group}/{version.name}" if kind.group else f"api/{version.name}"
+        found.setdefault(prefix, []).append((kind, version))
+    return found
+
+
+def _prefers_protobuf(path: str, accept: str) -> bool:
+    """Whether the first form that a client accepts, and that there is, is protobuf (of version 2) and not JSON."""
+    for clause in accept.split(","):
+        media_type = clause.partition(";")[0].strip().lower()
+        if media_type in MEDIA_TYPES and path == "/openapi/v2":
+            return True
+        if media_type in ("", "*/*", "application/*") or media_type.endswith("json"):
+            return False
+    raise not_acceptable(", ".join((JSON, *MEDIA_TYPES[1:])) if path == "/openapi/v2" else JSON)
 
 
 def _describe(served: Iterable[_Served], dialect: Dialect) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from bosket.apiserver.call import subresource_verbs
 from bosket.apiserver.kind import Kind, Version
 from bosket.apiserver.openapi_schema import META, V2, V3
 from bosket.apiserver.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
@@ -39,17 +40,7 @@ SUBRESOURCE_SCHEMAS = {
     "eviction": "io.k8s.api.policy.v1.Eviction",
     "token": "io.k8s.api.authentication.v1.TokenRequest",
 }
-_SUBRESOURCE_METHODS = {
-    "binding": ("post",),
-    "eviction": ("post",),
-    "token": ("post",),
-    "log": ("get",),
-    "finalize": ("put",),
-    "exec": ("get", "post"),
-    "attach": ("get", "post"),
-    "portforward": ("get", "post"),
-    "proxy": ("get", "post", "put", "patch", "delete"),
-}
+_METHODS = {"get": "get", "post": "create", "put": "update", "patch": "patch", "delete": "delete"}
 _ACTIONS = {"get": "read", "post": "create", "put": "replace", "patch": "patch", "delete": "delete"}
 _KUBERNETES_ACTIONS = {"read": "get", "create": "post", "replace": "put"}
 
@@ -114,7 +105,8 @@ class _Operations:
         schema = SUBRESOURCE_SCHEMAS.get(subresource, self.name)
         suffix = subresource[:1].upper() + subresource[1:]
         path: Json = {"parameters": self._parameters("name")}
-        for method in _SUBRESOURCE_METHODS.get(subresource, ("get", "put", "patch")):
+        verbs = subresource_verbs(subresource)
+        for method in (method for method, verb in _METHODS.items() if verb in verbs):
             queries = {"get": _READING, "patch": _PATCHING}.get(method, _WRITING)
             body = {"patch": f"{META}.Patch", "get": None, "delete": None}.get(method, schema)
             path[method] = self.operation(_ACTIONS[method], queries, body=body, answer=schema, suffix=suffix)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from bosket.apiserver.body import describe, media_type
+from bosket.apiserver.body import check_depth, describe, media_type
 from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Kind
 from bosket.apiserver.status import StatusError, bad_request, unprocessable, unsupported_media_type
@@ -36,7 +36,9 @@ def patched(doc: Doc, patch: Any, content_type: str, kind: Kind, struct: type[ms
             message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
             raise StatusError(413, "RequestEntityTooLarge", message)
         try:
-            return apply_json_patch(doc, patch)
+            result = apply_json_patch(doc, patch)
+            check_depth(result)  # operations may nest deeper than their body did
+            return result
         except PatchTooLarge as error:
             raise StatusError(413, "RequestEntityTooLarge", f"the patch can't be applied: {error}") from None
         except PatchError as error:

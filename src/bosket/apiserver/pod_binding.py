@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +10,7 @@ from bosket.api.core import Binding
 from bosket.api.field_error import not_supported, required
 from bosket.apiserver.admission_chain import AdmissionChain
 from bosket.apiserver.answer import created
-from bosket.apiserver.body import decode_body
+from bosket.apiserver.body import decode_order
 from bosket.apiserver.call import Call
 from bosket.apiserver.entry import Doc
 from bosket.apiserver.status import bad_request, conflict, invalid
@@ -25,11 +24,7 @@ _FORM: Final = ("", "v1", "Binding")
 
 async def bind(call: Call, writer: Writer, admission: AdmissionChain) -> Response:
     """Answer to POST pods/NAME/binding, and to the older POST bindings."""
-    value = decode_body(call.body, call.headers.get("content-type", ""))
-    try:
-        binding = msgspec.convert(value, Binding)
-    except msgspec.ValidationError as error:
-        raise bad_request(f"the body is not a Binding: {error}") from None
+    binding = await decode_order(call, writer.aside, Binding, "a Binding")
     name = call.name or binding.metadata.name
     if binding.metadata.name not in ("", name):
         raise bad_request(f"name in URL ({name}) does not match name in Binding object ({binding.metadata.name})")
@@ -41,9 +36,7 @@ async def bind(call: Call, writer: Writer, admission: AdmissionChain) -> Respons
     if errors:
         raise invalid("", "Binding", name, errors)
 
-    await admission.check_creation(
-        replace(call, name=name), _FORM, lambda: _shown(call, name, binding), dry_run=call.dry_run
-    )
+    await admission.check_creation(call, _FORM, lambda: _shown(call, name, binding), name=name, dry_run=call.dry_run)
 
     def change(pod: Doc) -> Doc:
         _check(name, binding, pod)

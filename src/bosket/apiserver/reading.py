@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 
+from bosket.apiserver.aside import Aside
 from bosket.apiserver.call import Call
 from bosket.apiserver.entry import Entry
 from bosket.apiserver.list_options import EXACT, ListOptions, Token, check_version, list_options
@@ -35,8 +37,9 @@ _EXPIRED = (
 class Reader:
     """Answers get, list and watch."""
 
-    def __init__(self, clock: Clock, *, queue_limit: int = QUEUE_LIMIT) -> None:
+    def __init__(self, clock: Clock, aside: Aside, *, queue_limit: int = QUEUE_LIMIT) -> None:
         self._clock = clock
+        self._aside = aside
         self._queue_limit = queue_limit
         self.watchers: set[Watcher] = set()
         self.dropped_watchers = 0
@@ -60,44 +63,46 @@ class Reader:
 
     # lists
 
-    def list_page(self, call: Call) -> Response:
+    async def selected(self, call: Call) -> list[Entry]:
+        """The objects that a call's selectors mean, now."""
+        selection = self.selection(call)
+        candidates = selection.candidates(call.kind.shelf)
+        return await self._aside.run(_work(candidates, selection), selection.among, candidates)
+
+    async def list_page(self, call: Call) -> Response:
         options = list_options(call.query, watch=False)
         selection = self.selection(call)
         representation = representation_for(call, self._clock, of_list=True)
-        version, entries = self._found(call, options, selection)
-        metadata: dict[str, object] = {"resourceVersion": str(version)}
-        # Whoever takes any version is given all of it, as kube-apiserver does from its cache.
-        limit = 0 if options.version == "0" and options.token is None else options.limit
-        if limit and len(entries) > limit:
-            last = entries[limit - 1]
-            metadata["continue"] = Token(version, last.namespace, last.name).encode()
-            if not selection.selects_fields_or_labels:  # kube-apiserver can't know otherwise
-                metadata["remainingItemCount"] = len(entries) - limit
-            entries = entries[:limit]
-        return Response(200, representation.headers, representation.many(entries, metadata))
+        version, candidates, find = self._candidates(call, options, selection)
 
-    def _found(self, call: Call, options: ListOptions, selection: Selection) -> tuple[int, list[Entry]]:
-        """The objects that the list, or its rest, is about, and the version at which they are so."""
+        def page() -> bytes:
+            return _page(find(candidates), version, options, selection, representation)
+
+        return Response(200, representation.headers, await self._aside.run(_work(candidates, selection), page))
+
+    def _candidates(self, call: Call, options: ListOptions, selection: Selection) -> tuple[int, list[Entry], _Find]:
+        """The version that the list, or its rest, is of, the objects it may be about, and how to tell which are."""
         shelf = call.kind.shelf
         current = shelf.store.version
         token = options.token
+        if token is None and options.match != EXACT:
+            self._check_not_future(call, _version(options.version))
+            return current, selection.candidates(shelf), selection.among
         if token is None:
-            if options.match != EXACT:
-                self._check_not_future(call, _version(options.version))
-                return current, list(selection.entries(shelf))
-            version = int(options.version)
+            version, after = int(options.version), None
             self._check_not_future(call, version)
-            entries = selection.entries_at(shelf, version)
-            if entries is None:
-                raise gone(_TOO_OLD)
-            return version, entries
-        after = (token.namespace, token.name)
-        if token.version == 0:
-            return current, list(selection.entries(shelf, after=after))
-        rest = selection.entries_at(shelf, token.version, after=after)
-        if rest is None:
-            raise gone(_EXPIRED, continue_token=Token(0, *after).encode())
-        return token.version, rest
+        else:
+            version, after = token.version, (token.namespace, token.name)
+            if version == 0:
+                return current, selection.candidates(shelf, after=after), selection.among
+        events = shelf.since(version)
+        if events is None:
+            raise gone(_TOO_OLD) if after is None else gone(_EXPIRED, continue_token=Token(0, *after).encode())
+        return (
+            version,
+            selection.candidates(shelf, after=after),
+            partial(selection.among_at, events=events, after=after),
+        )
 
     # watches
 
@@ -129,7 +134,7 @@ class Reader:
             last = None
             if options.bookmarks and options.initial_events:
                 last = self._bookmark(representation, initial_events_end=True)(shelf.store.version)
-            return initial_lines(list(selection.entries(shelf)), representation.render, last)
+            return initial_lines(selection.candidates(shelf), selection, representation.render, last)
         if options.any_version:
             return iter(())
         version = int(options.version)
@@ -165,11 +170,37 @@ class Reader:
     # parameters
 
     def selection(self, call: Call) -> Selection:
-        return parse_selection(call.namespace, call.query, call.version.strategy.selectable)
+        return parse_selection(call.namespace, call.name, call.query, call.version.strategy.selectable)
 
     def _check_not_future(self, call: Call, version: int) -> None:
         if version > (current := call.kind.shelf.store.version):
             raise version_too_large(version, current)
+
+
+#: Which of the objects that may be meant are.
+_Find = Callable[[list[Entry]], list[Entry]]
+#: What looking at an entry, or at one requirement of a selector for it, is worth in bytes of an object.
+_LOOK_BYTES = 40
+
+
+def _work(candidates: list[Entry], selection: Selection) -> int:
+    return len(candidates) * (1 + selection.requirements) * _LOOK_BYTES
+
+
+def _page(
+    entries: list[Entry], version: int, options: ListOptions, selection: Selection, representation: Representation
+) -> bytes:
+    """The list, or as much of it as was asked for."""
+    metadata: dict[str, object] = {"resourceVersion": str(version)}
+    # Whoever takes any version is given all of it, as kube-apiserver does from its cache.
+    limit = 0 if options.version == "0" and options.token is None else options.limit
+    if limit and len(entries) > limit:
+        last = entries[limit - 1]
+        metadata["continue"] = Token(version, last.namespace, last.name).encode()
+        if not selection.selects_fields_or_labels:  # kube-apiserver can't know otherwise
+            metadata["remainingItemCount"] = len(entries) - limit
+        entries = entries[:limit]
+    return representation.many(entries, metadata)
 
 
 def _version(text: str) -> int:

@@ -5,6 +5,7 @@ Each turns a `Call` into work for `Writer`, `Reader` or `Deleter` and answers in
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from bosket.api.meta import DeleteOptions
 from bosket.apiserver.admission_chain import AdmissionChain
 from bosket.apiserver.answer import JSON_HEADERS, deleted
 from bosket.apiserver.apply.applier import apply_patch
-from bosket.apiserver.body import check_object, decode_body, decode_object
+from bosket.apiserver.body import body_work, check_object, check_order_size, decode_object, decode_value
 from bosket.apiserver.call import Call
 from bosket.apiserver.deletion import Deleter, delete_options
 from bosket.apiserver.entry import Doc, Entry
@@ -32,6 +33,10 @@ _ORPHANS = (
     "child pods are preserved by default when {} are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
 )
+
+
+#: Objects of a collection that are deleted before others get a turn; each may be told to hundreds of watches.
+_DELETED_AT_ONCE = 20
 
 
 class Rest:
@@ -60,24 +65,29 @@ class Rest:
         return self.reader.get(call)
 
     async def list_page(self, call: Call) -> Response:
-        return self.reader.list_page(call)
+        return await self.reader.list_page(call)
 
     async def watch(self, call: Call) -> Watcher:
         return self.reader.watch(call)
 
     async def create(self, call: Call) -> Response:
-        if call.kind.namespaced and not call.namespace:
-            raise bad_request(
-                f"a {call.kind.kind} is created in a namespace: POST to …/namespaces/NAMESPACE/{call.kind.plural}"
-            )
         if call.version.review is not None:
-            return _review(call)
+            return await self._review(call)
         write = write_of(call)
-        entry = await self.writer.create(write, decode_object(call))
+        entry = await self.writer.create(write, await self.decode(call))
         return self.reader.answer(call, entry, 201)
 
+    async def _review(self, call: Call) -> Response:
+        """Answer a question that looks like an object."""
+        assert call.version.review is not None
+        check_order_size(call)
+        doc = await self.decode(call)
+        call.version.strategy.check_types(doc)
+        call.version.review(call, doc)
+        return Response(201, JSON_HEADERS, msgspec.json.encode(doc) + b"\n")
+
     async def update(self, call: Call) -> Response:
-        doc = decode_object(call)
+        doc = await self.decode(call)
         write = write_of(call)
         name = settle_name(call, doc)
         strategy = call.version.strategy
@@ -95,11 +105,25 @@ class Rest:
         if is_apply(call.headers.get("content-type", "")):
             entry, created = await apply_patch(call, write, self.writer)
             return self.reader.answer(call, entry, 201 if created else 200)
-        entry = await self.writer.update(write, call.name, patching(call))
+        entry = await self.writer.update(write, call.name, await self.patching(call))
         return self.reader.answer(call, entry)
 
+    async def decode(self, call: Call) -> Doc:
+        """The object that a request carries."""
+        return await self.writer.aside.run(body_work(call), decode_object, call)
+
+    async def patching(self, call: Call) -> Change:
+        """The change that PATCH asks for."""
+        content_type = call.headers.get("content-type", "")
+        body: Any = await decode_value(call, self.writer.aside)
+
+        def change(old: Doc) -> Doc:
+            return check_object(call, patched(old, body, content_type, call.kind, call.version.strategy.struct))
+
+        return change
+
     async def delete(self, call: Call) -> Response:
-        options = delete_options(call)
+        options = await delete_options(call, self.writer.aside)
         kind, version = call.kind, call.version
         await self._ask(call, kind.shelf.get(call.namespace, call.name), options)
         entry, gone = self.deleter.delete(kind, version, call.namespace, call.name, options)
@@ -117,22 +141,17 @@ class Rest:
             await self.admission.check_deletion(call, entry.decode, options)
 
     async def delete_collection(self, call: Call) -> Response:
-        options = delete_options(call)
-        doomed = list(self.reader.selection(call).entries(call.kind.shelf))
-        listed = self.reader.list_page(call)
-        for entry in doomed:
+        options = await delete_options(call, self.writer.aside)
+        doomed = await self.reader.selected(call)
+        listed = await self.reader.list_page(call)
+        for count, entry in enumerate(doomed, 1):
             await self._ask(call, entry, options)
-            self.deleter.delete(call.kind, call.version, entry.namespace, entry.name, options)
+            current = call.kind.shelf.get(entry.namespace, entry.name)
+            if current is not None and current.uid == entry.uid:  # others have their turn, and may have deleted it
+                self.deleter.delete(call.kind, call.version, entry.namespace, entry.name, options)
+            if count % _DELETED_AT_ONCE == 0:
+                await asyncio.sleep(0)
         return listed
-
-
-def _review(call: Call) -> Response:
-    """Answer a question that looks like an object."""
-    assert call.version.review is not None
-    doc = decode_object(call)
-    call.version.strategy.check_types(doc)
-    call.version.review(call, doc)
-    return Response(201, JSON_HEADERS, msgspec.json.encode(doc) + b"\n")
 
 
 def settle_name(call: Call, doc: Doc) -> str:
@@ -154,17 +173,7 @@ def replacing(doc: Doc) -> Change:
     """The change that PUT asks for: whatever was there, this is there now."""
 
     def change(_old: Doc) -> Doc:
-        return doc
-
-    return change
-
-
-def patching(call: Call) -> Change:
-    """The change that PATCH asks for."""
-    content_type = call.headers.get("content-type", "")
-    body: Any = decode_body(call.body, content_type)
-
-    def change(old: Doc) -> Doc:
-        return check_object(call, patched(old, body, content_type, call.kind, call.version.strategy.struct))
+        copy: Doc = msgspec.json.decode(msgspec.json.encode(doc))
+        return copy  # what is done to one must not be in the next, should it have to be tried again
 
     return change

@@ -18,7 +18,8 @@ from bosket.apiserver.auth.service_account import ISSUER
 from bosket.apiserver.call import Call, User
 from bosket.apiserver.entry import Doc
 from bosket.apiserver.kind import Kind, Registry, Strategy, Version
-from bosket.apiserver.rbac import Attributes, Authorizer
+from bosket.apiserver.rbac import Authorizer
+from bosket.apiserver.request_info import Attributes
 from bosket.apiserver.status import bad_request, invalid
 from bosket.apiserver.store import Store
 from bosket.apiserver.types import check_types

@@ -10,13 +10,13 @@ from bosket.api.field_error import invalid_value
 from bosket.api.object import LabelSelector
 from bosket.apiserver.answer import JSON_HEADERS
 from bosket.apiserver.attempt import Facet
-from bosket.apiserver.body import decode_body, describe
+from bosket.apiserver.body import check_order_size, decode_value, describe
 from bosket.apiserver.call import Call
 from bosket.apiserver.entry import Doc, Entry
 from bosket.apiserver.kind import Scale
 from bosket.apiserver.patching import patched
 from bosket.apiserver.status import WrongType, bad_request, invalid, not_found
-from bosket.apiserver.write import Writer, write_of
+from bosket.apiserver.write import Change, Writer, write_of
 from bosket.kube.selector import InvalidSelector, label_selector
 from bosket.kube.transport import Response
 
@@ -29,7 +29,9 @@ async def handle_scale(call: Call, writer: Writer) -> Response:
     if entry is None:
         raise not_found(call.kind.group, call.kind.plural, call.name)
     if call.verb != "get":
-        entry = await writer.update(write_of(call, facet=_facet(scale)), call.name, _change(call, scale))
+        check_order_size(call)
+        change = _change(call, scale, await decode_value(call, writer.aside))
+        entry = await writer.update(write_of(call, facet=_facet(scale)), call.name, change)
     return Response(200, JSON_HEADERS, msgspec.json.encode(_view(entry, scale)) + b"\n")
 
 
@@ -44,14 +46,18 @@ def _facet(scale: Scale) -> Facet:
 
 def _set_replicas(doc: Doc, scale: Scale, replicas: int) -> None:
     *parents, last = scale.spec_replicas.split(".")
-    for parent in parents:
-        doc = doc.setdefault(parent, {})
-    doc[last] = replicas
+    place: Any = doc
+    for count, parent in enumerate(parents, 1):
+        place = place.setdefault(parent, {})
+        if not isinstance(place, dict):  # a definition's schema may say so, or nothing
+            path = ".".join(parents[:count])
+            detail = f"must be an object to hold {scale.spec_replicas}, not {describe(place)}"
+            raise invalid("autoscaling", "Scale", doc["metadata"]["name"], [invalid_value(path, place, detail)])
+    place[last] = replicas
 
 
-def _change(call: Call, scale: Scale) -> Any:
+def _change(call: Call, scale: Scale, body: Any) -> Change:
     content_type = call.headers.get("content-type", "")
-    body = decode_body(call.body, content_type)
 
     def change(doc: Doc) -> Doc:
         view = _view_of(doc, scale)

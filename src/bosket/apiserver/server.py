@@ -18,6 +18,7 @@ from typing import Any
 from bosket.apiserver.admission import BuiltinAdmission
 from bosket.apiserver.admission_chain import AdmissionChain, Checker, Member
 from bosket.apiserver.answer import with_warnings
+from bosket.apiserver.aside import Aside
 from bosket.apiserver.auth import Authenticator, TokenIssuer
 from bosket.apiserver.auth.bootstrap_token import BootstrapTokens
 from bosket.apiserver.auth.identity import AUTHENTICATED
@@ -25,7 +26,7 @@ from bosket.apiserver.auth.jwt import SigningKey
 from bosket.apiserver.auth.token_request import TokenRequests
 from bosket.apiserver.bootstrap import bootstrap
 from bosket.apiserver.budget import BudgetCounter
-from bosket.apiserver.call import Call, User, parse_call
+from bosket.apiserver.call import Call, User, resolve
 from bosket.apiserver.catalogue import register_builtin_kinds
 from bosket.apiserver.chore import Chore
 from bosket.apiserver.custom import definition
@@ -42,11 +43,12 @@ from bosket.apiserver.metrics import RequestMetrics
 from bosket.apiserver.nonresource import NonResource
 from bosket.apiserver.openapi import OpenApi
 from bosket.apiserver.policy.dispatch import Policies
-from bosket.apiserver.rbac import MASTERS, Authorizer, attributes_of
+from bosket.apiserver.rbac import MASTERS, Authorizer
 from bosket.apiserver.rbac.aggregation import Aggregation
 from bosket.apiserver.rbac.creation import CreationCheck
 from bosket.apiserver.rbac.escalation import EscalationCheck
 from bosket.apiserver.reading import Reader
+from bosket.apiserver.request_info import parse_request
 from bosket.apiserver.rest import Answer, Rest
 from bosket.apiserver.reviews import register_reviews
 from bosket.apiserver.status import JSON, StatusError, WrongType, internal_error
@@ -61,7 +63,7 @@ from bosket.apiserver.watch import QUEUE_LIMIT
 from bosket.apiserver.webhook.dispatch import Webhooks
 from bosket.apiserver.write import Writer
 from bosket.kube.transport import Request, Response
-from bosket.runtime.clock import Clock
+from bosket.runtime.clock import Clock, LoopClock
 
 #: How often a watcher that wants bookmarks gets one.
 BOOKMARK_SECONDS = 60.0
@@ -117,14 +119,18 @@ class ApiServer:
         self.authenticator = Authenticator(tokens, BootstrapTokens(clock, self.store))
         self.authorizer = Authorizer(self.store)
         register_reviews(self.registry, self.store, self.authenticator, self.authorizer)
-        self.reader = Reader(clock, queue_limit=watch_queue)
+        # A loop with virtual time, which such a clock follows, would run ahead of a thread.
+        self._aside = Aside(threads=not isinstance(clock, LoopClock))
+        self.reader = Reader(clock, self._aside, queue_limit=watch_queue)
         more = () if admission is None else (admission(self.store),)
         self._webhooks = Webhooks(self.store)
-        members = (CreationCheck(self.authorizer), BuiltinAdmission(self.store), *more)
+        builtin = BuiltinAdmission(self.store, self.registry)
+        members = (CreationCheck(self.authorizer), builtin, *more)
         policies = Policies(self.store, self.registry)
         checkers = () if validation is None else (validation(self.store),)
-        chain = AdmissionChain(members, policies, self._webhooks, (EscalationCheck(self.authorizer),), checkers)
-        self.writer = Writer(clock, chain)
+        last = (EscalationCheck(self.authorizer),)
+        chain = AdmissionChain(members, policies, self._webhooks, last, checkers, place=builtin)
+        self.writer = Writer(clock, chain, self._aside)
         deleter = Deleter(clock)
         parts = (clock, self.store, self.registry, self.writer, deleter)
         self._chores: list[Chore[Any]] = [
@@ -141,10 +147,11 @@ class ApiServer:
         self._expiry = Expiry(clock, self.store.shelf("", "events"))
         self.rest = Rest(self.writer, self.reader, deleter, chain)
         evictor = Evictor(self.store, self.writer, deleter, chain)
-        self.subresources = Subresources(self.rest, evictor, TokenRequests(clock, self.store, tokens))
+        self.subresources = Subresources(self.rest, evictor, TokenRequests(clock, self.store, tokens, self._aside))
 
         self.metrics = RequestMetrics(self.store, self.reader)
-        self._nonresource = NonResource(Discovery(self.registry), OpenApi(self.registry), self.metrics, tokens)
+        openapi = OpenApi(self.registry, self._aside)
+        self._nonresource = NonResource(Discovery(self.registry), openapi, self.metrics, tokens)
         self._bootstrapped = False
         self._journal = None if data is None else self._resume(data, kept_history)
 
@@ -156,6 +163,7 @@ class ApiServer:
 
     def close(self) -> None:
         """Bring to disk what is on its way there; nothing may be written afterwards."""
+        self._aside.close()
         if self._journal is not None:
             self._journal.close()
 
@@ -197,13 +205,17 @@ class ApiServer:
             if not self._bootstrapped:
                 self._bootstrapped = True
                 await bootstrap(self.store, self.registry, self.writer)
+            info = parse_request(request)
             if MASTERS not in user.groups:
-                self.authorizer.check(user, attributes_of(request))
-            call = parse_call(request, user, self.registry)
-            if call is None:
-                return self._nonresource.answer(request)
+                self.authorizer.check(user, info.attributes)
+            if not info.attributes.resource:
+                return await self._nonresource.answer(info)
+            call = resolve(info, user, self.registry)
         except StatusError as error:
             return refusal(error)
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            return refusal(_mistake())
         began = perf_counter()
         kind = "readOnly" if call.verb in ("get", "list", "watch") else "mutating"
         self.metrics.in_flight[kind] += 1
@@ -223,9 +235,11 @@ class ApiServer:
         return answer
 
     def _about_pods(self, call: Call) -> Call:
+        """POST bindings is the older form of POST pods/NAME/binding; it is allowed by `create` of `bindings`."""
         pods = self.registry.at("", "pods")
         assert pods is not None
-        return replace(call, kind=pods, version=pods.versions["v1"], subresource="binding")
+        asked = replace(call.asked, resource="pods", subresource="binding")
+        return replace(call, asked=asked, kind=pods, version=pods.versions["v1"])
 
     async def _answer(self, call: Call) -> Answer:
         try:
@@ -240,7 +254,11 @@ class ApiServer:
             return refusal(error)
         except Exception:
             log.exception("%s of %s %s/%s failed", call.verb, call.kind.resource, call.namespace, call.name)
-            return refusal(internal_error("the server made a mistake; its log has the details"))
+            return refusal(_mistake())
+
+
+def _mistake() -> StatusError:
+    return internal_error("the server made a mistake; its log has the details")
 
 
 def refusal(error: StatusError) -> Response:

@@ -11,6 +11,8 @@ by its key; all other lists are replaced. Keys that begin with `$` are directive
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Hashable
 from functools import lru_cache
 from typing import Any
 
@@ -19,10 +21,12 @@ from msgspec import inspect
 
 from bosket.apiserver.status import bad_request
 from bosket.apiserver.types import struct_fields
+from bosket.kube.patch import hash_key
 
 Json = Any
 
 _ORDER, _REMOVE, _RETAIN, _PATCH = "$setElementOrder/", "$deleteFromPrimitiveList/", "$retainKeys", "$patch"
+_REMOVED: Json = object()
 #: The elements themselves are what tells them apart.
 _PLAIN = ""
 
@@ -131,7 +135,8 @@ def _merge_map(original: dict[str, Json], patch: dict[str, Json], struct: type |
     result = dict(original)
     retained = patch.get(_RETAIN)
     if isinstance(retained, list):
-        result = {key: value for key, value in result.items() if key in retained}
+        kept = {key for key in retained if isinstance(key, str)}
+        result = {key: value for key, value in result.items() if key in kept}
     for key, value in patch.items():
         if key.startswith("$"):
             continue
@@ -160,7 +165,8 @@ def _merge_list(result: dict[str, Json], field: str, patch: list[Json], struct: 
     if key is None:
         result[field] = [_without_directives(each) for each in patch]
     elif key == _PLAIN:
-        result[field] = [*current, *(each for each in patch if each not in current)]
+        there = set(map(hash_key, current))
+        result[field] = [*current, *(each for each in patch if hash_key(each) not in there)]
     else:
         result[field] = _merge_elements(current, patch, key, field, below(struct, field))
 
@@ -168,23 +174,27 @@ def _merge_list(result: dict[str, Json], field: str, patch: list[Json], struct: 
 def _merge_elements(current: list[Json], patch: list[Json], key: str, field: str, struct: type | None) -> list[Json]:
     if any(isinstance(each, dict) and each.get(_PATCH) == "replace" for each in patch):
         return [_without_directives(each) for each in patch if not (isinstance(each, dict) and _PATCH in each)]
-    merged = list(current)
+    # What is removed leaves `_REMOVED` behind until all are done, so that the others stay where they are.
+    merged: list[Json] = list(current)
+    places: dict[Hashable, list[int]] = {}
+    for index, known in enumerate(merged):
+        if isinstance(known, dict):
+            places.setdefault(hash_key(known.get(key)), []).append(index)
     for each in patch:
         if not isinstance(each, dict):
             raise bad_request(f"{field}: elements must be objects with a {key!r}, got {each!r}")
         if key not in each:
             raise bad_request(f"map: {each} does not contain declared merge key: {key}")
-        at = next(
-            (index for index, known in enumerate(merged) if isinstance(known, dict) and known.get(key) == each[key]),
-            None,
-        )
+        named = hash_key(each[key])
         if each.get(_PATCH) == "delete":
-            merged = [known for known in merged if not (isinstance(known, dict) and known.get(key) == each[key])]
-        elif at is None:
-            merged.append(_merge_map({}, each, struct))
+            for index in places.pop(named, ()):
+                merged[index] = _REMOVED
+        elif found := places.get(named):
+            merged[found[0]] = _merge_map(merged[found[0]], each, struct)
         else:
-            merged[at] = _merge_map(merged[at], each, struct)
-    return merged
+            places[named] = [len(merged)]
+            merged.append(_merge_map({}, each, struct))
+    return [each for each in merged if each is not _REMOVED]
 
 
 def _without_directives(value: Json) -> Json:
@@ -205,7 +215,8 @@ def _remove_values(result: dict[str, Json], patch: dict[str, Json]) -> None:
         if key.startswith(_REMOVE) and isinstance(values, list):
             field = key.removeprefix(_REMOVE)
             if isinstance(result.get(field), list):
-                result[field] = [each for each in result[field] if each not in values]
+                unwanted = set(map(hash_key, values))
+                result[field] = [each for each in result[field] if hash_key(each) not in unwanted]
                 if not result[field]:
                     del result[field]
 
@@ -226,27 +237,33 @@ def _order(result: dict[str, Json], original: dict[str, Json], patch: dict[str, 
 
 def _check_order(field: str, named: Any, wanted: list[Json], key: str) -> None:
     """Whatever a patch adds or changes, its own order has a place for it."""
-    order = [_identity(each, key) for each in wanted]
+    order = {_identity(each, key) for each in wanted}
     for each in named:
         directive = isinstance(each, dict) and _PATCH in each
         if not directive and _identity(each, key) not in order:
             raise bad_request(f"the order in the patch's {field} doesn't match {_ORDER}{field}: {each!r} isn't in it")
 
 
-def _identity(element: Json, key: str) -> Json:
-    return element.get(key) if key and isinstance(element, dict) else element
+def _identity(element: Json, key: str) -> Hashable:
+    return hash_key(element.get(key) if key and isinstance(element, dict) else element)
 
 
-def _interleave(elements: list[Json], wanted: list[Json], before: list[Json], key: str) -> list[Json]:
+def _interleave(elements: list[Json], wanted: list[Hashable], before: list[Hashable], key: str) -> list[Json]:
     """Elements that the patch names, in its order; one of the others goes before those that it stood before."""
-    named = sorted(
-        (each for each in elements if _identity(each, key) in wanted),
-        key=lambda each: wanted.index(_identity(each, key)),
-    )
-    others = [each for each in elements if _identity(each, key) not in wanted]
+    order, stood = _first_places(wanted), _first_places(before)
+    identified = [(_identity(each, key), each) for each in elements]
+    named = deque(sorted((pair for pair in identified if pair[0] in order), key=lambda pair: order[pair[0]]))
+    others = deque(pair for pair in identified if pair[0] not in order)
     result: list[Json] = []
     while named and others:
-        left, right = _identity(others[0], key), _identity(named[0], key)
-        left_first = left in before and right in before and before.index(left) < before.index(right)
-        result.append((others if left_first else named).pop(0))
-    return result + named + others
+        left, right = stood.get(others[0][0]), stood.get(named[0][0])
+        left_first = left is not None and right is not None and left < right
+        result.append((others if left_first else named).popleft()[1])
+    return [*result, *(each for _, each in named), *(each for _, each in others)]
+
+
+def _first_places(values: list[Hashable]) -> dict[Hashable, int]:
+    places: dict[Hashable, int] = {}
+    for place, value in enumerate(values):
+        places.setdefault(value, place)
+    return places

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from bosket.apiserver.auth.token_request import TokenRequests
-from bosket.apiserver.body import decode_object
 from bosket.apiserver.call import Call
 from bosket.apiserver.entry import Doc
 from bosket.apiserver.eviction import Evictor
 from bosket.apiserver.patching import is_apply
 from bosket.apiserver.pod_binding import bind
-from bosket.apiserver.rest import Rest, patching, replacing, settle_name
+from bosket.apiserver.rest import Rest, replacing, settle_name
 from bosket.apiserver.scale import handle_scale
-from bosket.apiserver.status import StatusError, method_not_allowed, not_found
+from bosket.apiserver.status import StatusError, not_found
 from bosket.apiserver.write import Change, write_of
 from bosket.kube.transport import Response
 
-_POST_ONLY = frozenset({"binding", "eviction", "token"})
 _PROCESS = frozenset({"exec", "attach", "portforward", "proxy"})
 
 
@@ -45,8 +43,6 @@ class Subresources:
             raise StatusError(
                 405, "MethodNotAllowed", f"{name} is not supported: the pods of this cluster run no processes"
             )
-        if (name in _POST_ONLY) != (call.verb == "create") or call.verb == "delete":
-            raise method_not_allowed(call.verb)
         return await self._handlers[name](call)
 
     async def status(self, call: Call) -> Response:
@@ -54,7 +50,7 @@ class Subresources:
             return self._rest.reader.get(call)
         if call.verb == "patch" and is_apply(call.headers.get("content-type", "")):
             return await self._rest.patch(call)
-        return await self._write(call, self._change(call))
+        return await self._write(call, await self._change(call))
 
     async def scale(self, call: Call) -> Response:
         return await handle_scale(call, self._rest.writer)
@@ -64,11 +60,9 @@ class Subresources:
 
     async def finalize(self, call: Call) -> Response:
         """Namespaces: the one place where `spec.finalizers` may change."""
-        if call.verb != "update":
-            raise method_not_allowed(call.verb)
-        doc = decode_object(call)
+        doc = await self._rest.decode(call)
         settle_name(call, doc)
-        call.version.strategy.check_types(doc)
+        await self._rest.writer.aside.run(len(call.body), call.version.strategy.check_types, doc)
 
         def change(old: Doc) -> Doc:
             if version := doc["metadata"].get("resourceVersion"):
@@ -81,8 +75,6 @@ class Subresources:
 
     async def log(self, call: Call) -> Response:
         """Simulated containers write nothing; whoever asks for their log gets nothing, not an error."""
-        if call.verb != "get":
-            raise method_not_allowed(call.verb)
         if call.kind.shelf.get(call.namespace, call.name) is None:
             raise not_found("", "pods", call.name)
         return Response(200, {"content-type": "text/plain"}, b"")
@@ -111,7 +103,7 @@ class Subresources:
         """Read, or change only what `take` takes over from the new object into the old one."""
         if call.verb == "get":
             return self._rest.reader.get(call)
-        whole = self._change(call)
+        whole = await self._change(call)
 
         def change(old: Doc) -> Doc:
             version = old["metadata"]["resourceVersion"]
@@ -124,12 +116,10 @@ class Subresources:
 
         return await self._write(call, change)
 
-    def _change(self, call: Call) -> Change:
+    async def _change(self, call: Call) -> Change:
         if call.verb == "patch":
-            return patching(call)
-        if call.verb != "update":
-            raise method_not_allowed(call.verb)
-        doc = decode_object(call)
+            return await self._rest.patching(call)
+        doc = await self._rest.decode(call)
         settle_name(call, doc)
         return replacing(doc)
 

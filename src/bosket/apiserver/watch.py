@@ -125,9 +125,10 @@ class Watcher:
             if self._backlog is not None:
                 backlog, self._backlog = self._backlog, None
                 for chunk in backlog:
-                    if not store.settled:
-                        await store.settle()
-                    yield chunk
+                    if chunk:
+                        if not store.settled:
+                            await store.settle()
+                        yield chunk
                     await asyncio.sleep(0)
                     if self.dropped:
                         return
@@ -168,13 +169,15 @@ def event_type_for(selection: Selection, event: Event) -> EventType | None:
     return "DELETED" if before else None
 
 
-def initial_lines(entries: list[Entry], render: Render | None, last: bytes | None) -> Iterator[bytes]:
-    """The state that is there, as ADDED events in chunks; then `last`."""
-    for start in range(0, len(entries), CHUNK_LINES):
+def initial_lines(
+    candidates: list[Entry], selection: Selection, render: Render | None, last: bytes | None
+) -> Iterator[bytes]:
+    """The state that is there, as ADDED events in chunks, some of them empty; then `last`."""
+    for start in range(0, len(candidates), CHUNK_LINES):
         yield b"".join(
             [
                 watch_line("ADDED", entry.encoded if render is None else render(entry))
-                for entry in entries[start : start + CHUNK_LINES]
+                for entry in selection.among(candidates[start : start + CHUNK_LINES])
             ]
         )
     if last is not None:
@@ -182,16 +185,13 @@ def initial_lines(entries: list[Entry], render: Render | None, last: bytes | Non
 
 
 def missed_lines(events: list[Event], selection: Selection, render: Render | None) -> Iterator[bytes]:
-    """The events since a version, as this client would have got them, in chunks."""
-    lines: list[bytes] = []
-    for event in events:
-        kind = event_type_for(selection, event)
-        if kind is not None:
-            lines.append(event.line(kind) if render is None else watch_line(kind, render(event.shown(kind))))
-        if len(lines) == CHUNK_LINES:
-            yield b"".join(lines)
-            lines = []
-    if lines:
+    """The events since a version, as this client would have got them, in chunks, some of them empty."""
+    for start in range(0, len(events), CHUNK_LINES):
+        lines: list[bytes] = []
+        for event in events[start : start + CHUNK_LINES]:
+            kind = event_type_for(selection, event)
+            if kind is not None:
+                lines.append(event.line(kind) if render is None else watch_line(kind, render(event.shown(kind))))
         yield b"".join(lines)
 
 

@@ -26,6 +26,7 @@ from bosket.apiserver.apply.managed import (
     managers_of,
 )
 from bosket.apiserver.apply.shape import shape_of
+from bosket.apiserver.aside import Aside
 from bosket.apiserver.attempt import Facet
 from bosket.apiserver.call import Call, User
 from bosket.apiserver.duplicate import repeated_keys
@@ -41,13 +42,15 @@ from bosket.apiserver.status import (
     invalid_options,
     not_found,
 )
+from bosket.apiserver.turn import Place, Turns
 from bosket.runtime.clock import Clock
 
 _MAX_MANAGER_LENGTH = 128
 #: Generated names that may collide before the client is told.
 _NAME_ATTEMPTS = 8
-#: How often a change is worked out again because the object changed while admission was being asked.
-_CHANGE_ATTEMPTS = 5
+#: For how long a change is worked out again because the object changed while admission was being asked: about the time
+#: that kube-apiserver has for a request.
+_CHANGE_SECONDS = 30.0
 
 #: Who writes when the server does so by itself.
 SERVER = User("system:apiserver", ("system:masters",))
@@ -84,6 +87,8 @@ class Write:
     query: Mapping[str, str] = field(default_factory=dict)
     #: how those who are asked about it see the object, where the subresource has a form of its own
     facet: Facet | None = None
+    #: of the request's body; 0: what changes the object may look at the store, and stays on the loop
+    size_bytes: int = 0
 
 
 def write_of(call: Call, *, trusted: bool = False, facet: Facet | None = None) -> Write:
@@ -115,6 +120,7 @@ def write_of(call: Call, *, trusted: bool = False, facet: Facet | None = None) -
         query=call.query,
         facet=facet,
         patching=call.verb == "patch",
+        size_bytes=0 if trusted else max(1, len(call.body)),
     )
 
 
@@ -129,13 +135,20 @@ class Admission(Protocol):
         """Have the last word on it."""
         ...
 
+    def check_place(self, write: Write, new: Doc) -> None:
+        """Whether a new object has a place: asked when it is stored, since much may have gone while others were."""
+        ...
+
 
 class Writer:
     """Creates, changes and removes objects."""
 
-    def __init__(self, clock: Clock, admission: Admission) -> None:
+    def __init__(self, clock: Clock, admission: Admission, aside: Aside) -> None:
         self._clock = clock
         self._admission = admission
+        self._turns = Turns()
+        #: where large objects are worked on
+        self.aside = aside
         self._now: tuple[int, str] = (0, "")
 
     def now(self) -> str:
@@ -149,7 +162,27 @@ class Writer:
 
     async def create(self, write: Write, doc: Doc) -> Entry:
         kind, version, strategy = write.kind, write.version, write.version.strategy
+        size = write.size_bytes * strategy.effort
+        await self.aside.run(size, self._begin, write, doc, self._author(write))
+        await self._admission.admit(write, doc, None)
         metadata = doc["metadata"]
+        meta.begin(metadata, now=self.now(), generation=strategy.has_generation)
+        if not metadata.get("name"):
+            metadata["name"] = self._generate_name(write, metadata.get("generateName"))
+        strategy.prepare_create(doc)
+        await self.aside.run(size, self._check, write, doc, None)
+        await self._admission.validate(write, doc, None)
+        self._admission.check_place(write, doc)
+        shelf = kind.shelf
+        if shelf.get(write.namespace, metadata["name"]) is not None:
+            raise already_exists(kind.group, kind.plural, metadata["name"])
+        if version.to_storage is not None:
+            doc = version.to_storage(doc)
+        return shelf.preview(doc) if write.dry_run else shelf.insert(doc, creator=write.manager)
+
+    def _begin(self, write: Write, doc: Doc, author: Manager) -> None:
+        """What is done about a new object before anybody is asked: types, defaults, owners of its fields."""
+        strategy, metadata = write.version.strategy, doc["metadata"]
         meta.check_metadata_types(metadata)
         self._settle_namespace(write, metadata)
         if metadata.get("resourceVersion"):
@@ -159,23 +192,19 @@ class Writer:
         self._complete(write, doc)
         if write.manager_given and not write.applying:
             shown = {key: value for key, value in doc.items() if key != "status" or not strategy.has_status}
-            after_creation(shown, shape_of(version), self._author(write))
-        await self._admission.admit(write, doc, None)
-        metadata = doc["metadata"]
-        meta.begin(metadata, now=self.now(), generation=strategy.has_generation)
-        if not metadata.get("name"):
-            metadata["name"] = self._generate_name(write, metadata.get("generateName"))
-        strategy.prepare_create(doc)
-        errors = meta.validate_metadata(version, metadata, None) + strategy.validate(doc, None)
+            after_creation(shown, shape_of(write.version), author)
+
+    def _check(self, write: Write, new: Doc, old: Doc | None) -> None:
+        """Raise what is wrong with an object by the rules of its kind."""
+        strategy = write.version.strategy
+        errors = meta.validate_metadata(write.version, new["metadata"], None if old is None else old["metadata"])
+        if write.subresource == "status" and old is not None:
+            errors += strategy.validate_status(new, old)
+        elif write.subresource in ("", "scale"):
+            errors += strategy.validate(new, old)
         if errors:
-            raise invalid(kind.group, kind.kind, metadata["name"], errors)
-        await self._admission.validate(write, doc, None)
-        shelf = kind.shelf
-        if shelf.get(write.namespace, metadata["name"]) is not None:
-            raise already_exists(kind.group, kind.plural, metadata["name"])
-        if version.to_storage is not None:
-            doc = version.to_storage(doc)
-        return shelf.preview(doc) if write.dry_run else shelf.insert(doc, creator=write.manager)
+            name = (new if old is None else old)["metadata"]["name"]
+            raise invalid(write.kind.group, write.kind.kind, name, errors)
 
     def _generate_name(self, write: Write, base: str | None) -> str:
         if not base:
@@ -216,31 +245,67 @@ class Writer:
         A resourceVersion in the new state must be the current one. An update that changes nothing
         isn't one: the version stays.
         """
-        kind, shelf = write.kind, write.kind.shelf
-        for _ in range(_CHANGE_ATTEMPTS):
-            entry = shelf.get(write.namespace, name)
-            if entry is None:
-                raise not_found(kind.group, kind.plural, name)
-            old = self._at_version(entry, write)
-            new = change(self._at_version(entry, write))
-            given = new["metadata"].get("resourceVersion")
-            if given and given != str(entry.version):
-                raise conflict(kind.group, kind.plural, name, OBJECT_MODIFIED)
-            if not write.trusted:
-                await self._settle(write, new, old)
-            if shelf.get(write.namespace, name) is not entry:
-                continue  # it changed while admission was asked: work it out again
-            return self._store(write, entry, new, old)
+        kind = write.kind
+        place = Place(kind.group, kind.plural, write.namespace, name)
+        if not write.trusted:
+            await self._turns.wait(place)
+        if (stored := await self._try(write, name, change)) is not None:
+            return stored
+        await self._work_out(write, name, change)  # one that insists on its version has lost, and need not wait
+        give_up = self._clock.monotonic() + _CHANGE_SECONDS
+        async with self._turns.claim(place):
+            while self._clock.monotonic() < give_up:
+                if (stored := await self._try(write, name, change)) is not None:
+                    return stored
         raise conflict(kind.group, kind.plural, name, OBJECT_MODIFIED)
+
+    async def _try(self, write: Write, name: str, change: Change) -> Entry | None:
+        """The object as it was stored; None if it changed while admission was asked, or while it was worked on."""
+        entry, old, new = await self._work_out(write, name, change)
+        size = _size(write, entry)
+        if not write.trusted:
+            await self._settle(write, new, old, size)
+        unchanged = await self.aside.run(size, self._finish, write, entry, new, old, self._author(write))
+        if write.kind.shelf.get(write.namespace, name) is not entry:
+            return None
+        return entry if unchanged else self._store(write, entry, new)
+
+    async def _work_out(self, write: Write, name: str, change: Change) -> tuple[Entry, Doc, Doc]:
+        """The object as it is stored, and what it was and would be in the version of the request."""
+        kind = write.kind
+        entry = kind.shelf.get(write.namespace, name)
+        if entry is None:
+            raise not_found(kind.group, kind.plural, name)
+        old, new = await self.aside.run(_size(write, entry), self._changed, write, entry, change)
+        given = new["metadata"].get("resourceVersion")
+        if given and given != str(entry.version):
+            raise conflict(kind.group, kind.plural, name, OBJECT_MODIFIED)
+        return entry, old, new
+
+    def _changed(self, write: Write, entry: Entry, change: Change) -> tuple[Doc, Doc]:
+        """The object as it is, and as the change makes it."""
+        return self._at_version(entry, write), change(self._at_version(entry, write))
 
     def _at_version(self, entry: Entry, write: Write) -> Doc:
         doc = entry.decode()
         convert = write.version.from_storage
         return doc if convert is None else convert(doc)
 
-    async def _settle(self, write: Write, new: Doc, old: Doc) -> None:
+    async def _settle(self, write: Write, new: Doc, old: Doc, size: int) -> None:
         """Make `new` what may be stored in place of `old`, or raise."""
-        kind, strategy = write.kind, write.version.strategy
+        await self.aside.run(size, self._restrict, write, new, old)
+        await self._admission.admit(write, new, old)
+        strategy = write.version.strategy
+        if write.subresource == "status":
+            strategy.prepare_status(new, old)
+        else:
+            strategy.prepare_update(new, old)
+        await self.aside.run(size, self._check, write, new, old)
+        await self._admission.validate(write, new, old)
+
+    def _restrict(self, write: Write, new: Doc, old: Doc) -> None:
+        """Types and defaults of a changed object, and what the client has no say in as it was."""
+        kind = write.kind
         metadata, old_metadata = new["metadata"], old["metadata"]
         meta.check_metadata_types(metadata)
         if (uid := metadata.get("uid")) and uid != old_metadata["uid"]:
@@ -269,38 +334,29 @@ class Writer:
             elif not metadata.get("managedFields") or not is_listing(metadata["managedFields"]):
                 meta.put_back(metadata, old_metadata, "managedFields")
         metadata["resourceVersion"] = old_metadata["resourceVersion"]
-        await self._admission.admit(write, new, old)
-        if write.subresource == "status":
-            strategy.prepare_status(new, old)
-        else:
-            strategy.prepare_update(new, old)
-        errors = meta.validate_metadata(write.version, new["metadata"], old_metadata)
-        if write.subresource == "status":
-            errors += strategy.validate_status(new, old)
-        elif write.subresource in ("", "scale"):
-            errors += strategy.validate(new, old)
-        if errors:
-            raise invalid(kind.group, kind.kind, old_metadata["name"], errors)
-        await self._admission.validate(write, new, old)
 
     def _author(self, write: Write) -> Manager:
         """Who writes, as an owner of nothing yet."""
         api_version = write.kind.api_version(write.version.name)
         return Manager(write.manager, "Update", api_version, write.subresource, set(), self.now())
 
-    def _store(self, write: Write, entry: Entry, new: Doc, old: Doc) -> Entry:
-        shelf = write.kind.shelf
+    def _finish(self, write: Write, entry: Entry, new: Doc, old: Doc, author: Manager) -> bool:
+        """Note who owns what now, and count the generation; whether nothing changed at all."""
         if new == old:
-            return entry
+            return True
         metadata = new["metadata"]
         begins = write.manager_given and not old["metadata"].get("managedFields")
         if not write.applying and (begins or metadata.get("managedFields")):
             shape = shape_of(write.version)
             managers = known_managers(old, entry.creator, shape) if begins else managers_of(new)
-            after_update(new, old, shape, self._author(write), managers)
+            after_update(new, old, shape, author, managers)
         strategy = write.version.strategy
         if strategy.has_generation and write.subresource != "status" and _spec_differs(new, old, strategy.has_status):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
+        return False
+
+    def _store(self, write: Write, entry: Entry, new: Doc) -> Entry:
+        shelf = write.kind.shelf
         if write.version.to_storage is not None:
             new = write.version.to_storage(new)
         if write.dry_run:
@@ -308,6 +364,11 @@ class Writer:
         if write.version.strategy.may_go(new):
             return shelf.remove(entry, new)
         return shelf.replace(entry, new)
+
+
+def _size(write: Write, entry: Entry) -> int:
+    """Of what there is to work on in a change; 0 where it stays on the loop."""
+    return max(write.size_bytes, len(entry.encoded)) * write.version.strategy.effort if write.size_bytes else 0
 
 
 def _is_json(call: Call) -> bool:

@@ -107,6 +107,14 @@ class ServerError(ApiError):
     """The server failed."""
 
 
+def is_namespace_going(error: BaseException) -> bool:
+    """Whether a server refuses because the namespace is being deleted, or is gone: nothing that anybody could mend."""
+    if isinstance(error, Forbidden):
+        causes = {each.reason for each in error.details.causes}
+        return "NamespaceTerminating" in causes or error.message.endswith("because it is being terminated")
+    return isinstance(error, NotFound) and error.details.kind == "namespaces"
+
+
 class UnexpectedBody(ApiError):
     """The server's answer is not what was asked for."""
 

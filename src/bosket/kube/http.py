@@ -111,7 +111,8 @@ class HttpTransport:
                 proxy=self._config.proxy_url,
                 server_hostname=self._config.tls_server_name,
             )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        # ValueError: of an address or a header that can't be one, as a kubeconfig may have it.
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise _transport_error(request, error) from error
 
     def _url(self, request: Request) -> URL:
@@ -210,7 +211,7 @@ def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
 
 
 def _transport_error(request: Request, error: Exception) -> TransportError:
-    never_left = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+    never_left = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | ValueError)
     what = str(error) or type(error).__name__
     if isinstance(error, TimeoutError):
         what = f"timed out ({what})"

@@ -21,7 +21,7 @@ from bosket.kube.watch import BOOKMARK, DELETED, WatchEvent
 
 T = TypeVar("T")
 
-__all__ = ["Change", "Informer", "Informers", "Store", "without_managed_fields"]
+__all__ = ["Change", "Informer", "InformerBranch", "Informers", "Store", "without_managed_fields"]
 
 
 class Informer(Generic[T]):
@@ -173,3 +173,71 @@ class Informers:
     def _start(self, informer: Informer[Any]) -> None:
         if self._running is not None:
             self._running.create_task(informer.run())
+
+
+class _Attached(Informer[T]):
+    """An informer of others', with subscriptions of its own."""
+
+    def __init__(self, inner: Informer[T]) -> None:
+        self._inner = inner
+        self.store = inner.store
+        self._handlers: list[Callable[[Change[T]], None]] = []
+
+    def subscribe(self, handler: Callable[[Change[T]], None]) -> None:
+        self._handlers.append(handler)
+        self.store.subscribe(handler)
+
+    def detach(self) -> None:
+        for handler in self._handlers:
+            self.store.unsubscribe(handler)
+
+    @property
+    def synced(self) -> bool:
+        return self._inner.synced
+
+    async def wait_synced(self) -> None:
+        await self._inner.wait_synced()
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()  # whose informer it is runs it
+
+
+class InformerBranch(Informers):
+    """The informers of a process as one of its services has them, which may end before the process does.
+
+    Watches and stores are those of `trunk`, which runs them; `detach` ends the subscriptions that were made here.
+    """
+
+    def __init__(self, client: Client, trunk: Informers) -> None:
+        super().__init__(client)
+        self._trunk = trunk
+        self._attached: dict[int, _Attached[Any]] = {}
+
+    def of(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str | None = None,
+        labels: str | None = None,
+        fields: str | None = None,
+        optional: bool = False,
+    ) -> Informer[T]:
+        inner = self._trunk.of(kind, namespace=namespace, labels=labels, fields=fields, optional=optional)
+        return cast("Informer[T]", self._attached.setdefault(id(inner), _Attached(inner)))
+
+    def detach(self) -> None:
+        """Nothing that subscribed here hears of changes any more."""
+        for each in self._attached.values():
+            each.detach()
+
+    async def run(self) -> None:
+        """Until cancelled; the trunk does the work."""
+        await asyncio.Event().wait()
+
+    @property
+    def synced(self) -> bool:
+        return all(each.synced for each in self._attached.values())
+
+    async def wait_synced(self) -> None:
+        for each in list(self._attached.values()):
+            await each.wait_synced()

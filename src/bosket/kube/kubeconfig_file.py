@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
-import yaml
 
+from bosket.api.document import UnreadableDocument, read_yaml
 from bosket.kube.errors import ConfigError
 
 T = TypeVar("T")
-_YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Kebab(msgspec.Struct, rename="kebab"):
@@ -151,11 +150,11 @@ def read(paths: Iterable[Path]) -> Merged:
 
 def _parse(path: Path) -> _File:
     try:
-        document = yaml.load(path.read_bytes(), Loader=_YAML_LOADER)  # noqa: S506 - a safe loader
+        document = read_yaml(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"{path}: can't read the kubeconfig: {error.strerror or error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from error
+    except UnreadableDocument as error:
+        raise ConfigError(f"{path}: {error}") from error
     try:
         parsed = msgspec.convert(document if document is not None else {}, _File)
     except msgspec.ValidationError as error:

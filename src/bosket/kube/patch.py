@@ -7,7 +7,7 @@ changes its arguments; results share what did not change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,9 @@ Operation = dict[str, Any]
 
 #: What `copy` operations of one patch may copy in all, as in kube-apiserver.
 MAX_COPIED_BYTES = 3 * 1024 * 1024
+#: How often insertions and removals of one patch may move elements of lists to the next place, in all: a second's work.
+MAX_SHIFTED = 1_000_000_000
+_MAX_DIGITS = 20
 _LISTS = (list, tuple)
 _SCALARS = (str, int)
 #: Fields by which Kubernetes tells the elements of a list apart, the most telling first.
@@ -52,6 +55,14 @@ def equal(left: Json, right: Json) -> bool:
             and all(equal(a, b) for a, b in zip(left, right, strict=True))
         )
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def hash_key(value: Json) -> Hashable:
+    """What stands for a JSON value in sets and as a key of dicts: equal values have equal ones."""
+    return _encode_sorted(value) if isinstance(value, dict | list) else value
 
 
 # --- JSON Patch: making one
@@ -140,19 +151,43 @@ def _diff_by_identity(
     for index in range(len(old) - 1, -1, -1):
         if old[index][field] not in wanted:
             operations.append({"op": "remove", "path": f"{path}/{start + index}"})
-    # `work` is what the list looks like after the operations so far; it becomes `new` from the front.
-    work = [element for element in old if element[field] in wanted]
+    # The list becomes `new` from the front. Behind the place that has been reached, the old elements that still have to
+    # find theirs stand in their old order: so where one of them is now is how many of them stand before it.
+    waiting = _Waiting([element for element in old if element[field] in wanted], field)
     for index, element in enumerate(new):
         here = f"{path}/{start + index}"
-        found = next((at for at in range(index, len(work)) if work[at][field] == element[field]), None)
+        found = waiting.take(element[field])
         if found is None:
             operations.append({"op": "add", "path": here, "value": element})
-            work.insert(index, element)
             continue
-        if found != index:
-            operations.append({"op": "move", "from": f"{path}/{start + found}", "path": here})
-            work.insert(index, work.pop(found))
-        _diff(here, work[index], element, operations)
+        ahead, before = found
+        if ahead:
+            operations.append({"op": "move", "from": f"{path}/{start + index + ahead}", "path": here})
+        _diff(here, before, element, operations)
+
+
+class _Waiting:
+    """Old elements that haven't got their new place: a tree of counts (Fenwick's) over their old order."""
+
+    def __init__(self, elements: list[Json], field: str) -> None:
+        self._elements = elements
+        self._places = {element[field]: place for place, element in enumerate(elements)}
+        self._counts = [place & -place for place in range(len(elements) + 1)]  # all of them are there
+
+    def take(self, name: Json) -> tuple[int, Json] | None:
+        """How many others stand before the element with that name, and the element, which is then gone."""
+        place = self._places.get(name)
+        if place is None:
+            return None
+        ahead, at = 0, place
+        while at > 0:
+            ahead += self._counts[at]
+            at -= at & -at
+        at = place + 1
+        while at < len(self._counts):
+            self._counts[at] -= 1
+            at += at & -at
+        return ahead, self._elements[place]
 
 
 # --- JSON Patch: applying one
@@ -162,17 +197,15 @@ def apply_json_patch(document: Json, operations: Json) -> Json:
     """`document` after all operations; raises `PatchError` when one can't be applied, then nothing counts."""
     if not isinstance(operations, list):
         raise PatchError(f"a JSON patch is a list of operations, not {type(operations).__name__}")
-    copied = 0
+    patching = _Patching(document)
     for number, operation in enumerate(operations):
         try:
-            if isinstance(operation, Mapping) and operation.get("op") == "copy":
-                copied += len(msgspec.json.encode(_lookup(document, _split_pointer(operation, "from"))))
-                if copied > MAX_COPIED_BYTES:
-                    raise PatchTooLarge(f"copies of more than {MAX_COPIED_BYTES} bytes")
-            document = _apply(document, operation)
+            patching.apply(operation)
         except PatchError as error:
             raise type(error)(f"operation {number}: {error}") from None
-    return document
+        except RecursionError:
+            raise PatchError(f"operation {number}: the document is nested too deeply") from None
+    return patching.document
 
 
 def resolve(document: Json, pointer: str) -> Json:
@@ -180,32 +213,117 @@ def resolve(document: Json, pointer: str) -> Json:
     return _lookup(document, _split_pointer({"op": "resolve", "path": pointer}, "path"))
 
 
-def _apply(document: Json, operation: Mapping[str, Any]) -> Json:
-    if not isinstance(operation, Mapping):
-        raise PatchError(f"an operation is an object with op and path, not {operation!r}")
-    name = operation.get("op")
-    path = _split_pointer(operation, "path")
-    match name:
-        case "add":
-            return _insert(document, path, _value(operation))
-        case "remove":
-            return _remove(document, path)
-        case "replace":
-            return _replace(document, path, _value(operation))
-        case "move":
-            source = _split_pointer(operation, "from")
-            if path[: len(source)] == source and len(path) > len(source):
-                raise PatchError(f"can't move {_pointer(source)} into its own child {_pointer(path)}")
-            value = _lookup(document, source)
-            return value if not path else _insert(_remove(document, source), path, value)
-        case "copy":
-            return _insert(document, path, _lookup(document, _split_pointer(operation, "from")))
-        case "test":
-            found = _lookup_or_none(document, path)
-            if not equal(found, _value(operation)):
-                raise PatchTestError(f"test of {_pointer(path)} failed: it is {found!r}, not {operation['value']!r}")
-            return document
-    raise PatchError(f"unknown op {name!r}")
+class _Patching:
+    """A document on its way through a patch. Maps and lists are copied before they are first changed, and then are its
+    own: ten thousand operations on one list copy it once."""
+
+    def __init__(self, document: Json) -> None:
+        self.document = document
+        #: the maps and lists that were copied, by their identity; holding them keeps it theirs
+        self._own: dict[int, Json] = {}
+        self._copied_bytes = 0
+        self._shifted = 0
+
+    def apply(self, operation: Mapping[str, Any]) -> None:
+        if not isinstance(operation, Mapping):
+            raise PatchError(f"an operation is an object with op and path, not {operation!r}")
+        name = operation.get("op")
+        path = _split_pointer(operation, "path")
+        match name:
+            case "add":
+                self._insert(path, _value(operation))
+            case "remove":
+                self._remove(path)
+            case "replace":
+                self._replace(path, _value(operation))
+            case "move":
+                source = _split_pointer(operation, "from")
+                if path[: len(source)] == source and len(path) > len(source):
+                    raise PatchError(f"can't move {_pointer(source)} into its own child {_pointer(path)}")
+                value = _lookup(self.document, source)
+                if path:
+                    self._remove(source)
+                self._insert(path, value)
+            case "copy":
+                self._insert(path, self._copy(_lookup(self.document, _split_pointer(operation, "from"))))
+            case "test":
+                found = _lookup_or_none(self.document, path)
+                if not equal(found, _value(operation)):
+                    shown = f"it is {found!r}, not {operation['value']!r}"
+                    raise PatchTestError(f"test of {_pointer(path)} failed: {shown}")
+            case _:
+                raise PatchError(f"unknown op {name!r}")
+
+    def _copy(self, value: Json) -> Json:
+        """A copy that shares nothing: what is later changed in one place is not in the other."""
+        encoded = msgspec.json.encode(value)
+        self._copied_bytes += len(encoded)
+        if self._copied_bytes > MAX_COPIED_BYTES:
+            raise PatchTooLarge(f"copies of more than {MAX_COPIED_BYTES} bytes")
+        return msgspec.json.decode(encoded)
+
+    def _owned(self, value: Json) -> Json:
+        """The map or list itself if it is the patch's own, else a copy that is."""
+        if id(value) in self._own:
+            return value
+        copy: Json = dict(value) if isinstance(value, dict) else list(value)
+        self._own[id(copy)] = copy
+        return copy
+
+    def _parent(self, path: Sequence[str]) -> Json:
+        """The map or list that the last step of a path is about, free to be changed."""
+        if not isinstance(self.document, dict | list):
+            raise PatchError(f"{_pointer(())} is neither map nor list")
+        parent = self.document = self._owned(self.document)
+        for depth, part in enumerate(path[:-1]):
+            child = _lookup(parent, [part], path[: depth + 1])
+            if not isinstance(child, dict | list):
+                raise PatchError(f"{_pointer(path[: depth + 1])} is neither map nor list")
+            at = part if isinstance(parent, dict) else _index(parent, part, path[: depth + 1], limit=len(parent))
+            parent[at] = self._owned(child)
+            parent = parent[at]
+        return parent
+
+    def _insert(self, path: Sequence[str], value: Json) -> None:
+        if not path:
+            self.document = value
+            return
+        parent, part = self._parent(path), path[-1]
+        if isinstance(parent, dict):
+            parent[part] = value
+        elif part == "-":
+            parent.append(value)
+        else:
+            at = _index(parent, part, path, limit=len(parent) + 1)
+            self._shift(len(parent) - at)
+            parent.insert(at, value)
+
+    def _replace(self, path: Sequence[str], value: Json) -> None:
+        if not path:
+            self.document = value
+            return
+        parent, part = self._parent(path), path[-1]
+        # What isn't in a map yet is put there: API servers don't insist on it.
+        parent[part if isinstance(parent, dict) else _index(parent, part, path, limit=len(parent))] = value
+
+    def _remove(self, path: Sequence[str]) -> None:
+        if not path:
+            raise PatchError("can't remove the whole document")
+        parent, part = self._parent(path), path[-1]
+        if isinstance(parent, dict):
+            if part not in parent:
+                raise PatchError(f"{_pointer(path)} does not exist")
+            del parent[part]
+        else:
+            at = _index(parent, part, path, limit=len(parent))
+            self._shift(len(parent) - at)
+            del parent[at]
+
+    def _shift(self, count: int) -> None:
+        """What is put into a list, or taken from it, moves all that stand behind it."""
+        self._shifted += count
+        if self._shifted > MAX_SHIFTED:
+            raise PatchTooLarge(f"insertions and removals that move list elements more than {MAX_SHIFTED} times")
 
 
 def _value(operation: Mapping[str, Any]) -> Json:
@@ -231,6 +349,8 @@ def _pointer(parts: Sequence[str]) -> str:
 
 def _index(container: list[Json], part: str, path: Sequence[str], *, limit: int) -> int:
     # RFC 6901 allows no sign, no leading zero and nothing but ASCII digits; API servers count from the end, too.
+    if len(part) > _MAX_DIGITS:
+        raise PatchError(f"{_pointer(path)}: the index of a list has at most {_MAX_DIGITS} digits")
     if part[:1] == "-" and part[1:].isdecimal() and part.isascii() and 0 < int(part[1:]) <= len(container):
         return len(container) - int(part[1:])
     if not (part.isascii() and part.isdigit()) or (part[0] == "0" and part != "0"):
@@ -240,16 +360,18 @@ def _index(container: list[Json], part: str, path: Sequence[str], *, limit: int)
     return int(part)
 
 
-def _lookup(document: Json, path: Sequence[str]) -> Json:
+def _lookup(document: Json, path: Sequence[str], shown: Sequence[str] = ()) -> Json:
+    """The value at a path; `shown` is the path as messages have it, where it is another."""
     for depth, part in enumerate(path):
+        here = shown or path[: depth + 1]
         if isinstance(document, dict):
             if part not in document:
-                raise PatchError(f"{_pointer(path[: depth + 1])} does not exist")
+                raise PatchError(f"{_pointer(here)} does not exist")
             document = document[part]
         elif isinstance(document, list):
-            document = document[_index(document, part, path[: depth + 1], limit=len(document))]
+            document = document[_index(document, part, here, limit=len(document))]
         else:
-            raise PatchError(f"{_pointer(path[: depth + 1])} does not exist: its parent is neither map nor list")
+            raise PatchError(f"{_pointer(here)} does not exist: its parent is neither map nor list")
     return document
 
 
@@ -257,60 +379,6 @@ def _lookup_or_none(document: Json, path: Sequence[str]) -> Json:
     """As API servers see it, what isn't in a map is null there."""
     parent = _lookup(document, path[:-1])
     return parent.get(path[-1]) if path and isinstance(parent, dict) else _lookup(document, path)
-
-
-def _edit_parent(document: Json, path: Sequence[str], edit: Callable[[Json, str], None], depth: int = 0) -> Json:
-    """A copy of `document` in which `edit(parent, last part)` was done; copies only what lies on the path."""
-    if isinstance(document, dict):
-        copy: Any = dict(document)
-    elif isinstance(document, list):
-        copy = list(document)
-    else:
-        raise PatchError(f"{_pointer(path[:depth])} is neither map nor list")
-    part = path[depth]
-    if depth == len(path) - 1:
-        edit(copy, part)
-        return copy
-    child = _lookup(document, [part]) if isinstance(document, list) else document.get(part)
-    if isinstance(document, dict) and part not in document:
-        raise PatchError(f"{_pointer(path[: depth + 1])} does not exist")
-    at = part if isinstance(document, dict) else _index(document, part, path[: depth + 1], limit=len(document))
-    copy[at] = _edit_parent(child, path, edit, depth + 1)
-    return copy
-
-
-def _insert(document: Json, path: Sequence[str], value: Json) -> Json:
-    def edit(parent: Json, part: str) -> None:
-        if isinstance(parent, dict):
-            parent[part] = value
-        elif part == "-":
-            parent.append(value)
-        else:
-            parent.insert(_index(parent, part, path, limit=len(parent) + 1), value)
-
-    return _edit_parent(document, path, edit) if path else value
-
-
-def _replace(document: Json, path: Sequence[str], value: Json) -> Json:
-    def edit(parent: Json, part: str) -> None:
-        # What isn't in a map yet is put there: API servers don't insist on it.
-        parent[part if isinstance(parent, dict) else _index(parent, part, path, limit=len(parent))] = value
-
-    return _edit_parent(document, path, edit) if path else value
-
-
-def _remove(document: Json, path: Sequence[str]) -> Json:
-    def edit(parent: Json, part: str) -> None:
-        if isinstance(parent, dict):
-            if part not in parent:
-                raise PatchError(f"{_pointer(path)} does not exist")
-            del parent[part]
-        else:
-            del parent[_index(parent, part, path, limit=len(parent))]
-
-    if not path:
-        raise PatchError("can't remove the whole document")
-    return _edit_parent(document, path, edit)
 
 
 # --- Merge Patch

@@ -7,7 +7,7 @@ the meaning are Kubernetes': `!=` and `notin` also match an object that has no s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from bosket.api.object import LabelSelector
@@ -16,7 +16,6 @@ _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 _DNS = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
 _KEY = re.compile(rf"(?:(?=[^/]{{1,253}}/){_DNS}/)?{_NAME}")
 _VALUE = re.compile(rf"(?:{_NAME})?")
-_SPLIT = re.compile(r",(?![^()]*\))")
 _SET = re.compile(r"(?P<key>[^\s!=<>(),]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _BINARY = re.compile(r"(?P<key>[^\s!=<>(),]+)\s*(?P<operator>==|=|!=|>|<)\s*(?P<value>[^\s!=<>(),]*)")
 _UNARY = re.compile(r"(?P<negated>!?)\s*(?P<key>[^\s!=<>(),]+)")
@@ -79,6 +78,41 @@ class Selector(NamedTuple):
         return ",".join(map(str, self.requirements))
 
 
+class Matcher:
+    """A selector made ready to be asked about many objects: what each costs follows its labels, not the selector."""
+
+    def __init__(self, selector: Selector) -> None:
+        self._selector = selector
+        sizes = (len(selector.requirements), *(len(each.values) for each in selector.requirements))
+        self._few = max(sizes) <= _FEW
+        #: the keys that must be there, those that must not, and what else is required of the values by key
+        self._needed = {each.key for each in selector.requirements if each.operator in ("in", "exists", "gt", "lt")}
+        self._forbidden = {each.key for each in selector.requirements if each.operator == "!"}
+        self._values: dict[str, list[tuple[Requirement, frozenset[str]]]] = {}
+        for each in selector.requirements:
+            if each.operator not in ("exists", "!"):
+                self._values.setdefault(each.key, []).append((each, frozenset(each.values)))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        if self._few or self._selector.nothing:
+            return self._selector.matches(labels)
+        if len(self._needed) > len(labels) or not self._needed <= labels.keys():
+            return False
+        for key, value in labels.items():
+            if key in self._forbidden:
+                return False
+            for each, values in self._values.get(key, ()):
+                if each.operator in ("gt", "lt"):
+                    if not each.matches(labels):
+                        return False
+                elif (value in values) != (each.operator == "in"):
+                    return False
+        return True
+
+
+#: So few requirements, or values of one, are looked at one by one.
+_FEW = 8
+
 EVERYTHING = Selector()
 NOTHING = Selector(nothing=True)
 
@@ -89,7 +123,20 @@ def parse_labels(text: str) -> Selector:
     """A selector in string form: `app=web,tier in (a,b),!legacy`. Empty text selects everything."""
     if not text.strip():
         return EVERYTHING
-    return Selector(tuple(_parse_requirement(part.strip(), text) for part in _SPLIT.split(text)))
+    return Selector(tuple(_parse_requirement(part.strip(), text) for part in _split(text)))
+
+
+def _split(text: str) -> Iterator[str]:
+    """The requirements of a selector: commas stand between them, and within brackets between values."""
+    parts: list[str] = []
+    for part in text.split(","):
+        parts.append(part)
+        if part.rfind("(") > part.rfind(")") or (len(parts) > 1 and ")" not in part):
+            continue  # within brackets
+        yield ",".join(parts)
+        parts = []
+    if parts:
+        yield ",".join(parts)
 
 
 def _parse_requirement(part: str, text: str) -> Requirement:

@@ -118,6 +118,11 @@ class Store(Generic[T]):
         for obj in self.values():
             self._call(handler, Change(None, obj))
 
+    def unsubscribe(self, handler: Handler[T]) -> None:
+        """Tells `handler` nothing more; one that isn't known is no fault."""
+        if handler in self._handlers:
+            self._handlers.remove(handler)
+
     # --- own writes
 
     def put(self, obj: T) -> None:

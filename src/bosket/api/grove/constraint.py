@@ -19,7 +19,7 @@ class TopologyPackConstraint(Wire):
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "has(self.required) || has(self.preferred)",
-            "pack needs at least one of required and preferred",
+            "pack must specify at least one of required or preferred",
             reason="FieldValueRequired",
         ),
     )
@@ -36,13 +36,13 @@ class TopologyConstraint(Wire):
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "has(self.pack) || has(self.packDomain)",
-            "a topologyConstraint needs pack",
+            "topologyConstraint must specify pack or deprecated packDomain",
             field_path=".pack",
             reason="FieldValueRequired",
         ),
         Rule(
             "!(has(self.packDomain) && has(self.pack) && has(self.pack.required))",
-            "pack.required and packDomain, its deprecated name, exclude each other",
+            "must not set both pack.required and deprecated packDomain",
             field_path=".pack.required",
         ),
     )

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
-import yaml
 from msgspec.structs import replace
 
+from bosket.api.document import UnreadableDocument, read_yaml
 from bosket.api.field_error import FieldError, duplicate, invalid_value, not_supported, required
 from bosket.api.grove.operator_configuration import (
     DEFAULT_SCHEDULER,
@@ -65,9 +65,9 @@ def parse_operator_configuration(
 def parse_document(text: str) -> Any:
     """What a YAML or JSON text says, whatever it is about."""
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidOperatorConfiguration([f"not a YAML document: {' '.join(str(error).split())}"]) from error
+        return read_yaml(text)
+    except UnreadableDocument as error:
+        raise InvalidOperatorConfiguration([str(error)]) from error
 
 
 def operator_configuration_from(

@@ -28,7 +28,7 @@ class PodCliqueSpec(Wire, kw_only=True):
     # Grove's schema wants roleName and replicas, but its webhook fills them in before that is checked. So they are
     # always written, also by us, and a manifest may leave them out.
     roleName: Annotated[str, schema(default="")]
-    """What the pods are for; unique in the PodCliqueSet."""
+    """What the pods are for; unique in the PodCliqueSet. The name of the clique if left out."""
     podSpec: PodSpec
     replicas: Annotated[int, schema(format="int32", default=1)]
     """How many pods: 1 if left out."""

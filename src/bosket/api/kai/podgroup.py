@@ -11,7 +11,7 @@ from bosket.api.resource import Resource
 
 _ONE_MINIMUM = Rule(
     "!(has(self.minMember) && has(self.minSubGroup))",
-    "minMember and minSubGroup exclude each other: a minimum counts pods, or sub-groups",
+    "minMember and minSubGroup are mutually exclusive: a minimum counts pods, or sub-groups",
 )
 
 

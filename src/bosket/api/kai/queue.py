@@ -24,14 +24,20 @@ _Weight = Annotated[float, schema(minimum=0)]
 
 
 class QueueResource(Wire):
-    """A queue's share of one resource. What is left out is 0: an absent limit lets nothing run."""
+    """A queue's share of one resource. Quota and weight that are left out are 0; without a limit there is none."""
 
     quota: _Amount = 0.0
     """What the queue is owed, whoever else wants it; -1 is unlimited."""
     overQuotaWeight: _Weight = 0.0
     """Share of what is left over after all quotas are served, relative to the sibling queues; 0 gets none."""
-    limit: _Amount = 0.0
-    """What the queue may use at most; -1 is unlimited, and 0, also when left out, is nothing."""
+    # KAI's Go reads 0 where it is left out, and nothing runs; but its documentation has such queues, with jobs in them.
+    limit: _Amount | None = None
+    """What the queue may use at most; -1, also when left out, is unlimited, and 0 is nothing."""
+
+    @property
+    def most(self) -> float:
+        """The limit that counts: `UNLIMITED` where none is given."""
+        return UNLIMITED if self.limit is None else self.limit
 
 
 class QueueResources(Wire):

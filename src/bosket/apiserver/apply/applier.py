@@ -19,7 +19,7 @@ from bosket.apiserver.apply.managed import (
 )
 from bosket.apiserver.apply.merge import merged, remove
 from bosket.apiserver.apply.shape import Shape, shape_of
-from bosket.apiserver.body import check_object, decode_body
+from bosket.apiserver.body import body_work, check_object, decode_body
 from bosket.apiserver.call import Call
 from bosket.apiserver.entry import Doc, Entry
 from bosket.apiserver.status import bad_request, conflict, invalid
@@ -34,6 +34,28 @@ async def apply_patch(call: Call, write: Write, writer: Writer) -> tuple[Entry, 
     """The object afterwards, and whether it was created."""
     if not write.manager_given:
         raise invalid("meta.k8s.io", "PatchOptions", "", [required("fieldManager", "is required for apply patch")])
+    applied, applier = await writer.aside.run(body_work(call), _understood, call, write, writer.now())
+    metadata, shape = applied["metadata"], shape_of(call.version)
+    write.applying = True
+    entry = call.kind.shelf.get(call.namespace, call.name)
+    if entry is None and not call.subresource:
+        metadata.pop("resourceVersion", None)
+        if metadata.get("uid"):
+            detail = (
+                f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
+            )
+            raise conflict(call.kind.group, call.kind.plural, call.name, detail)
+        await writer.aside.run(len(call.body), write_managers, applied, [applier])
+        return await writer.create(write, applied), True
+
+    def change(live: Doc) -> Doc:
+        return _applied(live, applied, applier, shape, entry, force=call.flag("force"))
+
+    return await writer.update(write, call.name, change), False
+
+
+def _understood(call: Call, write: Write, now: str) -> tuple[Doc, Manager]:
+    """What is applied, and who applies it, as the owner of all that it says."""
     body = decode_body(call.body, "application/yaml")
     if isinstance(body, dict) and not (body.get("apiVersion") and body.get("kind")):
         group, _, version = str(body.get("apiVersion") or "").rpartition("/")
@@ -50,30 +72,14 @@ async def apply_patch(call: Call, write: Write, writer: Writer) -> tuple[Entry, 
         metadata.setdefault("namespace", call.namespace)
     _check_declared(call, applied)
     shape = shape_of(call.version)
-    applier = Manager(
+    return applied, Manager(
         write.manager,
         "Apply",
         call.api_version,
         call.subresource,
         _about_subresource(owned_places(applied, shape), call),
-        writer.now(),
+        now,
     )
-    write.applying = True
-    entry = call.kind.shelf.get(call.namespace, call.name)
-    if entry is None and not call.subresource:
-        metadata.pop("resourceVersion", None)
-        if metadata.get("uid"):
-            detail = (
-                f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
-            )
-            raise conflict(call.kind.group, call.kind.plural, call.name, detail)
-        write_managers(applied, [applier])
-        return await writer.create(write, applied), True
-
-    def change(live: Doc) -> Doc:
-        return _applied(live, applied, applier, shape, entry, force=call.flag("force"))
-
-    return await writer.update(write, call.name, change), False
 
 
 def _applied(live: Doc, applied: Doc, applier: Manager, shape: Shape, entry: Entry | None, *, force: bool) -> Doc:

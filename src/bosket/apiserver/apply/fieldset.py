@@ -7,16 +7,19 @@ updates (and doesn't apply) also owns the maps and lists that are new (`branches
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import msgspec
 
 from bosket.apiserver.apply.shape import KEY_DEFAULTS, Shape
+from bosket.kube.patch import hash_key
 
 Place = tuple[str, ...]
 FieldSet = set[Place]
 
 ABSENT: Any = object()
+_decode = msgspec.json.Decoder().decode
 
 
 def is_keyed(value: Any, shape: Shape) -> bool:
@@ -78,51 +81,79 @@ def _collect_branches(value: Any, shape: Shape, at: Place, found: FieldSet) -> N
                 _collect_branches(element, shape.element(), (*at, step_of(element, shape)), found)
 
 
-def look_up(value: Any, place: Place) -> Any:
-    """What is at a place; ABSENT if nothing is."""
-    for step in place:
-        kind, name = step[0], step[2:]
-        if kind == "f":
-            if not isinstance(value, dict) or name not in value:
-                return ABSENT
-            value = value[name]
-        else:
-            if not isinstance(value, list):
-                return ABSENT
-            index = find_element(value, step)
-            if index is None:
-                return ABSENT
-            value = value[index]
-    return value
+class Finder:
+    """Looks up places in documents that don't change meanwhile.
 
+    Each list is indexed once, by the keys that places name: to look up all places of a document costs no more than
+    the document is large.
+    """
 
-def find_element(elements: list[Any], step: str) -> int | None:
-    """Where in a list the element named by `step` is."""
-    wanted = msgspec.json.decode(step[2:])
-    for index, element in enumerate(elements):
+    def __init__(self) -> None:
+        #: by a list's identity and the names of the keys: the list, which keeps its identity, and where elements are
+        self._indexes: dict[tuple[int, tuple[str, ...] | None], tuple[list[Any], dict[Hashable, int]]] = {}
+
+    def look_up(self, value: Any, place: Place) -> Any:
+        """What is at a place; ABSENT if nothing is."""
+        for step in place:
+            if step[0] == "f":
+                name = step[2:]
+                if not isinstance(value, dict) or name not in value:
+                    return ABSENT
+                value = value[name]
+            else:
+                if not isinstance(value, list):
+                    return ABSENT
+                index = self.find_element(value, step)
+                if index is None:
+                    return ABSENT
+                value = value[index]
+        return value
+
+    def find_element(self, elements: list[Any], step: str) -> int | None:
+        """Where in a list the element named by `step` is: the first one, if there are several."""
+        try:
+            wanted = _decode(step[2:])
+        except msgspec.DecodeError:  # anybody can write managedFields
+            return None
         if step[0] == "v":
-            if element == wanted:
-                return index
-        elif isinstance(element, dict) and all(
-            element.get(key, KEY_DEFAULTS.get(key)) == value for key, value in wanted.items()
-        ):
-            return index
-    return None
+            return self._index(elements, None).get(hash_key(wanted))
+        if not isinstance(wanted, dict):
+            return None
+        keys = tuple(wanted)
+        return self._index(elements, keys).get(tuple([hash_key(value) for value in wanted.values()]))
+
+    def _index(self, elements: list[Any], keys: tuple[str, ...] | None) -> dict[Hashable, int]:
+        known = self._indexes.get((id(elements), keys))
+        if known is None:
+            index: dict[Hashable, int] = {}
+            for place, element in enumerate(elements):
+                if keys is None:
+                    index.setdefault(hash_key(element), place)
+                elif isinstance(element, dict):
+                    values = tuple([hash_key(element.get(key, KEY_DEFAULTS.get(key))) for key in keys])
+                    index.setdefault(values, place)
+            known = self._indexes[id(elements), keys] = elements, index
+        return known[1]
 
 
 def to_wire(places: FieldSet) -> dict[str, Any]:
     """As `fieldsV1` has it: nested, with `.` where an inner place is owned itself."""
     tree: dict[str, Any] = {}
-    nodes = []
-    for place in sorted(places):
+    owned: set[int] = set()
+    for place in places:
         node = tree
         for step in place:
             node = node.setdefault(step, {})
-        nodes.append(node)
-    for node in nodes:
-        if node:
-            node["."] = {}
-    return tree
+        owned.add(id(node))
+    return _ordered(tree, owned)
+
+
+def _ordered(node: dict[str, Any], owned: set[int]) -> dict[str, Any]:
+    """A tree in the order of its steps. Sorted level by level: one sort of all places would hold up everybody else."""
+    found = {step: _ordered(node[step], owned) for step in sorted(node)}
+    if node and id(node) in owned:
+        found["."] = {}
+    return found
 
 
 def from_wire(tree: dict[str, Any]) -> FieldSet:

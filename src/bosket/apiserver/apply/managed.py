@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bosket.apiserver.apply.fieldset import FieldSet, Place, branches_of, from_wire, look_up, places_of, shown, to_wire
+from bosket.apiserver.apply.fieldset import FieldSet, Finder, Place, branches_of, from_wire, places_of, shown, to_wire
 from bosket.apiserver.apply.shape import Shape, StructShape
 from bosket.apiserver.entry import Doc
 from bosket.apiserver.status import StatusError
@@ -86,6 +86,16 @@ def _ownable(doc: Doc) -> Doc:
     return relevant
 
 
+def _can_be_owned(place: Place) -> bool:
+    """False for what makes the object this object. Clients write managed fields as they like; who stops applying what
+    they say is theirs would remove it.
+    """
+    steps = [step[2:] for step in place[:2]]
+    if place and steps[0] == "metadata":
+        return len(steps) > 1 and steps[1] not in _UNOWNED_METADATA
+    return bool(place) and steps[0] not in _UNOWNED
+
+
 def managers_of(doc: Doc) -> list[Manager]:
     """The managers that an object's metadata lists."""
     return [
@@ -94,7 +104,7 @@ def managers_of(doc: Doc) -> list[Manager]:
             entry.get("operation", ""),
             entry.get("apiVersion", ""),
             entry.get("subresource", ""),
-            from_wire(entry.get("fieldsV1") or {}),
+            {place for place in from_wire(entry.get("fieldsV1") or {}) if _can_be_owned(place)},
             entry.get("time", ""),
         )
         for entry in doc["metadata"].get("managedFields", ())
@@ -114,13 +124,14 @@ def write_managers(doc: Doc, managers: list[Manager]) -> None:
 def conflicts(managers: list[Manager], applier: Manager, live: Doc, after: Doc) -> list[tuple[Manager, list[Place]]]:
     """What others own, and would be different after the applier had its way."""
     found = []
+    finder = Finder()
     for manager in managers:
         if manager.identity == applier.identity:
             continue
         places = sorted(
             place
             for place in applier.places & manager.places
-            if place[-1][0] != "k" and look_up(live, place) != look_up(after, place)
+            if place[-1][0] != "k" and finder.look_up(live, place) != finder.look_up(after, place)
         )
         if places:
             found.append((manager, places))
@@ -172,6 +183,7 @@ def is_listing(value: object) -> bool:
         and isinstance(each.get("manager"), str)
         and each.get("operation") in ("Apply", "Update")
         and isinstance(each.get("fieldsV1"), dict)
+        and all(isinstance(each.get(key, ""), str) for key in ("apiVersion", "subresource", "time"))
         for each in value
     )
 
@@ -181,19 +193,21 @@ def after_update(new: Doc, old: Doc, shape: Shape, writer: Manager, managers: li
     before, after = owned_places(old, shape), owned_places(new, shape)
     branches_before, branches_after = _branches(old, shape), _branches(new, shape)
     removed = (before | branches_before) - (after | branches_after)
+    finder = Finder()
     changed = {
         place
         for place in after
-        if place not in before or (place[-1][0] != "k" and look_up(new, place) != look_up(old, place))
+        if place not in before or (place[-1][0] != "k" and finder.look_up(new, place) != finder.look_up(old, place))
     }
     if not changed and not removed:
         write_managers(new, managers)
         return
     mine = next((manager for manager in managers if manager.identity == writer.identity), None)
+    taken = {place for place in changed if place[-1][0] != "k"}
     for manager in managers:
-        manager.places -= removed
+        manager.places = manager.places - removed  # `-=` would walk over all that was removed for each manager
         if manager is not mine:
-            manager.places -= {place for place in changed if place[-1][0] != "k"}
+            manager.places = manager.places - taken
     changed |= branches_after - branches_before - before
     if mine is None:
         managers.append(Manager(*writer.identity[:2], writer.api_version, writer.subresource, changed, writer.time))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bosket.apiserver.apply.fieldset import FieldSet, Place, find_element, is_keyed, is_map, step_of
+from bosket.apiserver.apply.fieldset import FieldSet, Finder, is_keyed, is_map, step_of
 from bosket.apiserver.apply.shape import Shape
 
 
@@ -24,34 +24,55 @@ def _merged_list(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
     """The applied elements in their order; those of others stay behind the element that they stood behind."""
     old = {step_of(each, shape): each for each in live}
     new = {step_of(each, shape): each for each in applied}
-    result: list[tuple[str, Any]] = [
-        (step, merged(old[step], each, shape.element()) if step in old else each) for step, each in new.items()
-    ]
-    previous: str | None = None
-    for step, each in old.items():
+    # By the step of an element: the one of somebody else that stood right behind it; by "", the first one of all.
+    followers: dict[str, str] = {}
+    previous = ""
+    for step in old:
         if step not in new:
-            at = 0 if previous is None else 1 + next(i for i, (known, _) in enumerate(result) if known == previous)
-            result.insert(at, (step, each))
+            followers[previous] = step
         previous = step
-    return [each for _, each in result]
+    result: list[Any] = []
+    for step in ("", *new):
+        if step:
+            each = new[step]
+            result.append(merged(old[step], each, shape.element()) if step in old else each)
+        while (follower := followers.get(step)) is not None:
+            result.append(old[follower])
+            step = follower  # noqa: PLW2901 - on along the chain
+    return result
+
+
+#: Places as a tree: by step, what is to be removed below it; None: the place itself.
+_Tree = dict[str, "_Tree | None"]
 
 
 def remove(document: Any, places: FieldSet) -> Any:
     """`document` without `places`; maps and lists that become empty thereby go, too. Changes its argument."""
-    for place in sorted(places, key=len):  # an element before the fields by which it is found
-        _remove(document, place)
+    tree: _Tree = {}
+    for place in sorted(places, key=len):  # what is removed as a whole first: what is below it is gone with it
+        node = tree
+        for step in place[:-1]:
+            below = node.setdefault(step, {})
+            if below is None:
+                break
+            node = below
+        else:
+            node.setdefault(place[-1], None)
+    _remove(document, tree)
     return document
 
 
-def _remove(value: Any, place: Place) -> bool:
-    """Take one place out; whether `value` is empty now."""
-    step, rest = place[0], place[1:]
-    if isinstance(value, dict) and step[0] == "f":
-        name = step[2:]
-        if name in value and (not rest or _remove(value[name], rest)):
-            del value[name]
-    elif isinstance(value, list) and step[0] != "f":
-        index = find_element(value, step)
-        if index is not None and (not rest or _remove(value[index], rest)):
-            del value[index]
+def _remove(value: Any, tree: _Tree) -> bool:
+    """Take places out; whether `value` is empty now."""
+    if isinstance(value, dict):
+        for step, below in tree.items():
+            name = step[2:]
+            if step[0] == "f" and name in value and (below is None or _remove(value[name], below)):
+                del value[name]
+    elif isinstance(value, list):
+        finder = Finder()
+        found = [(finder.find_element(value, step), below) for step, below in tree.items() if step[0] != "f"]
+        gone = {at for at, below in found if at is not None and (below is None or _remove(value[at], below))}
+        if gone:
+            value[:] = [each for index, each in enumerate(value) if index not in gone]
     return not value if isinstance(value, dict | list) else False

@@ -14,7 +14,8 @@ from bosket.apiserver.auth.identity import (
     split_account,
 )
 from bosket.apiserver.call import User
-from bosket.apiserver.rbac import Attributes, Authorizer
+from bosket.apiserver.rbac import Authorizer
+from bosket.apiserver.request_info import Attributes
 from bosket.apiserver.status import bad_request
 
 _PREFIX: Final = "impersonate-"

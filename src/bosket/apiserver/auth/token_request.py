@@ -10,8 +10,9 @@ from bosket.api.authentication import BoundObjectReference, TokenRequest
 from bosket.api.field_error import invalid_value
 from bosket.api.time import format_time
 from bosket.apiserver.answer import JSON_HEADERS
+from bosket.apiserver.aside import Aside
 from bosket.apiserver.auth.service_account import ISSUER, TokenIssuer
-from bosket.apiserver.body import decode_body
+from bosket.apiserver.body import decode_order
 from bosket.apiserver.call import Call
 from bosket.apiserver.entry import Entry
 from bosket.apiserver.status import bad_request, conflict, invalid, not_found
@@ -28,13 +29,14 @@ _PLURALS: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 class TokenRequests:
     """Answers requests for tokens."""
 
-    def __init__(self, clock: Clock, store: Store, issuer: TokenIssuer) -> None:
+    def __init__(self, clock: Clock, store: Store, issuer: TokenIssuer, aside: Aside) -> None:
         self._clock = clock
         self._store = store
         self._issuer = issuer
+        self._aside = aside
 
     async def answer(self, call: Call) -> Response:
-        request = _decode(call)
+        request = await self._decode(call)
         spec = request.spec
         account = call.kind.shelf.get(call.namespace, call.name)
         if account is None:
@@ -70,6 +72,17 @@ class TokenRequests:
         }
         return Response(201, JSON_HEADERS, msgspec.json.encode(answer) + b"\n")
 
+    async def _decode(self, call: Call) -> TokenRequest:
+        request = await decode_order(call, self._aside, TokenRequest, "a TokenRequest", optional=True)
+        for key, given, wanted in (
+            ("name", request.metadata.name, call.name),
+            ("namespace", request.metadata.namespace, call.namespace),
+        ):
+            if given not in ("", wanted):
+                detail = f"must match the service account {key} if specified"
+                raise invalid(_GROUP, "TokenRequest", call.name, [invalid_value(f"metadata.{key}", given, detail)])
+        return request
+
     def _bind(self, account: Entry, reference: BoundObjectReference) -> dict[str, dict[str, str]]:
         """The claims that bind a token to an object, which must be there."""
         kind = reference.kind
@@ -98,22 +111,6 @@ class TokenRequests:
             )
             raise conflict("", kind, reference.name, detail)
         return claims
-
-
-def _decode(call: Call) -> TokenRequest:
-    value = decode_body(call.body, call.headers.get("content-type", "")) if call.body else {}
-    try:
-        request = msgspec.convert(value, TokenRequest)
-    except msgspec.ValidationError as error:
-        raise bad_request(f"the body is not a TokenRequest: {error}") from None
-    for key, given, wanted in (
-        ("name", request.metadata.name, call.name),
-        ("namespace", request.metadata.namespace, call.namespace),
-    ):
-        if given not in ("", wanted):
-            detail = f"must match the service account {key} if specified"
-            raise invalid(_GROUP, "TokenRequest", call.name, [invalid_value(f"metadata.{key}", given, detail)])
-    return request
 
 
 def _check_seconds(seconds: int) -> None:

@@ -7,7 +7,7 @@ POSIX classes, which are common in Go) by CEL's `matches`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,8 +24,9 @@ from bosket.api.field_error import (
     too_many,
     type_invalid,
 )
+from bosket.apiserver.custom.excerpt import Excerpt
 from bosket.apiserver.custom.formats import format_check
-from bosket.apiserver.custom.schema import Node, is_unchanged
+from bosket.apiserver.custom.schema import Correlation, Node
 
 _COPIED = (
     "enum",
@@ -49,8 +50,16 @@ _BOUNDS: dict[tuple[str, str], tuple[float, float]] = {
     ("integer", "int32"): (-(2**31), 2**31 - 1),
     ("number", "float"): (-3.4028234663852886e38, 3.4028234663852886e38),
 }
+Steps = Sequence[str | int]
+#: Errors about how many elements there are.
+_COUNTS = frozenset({"minItems", "maxItems", "minProperties", "maxProperties", "additionalItems", "uniqueItems"})
 #: Patterns that jsonschema-rs can't read travel through it as formats with this beginning.
 _PATTERN = "pattern:"
+
+
+#: Of all messages about one object, which may be wrong in ten thousand places: more than anybody reads.
+_ERROR_CHARACTERS = 1_000_000
+_TRUNCATED = FieldError("<nil>", "FieldValueInvalid", "Invalid value: null: too many errors: there are more of them")
 
 
 class InvalidSchema(ValueError):
@@ -84,27 +93,64 @@ class Checker:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._tree = Node(schema)
-        formats: dict[str, Callable[[str], bool]] = {}
-        try:
-            self._validator = jsonschema_rs.Draft4Validator(
-                _plain(schema, formats),
-                validate_formats=True,
-                formats=formats,
-                pattern_options=jsonschema_rs.RegexOptions(),
-            )
-        except (ValueError, jsonschema_rs.ValidationError) as error:
-            raise InvalidSchema(str(error).splitlines()[0]) from None
+        self._validator = _validator(schema)
+        self._validators: dict[int, jsonschema_rs.Draft4Validator] = {}
 
     def check(self, value: Any, old: Any = None) -> list[FieldError]:
         """All violations, except those that were there before in what has not been touched."""
         if self._validator.is_valid(value):
             return []
-        return [
-            described
-            for error in self._validator.iter_errors(value)
-            if old is None or not is_unchanged(value, old, self._tree, error.instance_path)
-            for described in (_describe(error), *_alternatives(error))
-        ]
+        correlation = Correlation()
+        found: list[FieldError] = []
+        size = 0
+        for error, path in self._errors(value):
+            if old is not None and correlation.is_unchanged(value, old, self._tree, path):
+                continue
+            for described in (_describe(error, path), *_alternatives(error)):
+                found.append(described)
+                size += len(described.message)
+            if size > _ERROR_CHARACTERS:
+                found.append(_TRUNCATED)
+                break
+        return found
+
+    def _errors(self, value: Any) -> Iterator[tuple[jsonschema_rs.ValidationError, Steps]]:
+        """The violations, with the steps that lead to each; of the elements of a long list, those of the first ones.
+
+        jsonschema-rs makes all errors before it gives the first, and nothing else happens meanwhile: a hundred thousand
+        of them take a second. So it is shown an excerpt of the object that has as many wrong elements as are told of.
+        """
+        excerpt = Excerpt(self._items_validator)
+        shown = excerpt.of(value, self._tree, ())
+        errors = self._validator.iter_errors(shown) if excerpt.shortened else ()
+        told = False
+        for error in errors:
+            if error.kind.name not in _COUNTS:  # of elements, which an excerpt has fewer of
+                told = True
+                yield error, excerpt.original(error.instance_path)
+        if not told:
+            for error in self._validator.iter_errors(value):
+                yield error, error.instance_path
+
+    def _items_validator(self, node: Node) -> jsonschema_rs.Draft4Validator:
+        """The validator of one element of a list, or value of a map, by itself."""
+        known = self._validators.get(id(node))
+        if known is None:
+            known = self._validators[id(node)] = _validator(node.raw)
+        return known
+
+
+def _validator(schema: dict[str, Any]) -> jsonschema_rs.Draft4Validator:
+    formats: dict[str, Callable[[str], bool]] = {}
+    try:
+        return jsonschema_rs.Draft4Validator(
+            _plain(schema, formats),
+            validate_formats=True,
+            formats=formats,
+            pattern_options=jsonschema_rs.RegexOptions(),
+        )
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        raise InvalidSchema(str(error).splitlines()[0]) from None
 
 
 def _plain(schema: dict[str, Any], formats: dict[str, Callable[[str], bool]]) -> dict[str, Any]:
@@ -178,8 +224,8 @@ def field_path(steps: Sequence[str | int]) -> str:
     return text
 
 
-def _describe(error: jsonschema_rs.ValidationError) -> FieldError:
-    field, value = field_path(error.instance_path), error.instance
+def _describe(error: jsonschema_rs.ValidationError, path: Steps | None = None) -> FieldError:
+    field, value = field_path(error.instance_path if path is None else path), error.instance
     size = len(value) if isinstance(value, dict | list | str) else 0
     kind = error.kind.name
     limits = error.kind.as_dict()

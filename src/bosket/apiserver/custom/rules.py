@@ -13,8 +13,8 @@ from typing import Any
 from bosket.api.cel import CelError, Expression, optional
 from bosket.api.field_error import FieldError, invalid_value, quote
 from bosket.api.time import parse_duration, parse_time
-from bosket.apiserver.custom.schema import ABSENT, Node, counterpart
-from bosket.apiserver.custom.scope import cel_name
+from bosket.apiserver.custom.schema import ABSENT, Correlation, Node
+from bosket.apiserver.custom.scope import cel_name, fields_of
 
 REASONS = {
     "FieldValueInvalid": "Invalid value",
@@ -36,6 +36,8 @@ class Rule:
     #: speaks of `oldSelf`
     transition: bool
     optional_old: bool
+    #: the fields of `self` and `oldSelf` that it speaks of; None: of all there are
+    fields: frozenset[str] | None
 
     @classmethod
     def compile(cls, raw: dict[str, Any]) -> Rule:
@@ -49,6 +51,7 @@ class Rule:
             field_path=raw.get("fieldPath") or "",
             transition="oldSelf" in expression.variables,
             optional_old=bool(raw.get("optionalOldSelf")),
+            fields=fields_of(" ".join((expression.source, message_expression or ""))),
         )
 
 
@@ -63,10 +66,10 @@ class Rules:
         """Every rule that the object breaks."""
         errors: list[FieldError] = []
         if self._root.rules_below:
-            self._visit(_Place(self._root, value, ABSENT if old is None else old), errors)
+            self._visit(_Place(self._root, value, ABSENT if old is None else old), Correlation(), errors)
         return errors
 
-    def _visit(self, place: _Place, errors: list[FieldError]) -> None:
+    def _visit(self, place: _Place, correlation: Correlation, errors: list[FieldError]) -> None:
         node, value, old = place.node, place.value, place.old
         if value is None:
             return
@@ -80,27 +83,27 @@ class Rules:
                 if child is not None and child.rules_below:
                     step = f".{key}" if key in node.properties else f"[{key}]"
                     path = (place.path + step).removeprefix(".")
-                    self._visit(_Place(child, entry, before.get(key, ABSENT), path, settled), errors)
+                    self._visit(_Place(child, entry, before.get(key, ABSENT), path, settled), correlation, errors)
         elif isinstance(value, list) and node.items is not None and node.items.rules_below:
             for index, item in enumerate(value):
                 path = f"{place.path}[{index}]"
-                self._visit(_Place(node.items, item, counterpart(node, item, old), path, settled), errors)
+                before = correlation.counterpart(node, item, old)
+                self._visit(_Place(node.items, item, before, path, settled), correlation, errors)
 
     def _apply(self, place: _Place, errors: list[FieldError], *, settled: bool) -> None:
         node, old = place.node, place.old
         rules = self._compiled.get(id(node))
         if rules is None:
             rules = self._compiled[id(node)] = [Rule.compile(raw) for raw in node.rules]
-        variables: dict[str, Any] | None = None
         for rule in rules:
             if rule.transition and not rule.optional_old and old is ABSENT:
                 continue
             if settled and not rule.transition:
                 continue  # a rule that was broken before doesn't stand in the way of other changes
-            if variables is None:
-                variables = {"self": _typed(place.value, node)}
+            variables: dict[str, Any] = {"self": _typed(_part(place.value, rule.fields), node)}
             if rule.transition:
-                before = None if old is ABSENT else _typed(old, node)
+                fields = None if rule.optional_old else rule.fields
+                before = None if old is ABSENT else _typed(_part(old, fields), node)
                 variables["oldSelf"] = optional(before, present=old is not ABSENT) if rule.optional_old else before
             error = _broken(rule, variables, place.value, place.path)
             if error is not None:
@@ -154,6 +157,13 @@ def _computed(rule: Rule, variables: dict[str, Any]) -> str:
     except CelError:
         return ""
     return message.strip() if isinstance(message, str) and "\n" not in message else ""
+
+
+def _part(value: Any, fields: frozenset[str] | None) -> Any:
+    """As much of a value as a rule speaks of: all that it is given is converted, however large."""
+    if fields is None or not isinstance(value, dict):
+        return value
+    return {key: entry for key, entry in value.items() if cel_name(key) in fields}
 
 
 def _typed(value: Any, node: Node | None) -> Any:

@@ -5,10 +5,12 @@ Built once for each version of a definition. Constraints are checked elsewhere (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import msgspec
+
+from bosket.kube.patch import hash_key
 
 #: Stands for a value that isn't there, where null would be one.
 ABSENT: Any = object()
@@ -36,6 +38,7 @@ class Node:
         "preserve",
         "properties",
         "raw",
+        "rule_count",
         "rules",
         "rules_below",
         "type",
@@ -68,7 +71,9 @@ class Node:
         self.defaults_below: bool = any(child.default is not None or child.defaults_below for child in children)
         self.embedded_below: bool = self.embedded or any(child.embedded_below for child in children)
         self.keyed_below: bool = self.list_type in ("map", "set") or any(child.keyed_below for child in children)
-        self.rules_below: bool = bool(self.rules) or any(child.rules_below for child in children)
+        #: rules here and below
+        self.rule_count: int = len(self.rules) + sum(child.rule_count for child in children)
+        self.rules_below: bool = self.rule_count > 0
 
     def children(self) -> list[Node]:
         found = list(self.properties.values())
@@ -147,33 +152,61 @@ def apply_defaults(value: Any, node: Node) -> None:
             apply_defaults(item, node.items)
 
 
-def counterpart(node: Node, item: Any, old: Any) -> Any:
-    """The element of an old list that `item` is the new state of: the one with its keys, if elements have keys."""
-    if not isinstance(old, list) or node.list_type != "map" or not isinstance(item, dict):
-        return ABSENT
-    keys = [item.get(key) for key in node.list_keys]
-    return next(
-        (each for each in old if isinstance(each, dict) and [each.get(key) for key in node.list_keys] == keys), ABSENT
-    )
+class Correlation:
+    """Finds the old state of parts of one object. Made for one check of one object, which must not change meanwhile.
+
+    Each old list is indexed once, and two parts are compared once, however many elements or errors there are: what is
+    asked about every element of a long list costs no more than the list is long.
+    """
+
+    def __init__(self) -> None:
+        # By the identity of what they are about; the second part keeps that alive, so that no other gets its identity.
+        self._indexes: dict[tuple[int, int], tuple[list[Any], dict[Hashable, Any]]] = {}
+        self._same: dict[tuple[int, int], tuple[Any, Any, bool]] = {}
+
+    def counterpart(self, node: Node, item: Any, old: Any) -> Any:
+        """The element of an old list that `item` is the new state of: the one with its keys, if elements have keys."""
+        if not isinstance(old, list) or node.list_type != "map" or not isinstance(item, dict):
+            return ABSENT
+        known = self._indexes.get((id(old), id(node)))
+        if known is None:
+            index: dict[Hashable, Any] = {}
+            for each in old:
+                if isinstance(each, dict):
+                    index.setdefault(_keys_of(each, node), each)
+            known = self._indexes[id(old), id(node)] = old, index
+        return known[1].get(_keys_of(item, node), ABSENT)
+
+    def same(self, new: Any, old: Any) -> bool:
+        """Whether two parts are equal."""
+        if not isinstance(new, dict | list):
+            return bool(new == old)
+        known = self._same.get((id(new), id(old)))
+        if known is None:
+            known = self._same[id(new), id(old)] = new, old, bool(new == old)
+        return known[2]
+
+    def is_unchanged(self, new: Any, old: Any, node: Node | None, steps: Sequence[str | int]) -> bool:
+        """Whether the place that `steps` lead to, or something around it, is as it was."""
+        for step in steps:
+            if self.same(new, old):
+                return True
+            if node is None:
+                return False
+            if isinstance(step, int):
+                old = self.counterpart(node, new[step], old)
+                node = node.items
+            else:
+                old = old.get(step, ABSENT) if isinstance(old, dict) else ABSENT
+                node = node.child(step)
+            if old is ABSENT:
+                return False
+            new = new[step]
+        return self.same(new, old)
 
 
-def is_unchanged(new: Any, old: Any, node: Node | None, steps: Sequence[str | int]) -> bool:
-    """Whether the place that `steps` lead to, or something around it, is as it was."""
-    for step in steps:
-        if new == old:
-            return True
-        if node is None:
-            return False
-        if isinstance(step, int):
-            old = counterpart(node, new[step], old)
-            node = node.items
-        else:
-            old = old.get(step, ABSENT) if isinstance(old, dict) else ABSENT
-            node = node.child(step)
-        if old is ABSENT:
-            return False
-        new = new[step]
-    return bool(new == old)
+def _keys_of(item: dict[str, Any], node: Node) -> Hashable:
+    return tuple([hash_key(item.get(key)) for key in node.list_keys])
 
 
 def find_duplicates(value: Any, node: Node, path: str, found: list[tuple[str, Any]]) -> None:

@@ -32,6 +32,7 @@ def cel_name(name: str) -> str:
 
 _TEXT = re.compile(r'[rR]?"(?:[^"\\]|\\.)*"|[rR]?\'(?:[^\'\\]|\\.)*\'')
 _CHAIN = re.compile(r"(?<![\w.])(?:self|oldSelf)(?P<steps>(?:\s*\.\s*[A-Za-z_]\w*)+)(?P<call>\s*\()?")
+_SELF = re.compile(r"(?<![\w.])(?:self|oldSelf)\b(?:\s*\.\s*(?P<name>[A-Za-z_]\w*)(?P<call>\s*\()?)?")
 #: Names that are always there: types, and what libraries put their functions under.
 _KNOWN = frozenset(
     (
@@ -68,6 +69,16 @@ _KNOWN = frozenset(
 #: Fields that every object has, of which rules may speak.
 _META = {"apiVersion": None, "kind": None, "metadata": Node({"type": "object"})}
 _META_NAMES = frozenset({"name", "generateName"})
+
+
+def fields_of(source: str) -> frozenset[str] | None:
+    """The fields of `self` and `oldSelf` that an expression speaks of; None where it speaks of them as a whole."""
+    names = set()
+    for found in _SELF.finditer(_TEXT.sub("''", source)):
+        if found["name"] is None or found["call"] is not None:
+            return None
+        names.add(found["name"])
+    return frozenset(names)
 
 
 def unknown_names(expression: Expression) -> list[str]:

@@ -48,6 +48,10 @@ class CustomStrategy(Strategy):
         return self._schema
 
     @cached_property
+    def effort(self) -> int:  # type: ignore[override]  # a schema is looked at when it is first needed
+        return 1 + self.tree.rule_count
+
+    @cached_property
     def tree(self) -> Node:
         return Node(self._schema)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from bosket.api.field_error import FieldError, forbidden_field, invalid_value, not_supported, required
 from bosket.api.name_rules import label_key_error
@@ -10,10 +11,12 @@ from bosket.apiserver.builtin import Behaviour
 from bosket.apiserver.entry import Doc
 from bosket.apiserver.kinds.paths import paths
 from bosket.apiserver.kinds.quantities import canonicalise
+from bosket.apiserver.kinds.workload import validate_label_selector
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 #: Priorities from here up are the system's.
 HIGHEST_USER_PRIORITY = 1_000_000_000
+_PERCENTAGE: Final = re.compile(r"[0-9]+%")
 
 
 # nodes
@@ -93,9 +96,11 @@ def _validate_budget(new: Doc, _old: Doc | None) -> list[FieldError]:
         value = spec.get(key)
         if isinstance(value, int) and value < 0:
             errors.append(invalid_value(f"spec.{key}", value, "must be greater than or equal to 0"))
-        if isinstance(value, str) and not (value.endswith("%") and value[:-1].isdigit()):
+        if isinstance(value, str) and not _PERCENTAGE.fullmatch(value):
             errors.append(invalid_value(f"spec.{key}", value, "must be an integer or a percentage (e.g. '5%')"))
-    return errors
+        elif isinstance(value, str) and len(value.lstrip("0")) > 3 and value.lstrip("0") != "100%":
+            errors.append(invalid_value(f"spec.{key}", value, "must not be greater than 100%"))
+    return errors + validate_label_selector(spec.get("selector") or {}, "spec.selector")
 
 
 # volumes

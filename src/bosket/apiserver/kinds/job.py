@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bosket.api.cron import InvalidCron, parse_schedule, time_zone
 from bosket.api.field_error import FieldError, invalid_value, not_supported, required
 from bosket.apiserver.builtin import Behaviour
 from bosket.apiserver.entry import Doc
@@ -101,10 +102,14 @@ def _validate_cron_job(new: Doc, _old: Doc | None) -> list[FieldError]:
     errors: list[FieldError] = []
     if not spec.get("schedule"):
         errors.append(required("spec.schedule"))
-    elif len(spec["schedule"].split()) != 5 and not spec["schedule"].startswith("@"):
-        errors.append(
-            invalid_value("spec.schedule", spec["schedule"], "expected five fields: minute hour day month weekday")
-        )
+    else:
+        errors += _validate_schedule(spec["schedule"])
+    zone = spec.get("timeZone")
+    if zone is not None:
+        errors += _validate_time_zone(zone)
+    for key in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        if spec.get(key, 0) < 0:
+            errors.append(invalid_value(f"spec.{key}", spec[key], "must be greater than or equal to 0"))
     policies = ("Allow", "Forbid", "Replace")
     if spec["concurrencyPolicy"] not in policies:
         errors.append(not_supported("spec.concurrencyPolicy", spec["concurrencyPolicy"], policies))
@@ -112,6 +117,30 @@ def _validate_cron_job(new: Doc, _old: Doc | None) -> list[FieldError]:
     if template is None:
         return [*errors, required("spec.jobTemplate")]
     return errors + _validate_job_spec(template["spec"], "spec.jobTemplate.spec")
+
+
+def _validate_schedule(text: str) -> list[FieldError]:
+    if "TZ" in text:
+        detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        return [invalid_value("spec.schedule", text, detail)]
+    try:
+        parse_schedule(text)
+    except InvalidCron as error:
+        return [invalid_value("spec.schedule", text, str(error))]
+    return []
+
+
+def _validate_time_zone(name: str) -> list[FieldError]:
+    if not name:
+        return [invalid_value("spec.timeZone", name, "timeZone must be nil or non-empty string")]
+    if name.lower() == "local":
+        detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        return [invalid_value("spec.timeZone", name, detail)]
+    try:
+        time_zone(name)
+    except InvalidCron as error:
+        return [invalid_value("spec.timeZone", name, str(error))]
+    return []
 
 
 def behaviours(scheduler_name: str) -> dict[tuple[str, str], Behaviour]:

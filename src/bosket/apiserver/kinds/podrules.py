@@ -8,6 +8,7 @@ from bosket.api.field_error import FieldError, duplicate, forbidden_field, inval
 from bosket.api.name_rules import label_error, label_key_error, label_value_error, subdomain_error
 from bosket.apiserver.entry import Doc
 from bosket.apiserver.kinds.resourcerules import validate_resources
+from bosket.kube.patch import hash_key
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -200,8 +201,8 @@ def _validate_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
         errors.append(
             invalid_value("spec.activeDeadlineSeconds", after, "must be less than or equal to previous value")
         )
-    tolerations = new.get("tolerations", [])
-    if any(each not in tolerations for each in old.get("tolerations", ())):
+    tolerations = set(map(hash_key, new.get("tolerations", ())))
+    if any(hash_key(each) not in tolerations for each in old.get("tolerations", ())):
         errors.append(
             forbidden_field("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
         )
@@ -212,11 +213,9 @@ def _validate_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
         detail = f" (changed: {', '.join(f'spec.{key}' for key in changed)})" if changed else ""
         errors.append(forbidden_field("spec", _IMMUTABLE + detail))
     if gated:
-        for key, value in old.get("nodeSelector", {}).items():
-            if new.get("nodeSelector", {}).get(key) != value:
-                errors.append(
-                    invalid_value("spec.nodeSelector", new.get("nodeSelector", {}), "only additions are allowed")
-                )
+        selector = new.get("nodeSelector", {})
+        if any(selector.get(key) != value for key, value in old.get("nodeSelector", {}).items()):
+            errors.append(invalid_value("spec.nodeSelector", selector, "only additions are allowed"))
     return errors
 
 

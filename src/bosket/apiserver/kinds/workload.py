@@ -69,6 +69,15 @@ def validate_selector(spec: dict[str, Any], old: dict[str, Any] | None, path: st
     return errors
 
 
+def validate_label_selector(selector: dict[str, Any], path: str) -> list[FieldError]:
+    """A label selector can be understood."""
+    try:
+        label_selector(msgspec.convert(selector, LabelSelector))
+    except InvalidSelector as error:
+        return [invalid_value(path, selector, str(error))]
+    return []
+
+
 def validate_replicas(spec: dict[str, Any], path: str = "spec") -> list[FieldError]:
     """A number of replicas isn't negative."""
     replicas = spec.get("replicas", 1)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from bosket.apiserver.call import User
-from bosket.apiserver.rbac.attributes import Attributes, refusal_of
 from bosket.apiserver.rbac.index import Binding, RoleIndex, RoleMissing
 from bosket.apiserver.rbac.rule import ALL, Rule
+from bosket.apiserver.request_info import Attributes
+from bosket.apiserver.status import StatusError, qualified
 from bosket.apiserver.store import Store
 
 #: May do everything, whatever roles say: nobody locks themselves out.
@@ -35,7 +36,7 @@ class Authorizer:
     def check(self, user: User, asked: Attributes) -> None:
         """Raise a 403 unless it is allowed."""
         if not self.allows(user, asked):
-            raise refusal_of(user, asked, self._trouble(user, asked.namespace))
+            raise _refusal(user, asked, self._trouble(user, asked.namespace))
 
     def allows(self, user: User, asked: Attributes) -> bool:
         if MASTERS in user.groups:
@@ -104,3 +105,19 @@ class Authorizer:
         if not missing:
             return ""
         return f"RBAC: {next(iter(missing)) if len(missing) == 1 else '[' + ', '.join(missing) + ']'}"
+
+
+def _refusal(user: User, asked: Attributes, reason: str = "") -> StatusError:
+    """The 403 that says who can't do what."""
+    tail = f": {reason}" if reason else ""
+    if not asked.resource:
+        message = f'forbidden: User "{user.name}" cannot {asked.verb} path "{asked.path}"{tail}'
+        return StatusError(403, "Forbidden", message)
+    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
+    resource = qualified(asked.resource, asked.group)
+    named = f'{resource} "{asked.name}"' if asked.name else resource
+    message = (
+        f'{named} is forbidden: User "{user.name}" cannot {asked.verb} resource "{asked.combined}" '
+        f'in API group "{asked.group}" {where}{tail}'
+    )
+    return StatusError(403, "Forbidden", message, group=asked.group, kind=asked.resource, name=asked.name)

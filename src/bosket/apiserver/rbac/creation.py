@@ -7,8 +7,8 @@ and is asked again, which costs a look-up.
 from __future__ import annotations
 
 from bosket.apiserver.entry import Doc
-from bosket.apiserver.rbac.attributes import Attributes
 from bosket.apiserver.rbac.authorizer import MASTERS, Authorizer
+from bosket.apiserver.request_info import Attributes
 from bosket.apiserver.write import Write
 
 

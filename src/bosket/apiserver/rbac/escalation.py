@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from bosket.apiserver.call import User
 from bosket.apiserver.entry import Doc
-from bosket.apiserver.rbac.attributes import Attributes
 from bosket.apiserver.rbac.authorizer import MASTERS, Authorizer
 from bosket.apiserver.rbac.index import GROUP, RoleMissing
 from bosket.apiserver.rbac.rule import ALL, Rule, not_covered, quoted
+from bosket.apiserver.request_info import Attributes
 from bosket.apiserver.status import forbidden, not_found
 from bosket.apiserver.write import Write
 

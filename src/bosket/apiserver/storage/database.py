@@ -6,6 +6,9 @@ of objects and not with time.
 
 Writes come in batches, each of them one transaction that is on disk when `append` returns. A batch is as few statements
 as possible: each of them gives up the interpreter's lock once, and has to wait for it once.
+
+A file is examined before it is used (`examination.py`). One that lost something is refused, unless told to go on: then
+a new one is made of what can be read, and the damaged one is kept beside it.
 """
 
 from __future__ import annotations
@@ -14,10 +17,16 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+from bosket.apiserver.storage.examination import Findings, Progress, examine
+from bosket.apiserver.storage.progress import ProgressFile
+from bosket.apiserver.storage.row import Row, checksum
 
 #: Of the tables below; a file with another number was written by another version of Bosket.
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+#: Without checksums; such a file is given them when it is opened.
+_UNCHECKED: Final = 1
 #: "bskt", in the header of the file.
 APPLICATION_ID: Final = 0x62736B74
 
@@ -32,15 +41,17 @@ CREATE TABLE write (
     namespace TEXT NOT NULL,
     name TEXT NOT NULL,
     creator TEXT NOT NULL,
-    document BLOB NOT NULL
+    document BLOB NOT NULL,
+    checksum BLOB NOT NULL      -- of all that is before it
 );
-CREATE TABLE number (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE memo (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE number (name TEXT PRIMARY KEY, value INTEGER NOT NULL, checksum BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE memo (name TEXT PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL) WITHOUT ROWID;
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
-_COLUMNS: Final = 9
+_NAMES: Final = "version, previous, deleted, api_group, plural, namespace, name, creator, document, checksum"
+_COLUMNS: Final = 10
 #: Rows of one statement; below SQLite's oldest limit on parameters.
 _ROWS_AT_ONCE: Final = 100
 _HORIZON: Final = "horizon"
@@ -50,65 +61,132 @@ class StorageError(Exception):
     """What is kept can't be read, or what should be kept can't be written."""
 
 
-class Row(NamedTuple):
-    """One write, as it is kept."""
-
-    version: int
-    previous: int
-    deleted: int
-    group: str
-    plural: str
-    namespace: str
-    name: str
-    creator: str
-    document: bytes
-
-
 class Database:
     """The open file. One thread at a time, which its lock sees to."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, accept_loss: bool = False) -> None:
+        """Open the file, or make it. One that lost something is refused, or with `accept_loss` replaced by the rest."""
         self.path = path
+        #: what is lost, where that was accepted; empty where nothing is
+        self.loss = ""
         self._lock = threading.Lock()
+        self._progress = ProgressFile(path.with_name("progress"))
+        #: how many there are, and the version of the last of them
+        self._rows = self._last_version = 0
         try:
+            is_new = not path.exists() or path.stat().st_size == 0
             path.touch(mode=0o600)
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        except (OSError, sqlite3.Error) as error:
-            raise StorageError(f"{path}: {error}") from error
+            found = Findings() if is_new else self._examined()
+        except OSError as error:
+            raise StorageError(f"{path}: {error.strerror}") from error
+        if found.is_damaged:
+            if not accept_loss:
+                raise self._damaged(found.loss)
+            self._set_aside()
         try:
-            self._prepare()
+            self._open(found, fill=is_new or found.is_damaged)
+        except sqlite3.Error as error:  # the rows can be read, and the file can't be written
+            if found.is_damaged or not accept_loss:
+                raise self._damaged(error) from error
+            found.problem = str(error)
+            self._set_aside()
+            self._open(found, fill=True)
+        #: all that is kept, oldest first, until it was asked for or more was written
+        self._found: list[Row] | None = found.rows
+
+    def _examined(self) -> Findings:
+        """What is in the file; raises where it isn't ours. Nothing is written to it, but checksums to an old one."""
+        try:
+            connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+            try:
+                (application,) = connection.execute("PRAGMA application_id").fetchone()
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            finally:
+                connection.close()
         except sqlite3.Error as error:
-            self._connection.close()
+            return Findings(problem=str(error), missing=None)
+        if (application, version, tables) == (0, 0, 0):
+            return Findings(problem="it has no tables", missing=None)
+        if application != APPLICATION_ID:
+            raise StorageError(f"{self.path}: is a database of something else than Bosket")
+        if version == _UNCHECKED:
+            self._add_checksums()
+        elif version != SCHEMA_VERSION:
+            raise StorageError(
+                f"{self.path}: has format {version}, this version of Bosket reads format {SCHEMA_VERSION} only"
+            )
+        progress, readable = self._progress.read()
+        found = examine(self.path, progress, _NAMES)
+        if not readable:
+            found.altered_memos.append("how far it had got")
+        return found
+
+    def _add_checksums(self) -> None:
+        """Bring a file of the format before to this one."""
+        connection = sqlite3.connect(self.path, isolation_level=None)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for table in ("write", "number", "memo"):
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum BLOB NOT NULL DEFAULT x''")
+            connection.create_function("row_checksum", -1, lambda *values: checksum(values), deterministic=True)
+            plain = _NAMES.removesuffix(", checksum")
+            connection.execute(f"UPDATE write SET checksum = row_checksum({plain})")  # noqa: S608 - names of columns
+            for table in ("number", "memo"):
+                connection.execute(f"UPDATE {table} SET checksum = row_checksum(name, value)")  # noqa: S608 - two names
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
             raise self._damaged(error) from error
+        finally:
+            connection.close()
+
+    def _set_aside(self) -> None:
+        """Move the damaged files out of the way; who repairs them by hand finds them there."""
+        number = 1
+        while (target := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
+            number += 1
+        try:
+            for suffix in ("", "-wal"):
+                file = self.path.with_name(self.path.name + suffix)
+                if file.exists():
+                    file.rename(target.with_name(target.name + suffix))
+            self.path.with_name(self.path.name + "-shm").unlink(missing_ok=True)
+            self.path.touch(mode=0o600)
+        except OSError as error:
+            raise StorageError(f"{self.path}: {error.strerror}") from error
+
+    def _open(self, found: Findings, *, fill: bool) -> None:
+        self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare(found, fill=fill)
         except BaseException:
             self._connection.close()
             raise
 
-    def _prepare(self) -> None:
+    def _prepare(self, found: Findings, *, fill: bool) -> None:
         connection = self._connection
-        # Read before anything is written: a file that isn't ours stays as it is.
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        is_new = (application, version, tables) == (0, 0, 0)
-        if not is_new and application != APPLICATION_ID:
-            raise StorageError(f"{self.path}: is a database of something else than Bosket")
-        if not is_new and version != SCHEMA_VERSION:
-            raise StorageError(
-                f"{self.path}: has format {version}, this version of Bosket reads format {SCHEMA_VERSION} only"
-            )
         connection.execute("PRAGMA journal_mode = WAL")
         # Every commit is on disk before it counts, so that not even a power cut takes back what was acknowledged.
         connection.execute("PRAGMA synchronous = FULL")
-        if is_new:
+        if fill:
             connection.executescript(_SCHEMA)
-        elif (problem := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise self._damaged(problem)
+        if found.is_damaged:
+            self.loss = found.loss
+            # History with gaps is none: watches begin anew, and no version is given out twice.
+            found.horizon = found.last_version
+            found.rows = _newest(found.rows)
+            for name, value in found.memos.items():
+                self.put_memo(name, value)
+            self.append(found.rows)
+            self.compact(found.horizon)
+        self._rows = len(found.rows)
+        self._note(found.rows[-1].version if found.rows else 0)
 
     def _damaged(self, problem: object) -> StorageError:
         return StorageError(
-            f"{self.path} is damaged ({problem}): restore it from a copy, or remove its directory to begin with "
-            "an empty cluster"
+            f"{self.path} is damaged ({problem}): restore it from a copy, "
+            "or go on with what can be read by --accept-loss"
         )
 
     # reading, before the first write
@@ -119,31 +197,39 @@ class Database:
         return self._number(_HORIZON)
 
     def rows(self) -> Iterator[Row]:
-        """All that is kept, oldest first."""
-        try:
+        """All that is kept, oldest first, each as it was written."""
+        found, self._found = self._found, None
+        if found is None:  # another server on a file that is open, and whose rows were examined or written since
+            plain = _NAMES.removesuffix(", checksum")
             with self._lock:
-                yield from map(Row._make, self._connection.execute("SELECT * FROM write ORDER BY version"))
-        except sqlite3.Error as error:
-            raise self._damaged(error) from error
+                found = [
+                    Row._make(values)
+                    for values in self._connection.execute(f"SELECT {plain} FROM write ORDER BY version")  # noqa: S608 - names
+                ]
+        yield from found
 
     # writing
 
     def append(self, rows: Sequence[Row]) -> None:
         """Keep these writes; they are on disk when this returns."""
+        self._found = None
         with self._lock, self._writing():
             if len(rows) <= _ROWS_AT_ONCE:
-                self._insert(rows)  # a transaction by itself
-                return
-            self._connection.execute("BEGIN")
-            for start in range(0, len(rows), _ROWS_AT_ONCE):
-                self._insert(rows[start : start + _ROWS_AT_ONCE])
-            self._connection.execute("COMMIT")
+                if rows:
+                    self._insert(rows)  # a transaction by itself
+            else:
+                self._connection.execute("BEGIN")
+                for start in range(0, len(rows), _ROWS_AT_ONCE):
+                    self._insert(rows[start : start + _ROWS_AT_ONCE])
+                self._connection.execute("COMMIT")
+            self._rows += len(rows)
+            self._note(rows[-1].version if rows else 0)
 
     def _insert(self, rows: Sequence[Row]) -> None:
         placeholders = ",".join(["(" + ",".join("?" * _COLUMNS) + ")"] * len(rows))
         self._connection.execute(
             f"INSERT INTO write VALUES {placeholders}",  # noqa: S608 - question marks only
-            [value for row in rows for value in row],
+            [value for row in rows for value in (*row, checksum(row))],
         )
 
     def compact(self, horizon: int) -> None:
@@ -151,14 +237,19 @@ class Database:
         with self._lock, self._writing():
             span = (self._number(_HORIZON), horizon)
             self._connection.execute("BEGIN")
-            self._connection.execute(
+            replaced = self._connection.execute(
                 "DELETE FROM write WHERE version IN "
                 "(SELECT previous FROM write WHERE version > ? AND version <= ? AND previous > 0)",
                 span,
-            )
-            self._connection.execute("DELETE FROM write WHERE version > ? AND version <= ? AND deleted", span)
-            self._connection.execute("INSERT OR REPLACE INTO number VALUES (?, ?)", (_HORIZON, horizon))
+            ).rowcount
+            gone = self._connection.execute(
+                "DELETE FROM write WHERE version > ? AND version <= ? AND deleted", span
+            ).rowcount
+            kept = (_HORIZON, horizon)
+            self._connection.execute("INSERT OR REPLACE INTO number VALUES (?, ?, ?)", (*kept, checksum(kept)))
             self._connection.execute("COMMIT")
+            self._rows -= replaced + gone
+            self._note(self._last_version)
 
     def memo(self, name: str) -> bytes | None:
         """What was last put down under a name."""
@@ -168,11 +259,18 @@ class Database:
 
     def put_memo(self, name: str, value: bytes) -> None:
         with self._lock, self._writing():
-            self._connection.execute("INSERT OR REPLACE INTO memo VALUES (?, ?)", (name, value))
+            kept = (name, value)
+            self._connection.execute("INSERT OR REPLACE INTO memo VALUES (?, ?, ?)", (*kept, checksum(kept)))
 
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+            self._progress.close()
+
+    def _note(self, version: int) -> None:
+        """Remember beside the file how far it has got; what it says is on disk by now."""
+        self._last_version = max(version, self._last_version)
+        self._progress.write(Progress(self._last_version, self._number(_HORIZON), self._rows))
 
     def _number(self, name: str) -> int:
         found = self._connection.execute("SELECT value FROM number WHERE name = ?", (name,)).fetchone()
@@ -180,6 +278,12 @@ class Database:
 
     def _writing(self) -> _Writing:
         return _Writing(self.path, self._connection)
+
+
+def _newest(rows: list[Row]) -> list[Row]:
+    """The last known state of each object that is there."""
+    objects = {(row.group, row.plural, row.namespace, row.name): row for row in rows}
+    return sorted(row._replace(previous=0) for row in objects.values() if not row.deleted)
 
 
 class _Writing:

@@ -23,8 +23,10 @@ _IN_USE: Final = b"bosket data directory\n"
 class DataDirectory:
     """An open data directory; raises `StorageError` where it can't be one."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, accept_loss: bool = False) -> None:
+        """With `accept_loss`, a directory that lost something is used as far as it can be read."""
         self.path = path
+        self._accept_loss = accept_loss
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -48,12 +50,12 @@ class DataDirectory:
     def _open(self) -> Database:
         file = self.path / DATABASE
         was_complete = os.pread(self._lock, len(_IN_USE), 0) == _IN_USE
-        if was_complete and (not file.exists() or file.stat().st_size == 0):
+        if was_complete and (not file.exists() or file.stat().st_size == 0) and not self._accept_loss:
             raise StorageError(
                 f"{file} is missing or empty, though this directory has been in use: restore it, or remove the "
                 "directory to begin with an empty cluster"
             )
-        database = Database(file)
+        database = Database(file, accept_loss=self._accept_loss)
         if not was_complete:
             os.pwrite(self._lock, _IN_USE, 0)
             os.fsync(self._lock)

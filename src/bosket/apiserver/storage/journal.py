@@ -15,7 +15,8 @@ from queue import SimpleQueue
 from typing import Final
 
 from bosket.apiserver.entry import Event
-from bosket.apiserver.storage.database import Database, Row, StorageError
+from bosket.apiserver.storage.database import Database, StorageError
+from bosket.apiserver.storage.row import Row
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from bosket.apiserver.entry import Event
 from bosket.apiserver.shelf import Shelf
-from bosket.apiserver.storage.database import Database, Row
+from bosket.apiserver.storage.database import Database
+from bosket.apiserver.storage.row import Row
 from bosket.apiserver.store import Store
 
 

@@ -1,0 +1,57 @@
+"""Work on large objects, beside the event loop: in a thread, so that other requests get their turn meanwhile.
+
+What is asked about a small object is done between two turns of the loop, and nobody waits for it. A large one (a body
+may have 3 MiB), or a list of many, takes seconds in Python: it is decoded, checked, merged and compared in one thread
+of the server's, one request after another, while the loop gets its turn every few milliseconds. What runs there is
+given documents that nobody else has, and must not look at the store, which only the loop may read and change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, ParamSpec, TypeVar
+
+#: From this size on, an object is worked on in the thread. At the worst, apply, this is some 40 ms of work.
+LARGE_BYTES: Final = 32 * 1024
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _without_collections(work: Callable[[], T]) -> T:
+    """Do the work without garbage collections. What is no longer needed goes all the same, but for cycles.
+
+    A collection looks at every part of what is being worked on: for a large object a quarter of a second, in which
+    nobody has a turn.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return work()
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class Aside:
+    """Where a server's larger work is done."""
+
+    def __init__(self, *, threads: bool) -> None:
+        """Without `threads`, on the loop: where the loop's time is virtual, it would not wait for them."""
+        # One thread: with several, the loop would have to wait for each of them to give up the interpreter's lock.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-objects") if threads else None
+
+    async def run(self, size_bytes: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What `work` returns or raises; `size_bytes` is the size of what it is about."""
+        if self._thread is None or size_bytes < LARGE_BYTES:
+            return work(*args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._thread, _without_collections, lambda: work(*args, **kwargs)
+        )
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
