@@ -133,6 +133,7 @@ def _subgroups() -> Iterator[Case]:
         (SubGroup(name="a", parent="b", minMember=1), SubGroup(name="b", parent="a")),
         "the parents of sub-group 'a' form a circle",
     )
+    yield _tree("nameless", (SubGroup(name="", minMember=1),), "spec.subGroups has an entry without a name")
     yield _tree("own", (SubGroup(name="a", parent="a", minMember=1),), "the parents of sub-group 'a' form a circle")
     deep = [SubGroup(name="s0"), *(SubGroup(name=f"s{i}", parent=f"s{i - 1}") for i in range(1, 2000))]
     yield _tree(

@@ -97,14 +97,18 @@ class Story:
         return None
 
 
-def follow(seed: int, *, varied: bool = False) -> Story:
-    """One cluster, from its beginning to its rest; a varied one has shared GPUs and minimum run times too."""
+def follow(seed: int, *, varied: bool = False, restarts: bool = False, remembers: bool = True) -> Story:
+    """One cluster, from its beginning to its rest; a varied one has shared GPUs and minimum run times too.
+
+    `restarts`: the scheduler is killed again and again, most often while evictions are under way; `remembers`: and its
+    successor is given its memory.
+    """
     random = Random(seed)
     cluster, coming = _cluster(random, Random(seed) if varied else None)
     story = Story()
     configuration = Configuration()
     unchanging = [each for kind in (Node, Queue, PriorityClass) for each in cluster.objects[kind].values()]
-    repeated = Random(seed + 1)
+    repeated, killed = Random(seed + 1), Random(seed + 2)
     for number in range(BUSY + SETTLING + QUIET):
         if number < BUSY:
             story.pods += _happens(random, cluster, coming)
@@ -118,7 +122,13 @@ def follow(seed: int, *, varied: bool = False) -> Story:
             _judge_story(story, number, cluster)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, cycle {number}: {error}\n" + "\n".join(story.log)) from error
-        cluster.pass_time(random.choice(PAUSES))
+        pause = random.choice(PAUSES)
+        if restarts and killed.random() < (0.5 if story.last_eviction == number else 0.03):
+            cluster.pass_time(part := killed.random() * pause)
+            pause -= part
+            cluster.restart(remembers=remembers)
+            story.log.append(f"{number} t={cluster.now - NOW:.1f}: restart")
+        cluster.pass_time(pause)
     assert story.last_eviction < BUSY + SETTLING, f"seed {seed}: evictions never end\n" + "\n".join(story.log)
     assert story.evicted <= 3 * story.pods, f"seed {seed}: {story.evicted} evictions of {story.pods} pods"
     return story

@@ -110,6 +110,19 @@ HARMLESS = {
         pod_group("odd"),
         pod("odd-0").gpu(1).of_group("odd").label("kai.scheduler/task-priority", "9" * 5000).build(),
     ],
+    "a task priority beyond all numbers with a point": [
+        pod_group("odd"),
+        pod("odd-0").gpu(1).of_group("odd").label("kai.scheduler/task-priority", "9" * 309).build(),
+    ],
+    "a portion of a GPU that is hardly one": [
+        pod_group("odd"),
+        pod("odd-0").shares_gpu("0.000000000001").of_group("odd").build(),
+    ],
+    "weights that no number holds": [
+        *(queue(f"w{n}", weight=w) for n, w in enumerate((5e-324, 1.7e308, 1.7e308))),
+        pod_group("odd", queue="w0"),
+        ONE,
+    ],
 }
 
 

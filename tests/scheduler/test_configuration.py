@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
+
 import pytest
 
 from bosket.api.kai import UsageDBConfig
+from bosket.scheduler import Options, service
 from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.decide import decide, known_part, make_plugins
 from bosket.scheduler.framework.configuration import Configuration, ConfigurationError, PluginChoice, SearchBudgets
@@ -14,7 +18,8 @@ from bosket.scheduler.framework.configuration_file import (
     parse_configuration,
 )
 from bosket.testing.build import gang, node, pod_group, queue
-from bosket.testing.cluster import placements, snapshot_of
+from bosket.testing.cluster import decided, placements, snapshot_of
+from tests.rig import make_rig
 
 TEXT = """
 actions: "allocate, reclaim"
@@ -230,3 +235,29 @@ def test_extra_parameters_of_the_usage_db_that_nobody_knows_are_reported():
     text = "usageDBConfig: {clientType: builtin, usageParams: {extraParams: {gpuMetric: x, queryResolution: 30s}}}"
     parse_configuration(text, known_actions=ACTIONS, report=said.append)
     assert said == ["usageDBConfig.usageParams.extraParams.gpuMetric has no effect"]
+
+
+def test_actions_that_will_never_find_victims_are_named():
+    configuration = replace(
+        Configuration(), plugins=tuple(each for each in Configuration().plugins if not each.name.startswith("sg-"))
+    )
+    assert decided(node("n1"), configuration=configuration).idle_actions == ("consolidation", "reclaim", "preempt")
+    assert decided(node("n1")).idle_actions == ()
+    without = replace(configuration, actions=("allocate", "stalegangeviction"))
+    assert decided(node("n1"), configuration=without).idle_actions == ()
+
+
+@pytest.mark.looptime
+async def test_the_running_scheduler_warns_of_them_once(caplog):
+    plugins = tuple(each for each in Configuration().plugins if not each.name.startswith("sg-"))
+    rig = await make_rig([node("n1", gpus=1), queue("q")])
+    with caplog.at_level(logging.WARNING):
+        async with rig.running(lambda env: service(env, Options(configuration=Configuration(plugins=plugins)))):
+            await rig.clock.sleep(5)
+            await rig.apply(node("n2", gpus=1))
+            await rig.clock.sleep(5)
+    told = [each for each in caplog.messages if "will never evict anybody" in each]
+    assert told == [
+        "no configured plugin generates scenarios (sg-nodelocalgreedy, sg-multinodegang), "
+        "so consolidation, reclaim, preempt will never evict anybody"
+    ]

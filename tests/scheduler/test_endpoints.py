@@ -120,7 +120,10 @@ async def test_only_what_is_configured_is_answered():
     only_order = Configuration(plugins=(PluginChoice("predicates"), PluginChoice("reflectjoborder")))
     async with serving(rig, only_order) as url:
         status, text = await fetch(f"{url}/get-snapshot")
-        assert (status, text) == (404, b"there is no /get-snapshot here; there is /get-job-order\n")
+        assert (status, text) == (
+            404,
+            b"there is no /get-snapshot here; there is /debug/failed-snapshot, /debug/left-out, /get-job-order\n",
+        )
 
 
 async def test_the_order_is_that_of_allocate_and_asking_for_it_changes_nothing():

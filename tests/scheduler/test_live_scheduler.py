@@ -65,6 +65,7 @@ async def test_a_gang_gets_a_bind_request_for_each_pod():
     assert set(found) == {"g-0", "g-1"}
     assert (request.spec.podName, request.spec.selectedNode, request.spec.receivedGPU.count) == ("g-0", "n1", 1)
     assert request.metadata.labels == {"selected-node": "n1"}
+    assert request.metadata.annotations == {"bosket.dev/charged": '{"pod-group-name":"g"}'}
     assert (owner.kind, owner.name) == ("Pod", "g-0")
 
 

@@ -2,10 +2,12 @@
 
 import msgspec
 
+from bosket.api.kai import Queue, QueueResource
 from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.configuration_file import parse_configuration
+from bosket.scheduler.snapshot.recorded import read
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
@@ -19,6 +21,42 @@ def test_a_queue_never_gets_more_than_its_limit():
         "q quota has reached the allowable limit of GPUs. Limit is 3 GPUs, currently 0 GPUs allocated "
         "and workload requested 4 GPUs"
     )
+
+
+def test_a_queue_without_a_limit_has_none_and_one_of_0_lets_nothing_run():
+    """As in KAI's documentation of shards: a quota of GPUs, and not a word of CPU and memory."""
+
+    def written(name, spec):
+        return msgspec.convert({"metadata": {"name": name}, "spec": spec}, Queue)
+
+    top = written("top", {"priority": 100, "resources": {"gpu": {"quota": -1}}})
+    leaf = written("q", {"parentQueue": "top", "priority": 100, "resources": {"gpu": {"quota": 10}}})
+    assert len(placements(decided(node("n1"), top, leaf, pod_group("g", min_member=4), gang("g", 4)))) == 4
+    bare = written("q", {"preemptMinRuntime": "20s"})
+    assert len(placements(decided(node("n1"), bare, pod_group("g", min_member=4), gang("g", 4)))) == 4
+    closed = written("q", {"resources": {"gpu": {"quota": 10, "limit": 0}}})
+    decisions = decided(node("n1"), closed, pod_group("g"), gang("g", 1))
+    assert placements(decisions) == {}
+    assert "Limit is 0 GPUs" in reasons(decisions)["g"]
+
+
+def test_a_recording_of_kais_is_decided_as_kai_did_with_a_limit_of_0():
+    objects = {
+        "nodes": [node("n1")],
+        "queues": [{"metadata": {"name": "q"}, "spec": {"resources": {"gpu": {"quota": 10}}}}],
+        "podGroups": [pod_group("g")],
+        "pods": gang("g", 1),
+    }
+    for own, limit in ({}, 0), ({"version": "1"}, -1):
+        tree = read(msgspec.json.encode({"rawObjects": objects, "bosket": own})).snapshot(NOW).queues
+        assert tree.queues[0].limit == (limit, limit, limit)
+
+
+def test_limits_of_0_and_minus_1_are_written_out():
+    """Whoever reads what is left out as 0 must not take one for the other."""
+    for limit in (0, -1):
+        assert f'"limit":{limit}'.encode() in msgspec.json.encode(queue("q", limit=limit))
+    assert b'"limit"' not in msgspec.json.encode(QueueResource(quota=1))
 
 
 def test_the_limit_of_an_ancestor_binds_too_and_counts_what_runs():

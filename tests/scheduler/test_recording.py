@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
+from bosket.api import keys
 from bosket.api.core import (
     Affinity,
     ConfigMap,
@@ -52,6 +55,7 @@ from bosket.api.core.container import ExecAction
 from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, SubGroup
 from bosket.api.object import ManagedFieldsEntry, ObjectKey, ObjectMeta
 from bosket.api.storage import StorageClass
+from bosket.kube import volume
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.scheduler.model.usage import NO_USAGE, Usage
@@ -62,7 +66,7 @@ from bosket.scheduler.snapshot.recorded_list import LISTS
 from bosket.scheduler.snapshot.recording import take, zipped
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.snapshot.state_options import StateOptions
-from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, tainted
+from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, tainted, topology
 from bosket.testing.cluster import NOW, state_of
 
 OPTIONS = StateOptions()
@@ -233,6 +237,7 @@ def test_the_order_in_which_objects_came_is_not_in_the_file():
 
 
 SECRET = "hunter2"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def secretive_pod():
@@ -274,7 +279,7 @@ def secretive_pod():
         made,
         metadata=replace(
             made.metadata,
-            annotations={**made.metadata.annotations, redaction.LAST_APPLIED_ANNOTATION: SECRET},
+            annotations={**made.metadata.annotations, LAST_APPLIED: SECRET},
             managedFields=(ManagedFieldsEntry(manager=SECRET),),
         ),
         spec=replace(made.spec, containers=(container,), volumes=volumes, hostname=SECRET, serviceAccountName=SECRET),
@@ -316,8 +321,29 @@ def test_the_file_tells_no_secrets_of_a_pod_and_keeps_what_decides():
     assert len(decide(read(data).snapshot(NOW), Configuration()).binds) == 1
 
 
+@pytest.mark.parametrize("name", LISTS)
+def test_annotations_that_nobody_decides_by_are_left_out_of_every_kind(name):
+    told = {"example.com/token": SECRET, "user": SECRET, "kai.scheduler/top-owner-metadata": SECRET}
+    kept = {"kai.scheduler/last-start-timestamp": "2025-01-01T00:00:00Z", "gpu-fraction": "0.5", "bosket.dev/x": "1"}
+    kind, meta = LISTS[name].kind, ObjectMeta(name="a", annotations={**told, **kept})
+    made = replace(topology("a", "zone"), metadata=meta) if name == "topologies" else kind(metadata=meta)
+    assert LISTS[name].redact(made).metadata.annotations == kept
+
+
+def test_every_annotation_that_the_scheduler_reads_is_kept():
+    """Found in its code: names of annotations in modules that decisions rest on, where they aren't written."""
+    folder = Path(redaction.__file__).parents[2]
+    files = [each for part in ("model", "snapshot", "framework", "plugins", "actions", "solver", "kernel")
+             for each in (folder / "scheduler" / part).rglob("*.py") if each.name != "redaction.py"]  # fmt: skip
+    files += [folder / "kube" / "volume.py", folder / "api" / "shared_gpu.py", folder / "api" / "device_claim.py"]
+    read = {name for file in files for name in re.findall(r"\b[A-Z_]+_ANNOTATION\b", file.read_text())}
+    known = {**vars(keys), **vars(volume)}
+    assert len(read) > 10
+    assert {name for name in read if not redaction.is_kept(known[name])} == set()
+
+
 def test_manifests_that_kubectl_keeps_in_annotations_are_left_out_of_every_kind():
-    noted = replace(queue("q"), metadata=ObjectMeta(name="q", annotations={redaction.LAST_APPLIED_ANNOTATION: SECRET}))
+    noted = replace(queue("q"), metadata=ObjectMeta(name="q", annotations={LAST_APPLIED: SECRET}))
     with zipfile.ZipFile(io.BytesIO(written(state_of([noted])))) as archive:
         assert SECRET.encode() not in archive.read("snapshot.json")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bosket.scheduler.usage.cron import InvalidCron, parse_cron
+from bosket.api.cron import InvalidCron, parse_cron
 
 #: A Wednesday.
 NOW = "2026-03-18T14:35:20"

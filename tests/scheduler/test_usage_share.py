@@ -93,7 +93,7 @@ def test_usage_is_read_from_json():
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (b"{", "Input data was truncated"),
+        (b"{", "not a JSON document: Input data was truncated"),
         (b'{"a": 1}', "[...]: Expected `object`, got `int`"),
         (b'{"a": {"gpus": 1}}', "[...]: Object contains unknown field `gpus`"),
         (b'{"a": {"gpu": -1}}', "a.gpu is -1, it must be a part of the cluster, 0 or more"),

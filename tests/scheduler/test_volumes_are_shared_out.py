@@ -124,7 +124,7 @@ def test_what_a_pod_that_is_being_bound_will_have_is_not_offered_to_others():
     state = state_of([queue("q"), *NODES, LOCAL, *disks, *first])
     (bind,) = decide(state.snapshot(NOW), Configuration()).binds
     request = bind_request_for(bind)
-    assert request.metadata.annotations == {"bosket.dev/volumes": '{"data-0":"disk"}'}
+    assert request.metadata.annotations["bosket.dev/volumes"] == '{"data-0":"disk"}'
     state.own.assume_bind_request(request)
     for each in users(3)[3:]:
         state.put(each)

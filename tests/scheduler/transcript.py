@@ -22,29 +22,21 @@ from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.outcome import answer
 from bosket.scheduler.snapshot.recorded import read
+from bosket.scheduler.snapshot.recorded_list import LISTS as RECORDED_LISTS
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.testing.cluster import NOW
 
 Json = dict[str, Any]
 
 #: The lists of a recording, by what they hold.
-LISTS = {
-    "PersistentVolumeClaim": "persistentVolumeClaims",
-    "StorageClass": "storageClasses",
-    "Node": "nodes",
-    "Queue": "queues",
-    "Topology": "topologies",
-    "PodGroup": "podGroups",
-    "PriorityClass": "priorityClasses",
-    "Pod": "pods",
-}
+LISTS = {each.kind: name for name, each in RECORDED_LISTS.items()}
 
 
 def recording_of(objects: Iterable[KubeObject]) -> Json:
     """These objects as a recorded snapshot."""
     lists: dict[str, list[Any]] = {}
     for each in objects:
-        lists.setdefault(LISTS[type(each).__name__], []).append(msgspec.to_builtins(each))
+        lists.setdefault(LISTS[type(each)], []).append(msgspec.to_builtins(each))
     return {"rawObjects": lists}
 
 

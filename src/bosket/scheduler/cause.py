@@ -90,7 +90,17 @@ class GangBroken(msgspec.Struct, frozen=True):
         )
 
 
-Cause = Reclaimed | Preempted | Consolidated | GangBroken
+class Recalled(msgspec.Struct, frozen=True):
+    """An eviction that an earlier process decided and this one carries out; of its cause only the text is left."""
+
+    sentence: str
+
+    def text(self, pod: ObjectKey, by: ObjectKey | None) -> str:
+        del pod, by
+        return self.sentence
+
+
+Cause = Reclaimed | Preempted | Consolidated | GangBroken | Recalled
 
 
 def _amounts(shares: Shares) -> str:

@@ -5,13 +5,14 @@ Who wants to know what each step costs hands in a `Watch`; `decide` itself reads
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bosket.kube.codec import gc_paused
-from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.actions import ACTIONS, SEARCHING
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.framework.plugin import Plugin, installed_plugins, make_plugin
+from bosket.scheduler.framework.plugin import ClosingPlugin, Plugin, installed_plugins, make_plugin
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.watch import Watch, unwatched
 from bosket.scheduler.plugins import BUILT_IN
@@ -21,20 +22,23 @@ from bosket.scheduler.snapshot.snapshot import Snapshot
 def decide(snapshot: Snapshot, configuration: Configuration, watch: Watch = unwatched) -> Decisions:
     """What to do with the cluster as the snapshot shows it. Reads nothing else, changes nothing."""
     with gc_paused():  # a cycle makes many objects and no cycles of them; looking for these is a third of its cost
+        plugins = make_plugins(configuration)
         with watch("open", ""):
-            session = open_session(snapshot, configuration, watch)
+            session = open_session(snapshot, configuration, watch, plugins)
         for name in configuration.actions:
             with watch("action", name):
                 run_action(session, name)
         with watch("close", ""):
-            return session.close()
+            return _close(session, configuration, plugins, watch)
 
 
-def open_session(snapshot: Snapshot, configuration: Configuration, watch: Watch = unwatched) -> Session:
+def open_session(
+    snapshot: Snapshot, configuration: Configuration, watch: Watch = unwatched, plugins: Sequence[Plugin] = ()
+) -> Session:
     """A session with its plugins; the first step of `decide`."""
     session = Session(snapshot, configuration)
     session.watch = watch
-    for choice, plugin in zip(configuration.plugins, make_plugins(configuration), strict=True):
+    for choice, plugin in zip(configuration.plugins, plugins or make_plugins(configuration), strict=True):
         with watch("plugin", choice.name):
             try:
                 plugin.open(session)
@@ -42,6 +46,22 @@ def open_session(snapshot: Snapshot, configuration: Configuration, watch: Watch 
                 error.add_note(f"plugin {choice.name!r} failed when a session opened")
                 raise
     return session
+
+
+def _close(session: Session, configuration: Configuration, plugins: Sequence[Plugin], watch: Watch) -> Decisions:
+    """What the session came to; plugins that want to are told. One that fails then is no reason to lose decisions."""
+    decisions, failures = session.close(), []
+    if not session.scenario_generators:
+        idle = tuple(name for name in configuration.actions if name in SEARCHING)
+        decisions = replace(decisions, idle_actions=idle)
+    for choice, plugin in zip(configuration.plugins, plugins, strict=True):
+        if isinstance(plugin, ClosingPlugin):
+            with watch("plugin close", choice.name):
+                try:
+                    plugin.close(session.snapshot, decisions)
+                except Exception as error:
+                    failures.append((choice.name, f"{type(error).__name__}: {error}"))
+    return replace(decisions, plugin_failures=tuple(failures)) if failures else decisions
 
 
 def run_action(session: Session, name: str) -> None:
@@ -64,6 +84,14 @@ def known_part(configuration: Configuration) -> tuple[Configuration, list[str]]:
         plugins=tuple(choice for choice in configuration.plugins if choice.name in plugins),
     )
     return known, missing
+
+
+def about_idle_actions(names: Iterable[str]) -> str:
+    """The sentence that warns of `Decisions.idle_actions`."""
+    return (
+        f"no configured plugin generates scenarios (sg-nodelocalgreedy, sg-multinodegang), "
+        f"so {', '.join(names)} will never evict anybody"
+    )
 
 
 def make_plugins(configuration: Configuration) -> list[Plugin]:

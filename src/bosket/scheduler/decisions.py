@@ -108,6 +108,10 @@ class Decisions:
     #: (GPUs, millicores, bytes) by queue: what each may count on, as divided when the cycle began
     fair_share: Mapping[str, Shares] = field(default_factory=dict)
     searches: SearchTally = field(default_factory=SearchTally)
+    #: configured actions that look for victims and never find any, because no plugin generates scenarios
+    idle_actions: tuple[str, ...] = ()
+    #: (plugin, what it raised) when it was told of all this; nothing was decided differently for it
+    plugin_failures: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def binds(self) -> tuple[Bind, ...]:

@@ -23,8 +23,12 @@ from bosket.scheduler.snapshot.verdict import VerdictMemory
 _NOT_YET = Answer(b"the scheduler has not seen the whole cluster yet\n", "text/plain", 503)
 
 
-def add_endpoints(env: Environment, state: ClusterState, options: Options, configuration: Configuration) -> None:
+def add_endpoints(
+    env: Environment, state: ClusterState, options: Options, configuration: Configuration
+) -> frozenset[str]:
     """Adds a page for each configured plugin that has one; raises ConfigurationError for a plugin that can't be had.
+
+    Returns the paths of the pages.
 
     `configuration` is what the scheduler follows of that in the options; snapshots carry it, so that their replay does
     what the scheduler did.
@@ -39,9 +43,10 @@ def add_endpoints(env: Environment, state: ClusterState, options: Options, confi
         return open_session(snapshot, configuration)
 
     insight = Insight(env.client, record, fresh_session)
-    for plugin in make_plugins(configuration):
-        if isinstance(plugin, Endpoint):
-            env.local_pages.add(plugin.path, _page(env, plugin, insight))
+    endpoints = [plugin for plugin in make_plugins(configuration) if isinstance(plugin, Endpoint)]
+    for endpoint in endpoints:
+        env.local_pages.add(endpoint.path, _page(env, endpoint, insight))
+    return frozenset(endpoint.path for endpoint in endpoints)
 
 
 def _page(env: Environment, endpoint: Endpoint, insight: Insight) -> Page:

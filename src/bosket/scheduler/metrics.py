@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from bosket.api.keys import DEFAULT_NODE_POOL, METRICS_NAMESPACE, NODE_POOL_LABEL
+from bosket.scheduler.culprits import Suspect
 from bosket.scheduler.decisions import Decisions, Eviction
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.queue import QueueTree
@@ -92,11 +93,33 @@ class SchedulerMetrics:
             registry=registry,
         )
         self._preemptions = gauge("total_preemption_attempts", "Jobs for which others were preempted, so far")
+        self._plugin_failures = Counter(
+            "bosket_scheduler_plugin_close_failures",
+            "Sessions at whose end a plugin failed; decisions are the same",
+            ("plugin",),
+            registry=registry,
+        )
+        self._failures = Counter(
+            "bosket_scheduler_failures",
+            "Exceptions that the scheduler went on after, by where: decide, snapshot, apply, or the kind of an object",
+            ("where",),
+            registry=registry,
+        )
+        self._left_out = Gauge(
+            "bosket_scheduler_left_out",
+            "1 for each object or plugin that cycles do without, because the scheduler fails with it",
+            ("kind", "object_namespace", "name"),
+            registry=registry,
+        )
         self._searches = SearchMetrics(registry, namespace)
         if configuration is not None:
-            self._searches.show_budgets(configuration)
+            self.configured(configuration)
         self._shares = _FairShares(namespace)
         registry.register(self._shares)
+
+    def configured(self, configuration: Configuration) -> None:
+        """What the scheduler follows from now on."""
+        self._searches.show_budgets(configuration)
 
     def snapshot_taken(self, seconds: float) -> None:
         """A cycle begins. The snapshot is counted with the opening of the session, as KAI does."""
@@ -113,6 +136,8 @@ class SchedulerMetrics:
                 self._open.inc(milliseconds)
             case "plugin":
                 self._plugin.labels(name, "OnSessionOpen").set(milliseconds)
+            case "plugin close":
+                self._plugin.labels(name, "OnSessionClose").set(milliseconds)
             case "action":
                 self._action.labels(name).set(milliseconds)
             case "search":
@@ -129,6 +154,16 @@ class SchedulerMetrics:
         meta = eviction.job.group.metadata
         pool = meta.labels.get(NODE_POOL_LABEL) or DEFAULT_NODE_POOL
         self._evictions.labels(meta.name, meta.namespace, meta.uid, pool, eviction.action).inc()
+
+    def failed(self, where: str) -> None:
+        """The scheduler goes on after an exception."""
+        self._failures.labels(where).inc()
+
+    def left_out(self, suspects: Iterable[Suspect]) -> None:
+        """All that the last cycle did without."""
+        self._left_out.clear()
+        for each in suspects:
+            self._left_out.labels(each.kind, each.namespace, each.name).set(1)
 
     def decided(self, snapshot: Snapshot, decisions: Decisions, seconds: float) -> None:
         """A cycle has ended."""
@@ -153,6 +188,8 @@ class SchedulerMetrics:
             self._tried.labels(action).inc(jobs_tried)
         self._preemptions.inc(len(placed.get(PREEMPTING_ACTION, ())))
         self._searches.add(decisions.searches)
+        for plugin, _ in decisions.plugin_failures:
+            self._plugin_failures.labels(plugin).inc()
         self._shares.update(snapshot.queues, decisions.fair_share)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bosket.api.keys import METRICS_NAMESPACE, NODE_POOL_LABEL, SCHEDULER_NAME
+from bosket.scheduler.failed_snapshots import default_directory
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.snapshot import WorkerLabels
 from bosket.scheduler.snapshot.state_options import StateOptions
@@ -36,8 +38,16 @@ class Options:
     usage_source: UsageSource | None = None
     #: whether pods are deleted, as KAI does, instead of asking the eviction API, which respects disruption budgets
     evict_by_deletion: bool = False
+    #: whether queues and priority classes may be used only by the namespaces that their annotations admit
+    access_control: bool = False
+    #: where the configuration was read, which is looked at again while the scheduler runs
+    configuration_file: Path | None = None
+    #: a ConfigMap of the service's namespace that is followed instead
+    configuration_map: str = ""
     #: what the names of its metrics begin with
     metrics_namespace: str = METRICS_NAMESPACE
+    #: where snapshots are kept on which the scheduler failed; None keeps none
+    failed_snapshots: Path | None = field(default_factory=default_directory)
 
     @property
     def lease_name(self) -> str:
@@ -53,5 +63,6 @@ class Options:
             node_pool=self.node_pool,
             full_hierarchy_fairness=self.full_hierarchy_fairness,
             worker_labels=self.worker_labels,
+            access_control=self.access_control,
             honour_budgets=not self.evict_by_deletion,
         )

@@ -20,19 +20,33 @@ NON_PREEMPTIBLE_OVER_QUOTA = "NonPreemptibleOverQuota"
 QUEUE_DOES_NOT_EXIST = "QueueDoesNotExist"
 POD_SCHEDULING_ERRORS = "PodSchedulingErrors"
 INVALID_SPEC = "InvalidSpec"
+#: Bosket's own: the queue or priority class isn't for the job's namespace.
+ACCESS_DENIED = "AccessDenied"
 NOT_READY = "NotReady"
 NOT_ENOUGH = "Not enough resources for the workload"
 PREEMPTION_DELAY = "PreemptionDelayNotElapsed"
+SCHEDULER_FAILED = "SchedulerFailed"  # not in KAI, whose scheduler ends
 #: For what KAI has no code for: the condition then has a message, and no list of reasons.
 NO_CODE = ""
+
+
+#: Of the nodes that refuse a pod, so many are named where details are wanted. KAI names all of them; in a large cluster
+#: that would be megabytes, on each pod that waits.
+MOST_NODES_NAMED = 100
 
 
 class NodesRefused(msgspec.Struct, frozen=True):
     """No node takes the pod: how many refuse it, by what they say."""
 
     by_reason: Mapping[str, int]
+    by_node: tuple[tuple[str, str], ...] = ()  #: (node, all that it lacks), by name; empty unless details are wanted
+    unnamed: int = 0  #: nodes beside those
 
     def __str__(self) -> str:
+        if self.by_node:
+            lines = [f"<{node}>: {text}" for node, text in self.by_node]
+            more = [f"and {self.unnamed} other nodes"] if self.unnamed else []
+            return "".join(f"\n{line}." for line in ("no nodes with enough resources were found", *lines, *more))
         parts = ". \n".join(sorted(f"{count} {reason}" for reason, count in self.by_reason.items()))
         return f"no nodes with enough resources were found: {parts}." if parts else "the cluster has no nodes"
 
@@ -232,6 +246,17 @@ class QueueUnusable(msgspec.Struct, frozen=True):
         return self.text
 
 
+class AccessDenied(msgspec.Struct, frozen=True):
+    """The job's queue or priority class isn't for its namespace."""
+
+    group: ObjectKey
+    why: str
+    code: str = ACCESS_DENIED
+
+    def __str__(self) -> str:
+        return f"PodGroup {self.group} can't be scheduled: {self.why}"
+
+
 class SpecUnusable(msgspec.Struct, frozen=True):
     """The pod group's own spec can't be followed."""
 
@@ -241,6 +266,18 @@ class SpecUnusable(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"PodGroup {self.group} can't be scheduled: {self.problem}"
+
+
+class LeftOutOfCycles(msgspec.Struct, frozen=True):
+    """The scheduler itself fails with the job, and goes on without it."""
+
+    error: str
+    code: str = SCHEDULER_FAILED
+
+    def __str__(self) -> str:
+        return (
+            f"The scheduler fails with this pod group and leaves it out until it changes, or for a while: {self.error}"
+        )
 
 
 class NotReady(msgspec.Struct, frozen=True):
@@ -339,8 +376,10 @@ JobReason = (
     | DomainsShort
     | EvictionRefused
     | GangShort
+    | LeftOutOfCycles
     | OverCapacity
     | QueueUnusable
+    | AccessDenied
     | SpecUnusable
     | NotReady
     | GatesClosed

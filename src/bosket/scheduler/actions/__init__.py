@@ -18,3 +18,5 @@ ACTIONS: Mapping[str, Callable[[Session], None]] = {
     "preempt": preempt,
     "stalegangeviction": evict_stale_gangs,
 }
+#: Those that look for victims, which without a generator of scenarios they never find.
+SEARCHING: frozenset[str] = frozenset({"consolidation", "reclaim", "preempt"})

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
+from typing import ParamSpec
 
 from bosket.api.core import Pod, PodCondition
 from bosket.api.kai import PodGroup, SchedulingCondition, UnschedulableExplanation
 from bosket.api.keys import DEFAULT_NODE_POOL, LAST_START_ANNOTATION, STALE_SINCE_ANNOTATION
 from bosket.api.object import ObjectKey
+from bosket.api.quantity import integer_or_none
 from bosket.api.time import format_time
 from bosket.kube.client import PatchType
 from bosket.runtime.service import Environment
 from bosket.scheduler.cache.bind_writer import BindWriter
 from bosket.scheduler.cache.evictor import Evictor
+from bosket.scheduler.cache.memory_store import MemoryStore
 from bosket.scheduler.cache.note_writer import NoteWriter, stamp
 from bosket.scheduler.cache.status_writer import StatusWriter, Wish
 from bosket.scheduler.decisions import Decisions, Eviction, Pipeline, StaleMark, Waiting
+from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
 from bosket.scheduler.options import Options
 from bosket.scheduler.plugins.minruntime import is_in_force
-from bosket.scheduler.reason import NOT_READY, JobReason, NotReady, unknown_subgroup
+from bosket.scheduler.reason import NOT_READY, JobReason, LeftOutOfCycles, NotReady, unknown_subgroup
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
+
+_log = logging.getLogger(__name__)
+P = ParamSpec("P")
 
 UNSCHEDULABLE = "Unschedulable"
 CONDITION_TYPE = "UnschedulableOnNodePool"
@@ -42,10 +50,13 @@ class Applier:
         changed: Callable[[], None],
         evicted: Callable[[Eviction], None],
         requested: Callable[[float], None],
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`changed` is called when the state changed otherwise than by a watch, `evicted` for every pod that goes, and
-        `requested` for every bind request that is written, with the seconds that it took."""
+        """`failed` is called for every step that raised. `changed` is called when the state changed otherwise than by
+        a watch, `evicted` for every pod that goes, and `requested` for every bind request that is written, with the
+        seconds that it took."""
         self._client, self._clock, self._state = env.client, env.clock, state
+        self._failed = failed
         self._events = env.events.for_component(options.scheduler_name)
         self._status = StatusWriter(env)
         self._notes = NoteWriter(env.client, state.own, self._status)
@@ -53,38 +64,64 @@ class Applier:
         self._configuration = options.configuration
         self._starts_matter = False
         self._binds = BindWriter(env, state, options, events=self._events, changed=changed, requested=requested)
+        self._memory = MemoryStore(env, state, options.lease_name)
         self._evictor = Evictor(
             env, state.own, events=self._events, notes=self._notes, changed=changed, evicted=evicted,
-            by_deletion=options.evict_by_deletion,
+            save=self._memory.save, by_deletion=options.evict_by_deletion,
         )  # fmt: skip
         self._pipelined: dict[ObjectKey, Pipeline] = {}  # of the last cycle, by pod
         self._staleness: dict[ObjectKey, str] = {}  # what was said of gangs that are stale
+
+    def reconfigure(self, configuration: Configuration) -> None:
+        """What is decided from now on follows this configuration."""
+        self._configuration = configuration
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._status.run())
             group.create_task(self._binds.run())
             group.create_task(self._evictor.run())
+            group.create_task(self._memory.run())
+
+    def start_anew(self) -> None:
+        """Before `run`: what an earlier run left undone is no longer meant."""
+        self._evictor.start_anew()
+        self._memory.start_anew()
+
+    async def restore(self) -> None:
+        """Before the first cycle, once all objects are in: takes over what was remembered before a restart, or by
+        another leader, and goes on with its evictions."""
+        self._evictor.evict(await self._memory.restore())
 
     def apply(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        self._binds.remove(snapshot.dead_bind_requests)
+        """Carries out what was decided. What fails is named in the log and left; a later cycle decides on it anew."""
+        self._try("bind requests that nobody will carry out", self._binds.remove, snapshot.dead_bind_requests)
         for bind in decisions.lasting_binds:
             self._status.forget(("Pod", bind.task.key))
-            self._binds.request(bind)
-        self._evictor.evict(decisions.lasting_evictions)
-        self._state.remember(decisions, snapshot.now)
-        self._note_starts(snapshot, decisions)
-        self._tell_pipelined(decisions)
-        self._tell_stale(decisions)
+            self._try(f"the binding of pod {bind.task.key}", self._binds.request, bind)
+        self._try("evictions", self._evictor.evict, decisions.lasting_evictions)
+        self._try("what the next cycles are bound to", self._state.remember, decisions, snapshot.now)
+        self._memory.changed()
+        self._try("starts of jobs", self._note_starts, snapshot, decisions)
+        self._try("events of pipelined pods", self._tell_pipelined, decisions)
+        self._try("stale gangs", self._tell_stale, decisions)
         for waiting in decisions.waiting:
             if _has_a_place(waiting, decisions):
                 self._status.forget(("PodGroup", waiting.job.key))
             else:
-                self._tell(waiting)
+                self._try(f"the condition of pod group {waiting.job.key}", self._tell, waiting)
         for job in decisions.placed:
             self._status.forget(("PodGroup", job.key))
         for job in decisions.settled:
-            self._settle(job)
+            self._try(f"the condition of pod group {job.key}", self._settle, job)
+
+    def _try(self, what: str, do: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """One step, which must not keep the others from being taken."""
+        try:
+            do(*args, **kwargs)
+        except Exception:
+            _log.exception("%s: the scheduler failed, and goes on with the rest", what)
+            self._failed()
 
     def _note_starts(self, snapshot: Snapshot, decisions: Decisions) -> None:
         """A write for each job that starts, which only a minimum run time makes worth its while."""
@@ -150,7 +187,7 @@ class Applier:
             for task in waiting.tasks or tuple(job.tasks):
                 if task.status == TaskStatus.PENDING:
                     self._tell_pod(task, text)
-        if waiting.active:
+        if waiting.active and not any(isinstance(reason, LeftOutOfCycles) for reason in waiting.reasons):
             self._tell_group_event(job, UNSCHEDULABLE, text)
         else:
             self._tell_group(job, waiting.reasons, text)
@@ -251,5 +288,4 @@ def _staleness(mark: StaleMark) -> str:
 
 
 def _last_transition(conditions: tuple[SchedulingCondition, ...]) -> int:
-    numbers = [int(c.transitionID) for c in conditions if c.transitionID.isascii() and c.transitionID.isdigit()]
-    return max(numbers, default=0)
+    return max((integer_or_none(each.transitionID) or 0 for each in conditions), default=0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from bosket.api.charge import charge_annotations
 from bosket.api.core import Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, ReceivedGPU
 from bosket.api.keys import DEFAULT_NODE_POOL, SELECTED_NODE_LABEL
@@ -159,7 +160,7 @@ def bind_request_for(bind: Bind, shard: Mapping[str, str] | None = None) -> Bind
             name=pod.metadata.name,
             namespace=pod.metadata.namespace,
             labels={**({SELECTED_NODE_LABEL: bind.node} if len(bind.node) <= LONGEST_LABEL else {}), **(shard or {})},
-            annotations=choice_annotations(dict(bind.volumes)),
+            annotations={**choice_annotations(dict(bind.volumes)), **charge_annotations(pod)},
             ownerReferences=(owner,),
         ),
         spec=BindRequestSpec(

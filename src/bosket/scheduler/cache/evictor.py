@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
 
@@ -68,12 +68,14 @@ class Evictor:
         notes: NoteWriter,
         changed: Callable[[], None],
         evicted: Callable[[Eviction], None],
+        save: Callable[[], Awaitable[None]],
         by_deletion: bool,
     ) -> None:
-        """`changed` is called when the state changed otherwise than by a watch, `evicted` for every pod that goes."""
+        """`changed` is called when the state changed otherwise than by a watch, `evicted` for every pod that goes, and
+        `save` before anybody goes: it returns when the next process could read what was decided."""
         self._client, self._clock, self._events = env.client, env.clock, events
         self._own, self._notes, self._changed, self._evicted = own, notes, changed, evicted
-        self._by_deletion = by_deletion
+        self._save, self._by_deletion = save, by_deletion
         self._batches: dict[int, _Batch] = {}
         self._numbers = count()
         self._slots = asyncio.Semaphore(REQUESTS)
@@ -82,7 +84,6 @@ class Evictor:
         )
 
     async def run(self) -> None:
-        self._start_anew()
         await self._controller.run()
 
     def evict(self, evictions: Iterable[Eviction]) -> None:
@@ -90,7 +91,7 @@ class Evictor:
         now = self._clock.now()
         batches: dict[object, list[Eviction]] = {}
         for each in evictions:
-            self._own.assume_eviction(each.task.key, each.task.pod.metadata.uid, now)
+            self._own.assume_eviction(each.task.key, each.task.pod.metadata.uid, now, each.action, each.text)
             for_whom = each.preemptor.key if each.preemptor is not None else None
             batches.setdefault((each.action, for_whom or each.job.key), []).append(each)
         for members in batches.values():
@@ -98,7 +99,7 @@ class Evictor:
             self._batches[number] = _Batch(members, len(members))
             self._controller.queue.add(number)
 
-    def _start_anew(self) -> None:
+    def start_anew(self) -> None:
         """After a pause others may have decided: what wasn't evicted before it is no longer meant."""
         for batch in self._batches.values():
             for each in batch.left:
@@ -110,6 +111,7 @@ class Evictor:
         if batch is None:
             return
         try:
+            await self._save()  # a process that dies in between leaves word of what it was about to do
             await self._carry_out(batch)
         except (ServerError, TooManyRequests, TransportError) as error:
             if self._controller.queue.failures(number) + 1 < ATTEMPTS:

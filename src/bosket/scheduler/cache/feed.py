@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+import logging
+import time
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, NamedTuple
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue, Topology
 from bosket.api.node_topology import NodeResourceTopology
-from bosket.api.object import KubeObject
+from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from bosket.api.scheduling_k8s import PriorityClass
@@ -17,13 +19,27 @@ from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageCl
 from bosket.api.table import resource_of
 from bosket.kube.client import Client
 from bosket.kube.codec import Kind, metadata_of
+from bosket.kube.device_versions import spoken_versions
 from bosket.kube.errors import KubeError
-from bosket.kube.informer import Change, Informers
+from bosket.kube.informer import Change, Informers, Store
+from bosket.scheduler.cache.spoilers import Entry, fill, find_spoilers
 from bosket.scheduler.snapshot.state import ClusterState
+
+_log = logging.getLogger(__name__)
+
+#: As many objects are looked through at once when the state can't be looked at any more.
+_MOST_SUSPECTS = 500
 
 
 def _all(_obj: KubeObject) -> bool:
     return True
+
+
+class _Followed(NamedTuple):
+    """All objects of a kind, and which of them are ours."""
+
+    store: Store[Any]
+    only: Callable[[KubeObject], bool]
 
 
 class Feed:
@@ -36,8 +52,14 @@ class Feed:
         *,
         in_shard: Callable[[KubeObject], bool] = _all,
         budgets: bool = True,
+        failed: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`in_shard`: whether a node, a queue or a pod group is ours; `budgets`: whether disruption budgets matter."""
+        """`in_shard`: whether a node, a queue or a pod group is ours; `budgets`: whether disruption budgets matter;
+        `failed` is told the kind of an object that couldn't be taken in."""
+        self._failed = failed
+        # What came in since the state could last be looked at, the newest last.
+        self._recent: dict[tuple[type[KubeObject], ObjectKey], KubeObject] = {}
+        self._kinds: dict[type[KubeObject], _Followed] = {}
         self._informers, self._state = informers, state
         self._follows_devices = False
         self._syncs: list[Callable[[], Awaitable[None]]] = []
@@ -94,17 +116,95 @@ class Feed:
 
         def handle(change: Change[Any]) -> None:
             old, new = change
-            if new is not None and only(new):
-                put(new)
-            elif old is not None and only(old):
-                drop(old)
-            else:
-                return
+            try:
+                if new is not None and only(new):
+                    self._came(taken, new)
+                    put(new)
+                elif old is not None and only(old):
+                    self._recent.pop((taken, old.key), None)
+                    drop(old)
+                else:
+                    return
+            except Exception:
+                self._give_up(taken, new if new is not None else old)
             self.changed.set()
 
         informer = self._informers.of(kind, optional=optional)
         informer.subscribe(handle)
+        self._kinds[taken] = _Followed(informer.store, only)
         self._syncs.append(informer.wait_synced)
+
+    def _came(self, kind: type[KubeObject], obj: KubeObject) -> None:
+        self._recent.pop((kind, obj.key), None)
+        self._recent[kind, obj.key] = obj
+        if len(self._recent) > _MOST_SUSPECTS:
+            del self._recent[next(iter(self._recent))]
+
+    def looked_at(self) -> None:
+        """The state could be looked at: nothing that came in so far keeps it from that."""
+        self._recent.clear()
+
+    def leave_out_latest(self, now: float, error: Exception) -> bool:
+        """Leaves out those of the objects that came in lately without which the state can be looked at; the others are
+        put back. False when there are none: then all are back."""
+        latest = [Entry(kind, obj) for (kind, _), obj in reversed(self._recent.items())]
+        batches, size = [], 1
+        while latest:  # the newest alone, then more and more: what is taken out is forgotten for a moment
+            batches.append(latest[:size])
+            latest, size = latest[size:], size * 2
+        search = find_spoilers(self._state, batches, now)
+        while True:
+            try:
+                next(search)
+            except StopIteration as end:
+                found: list[Entry] = end.value
+                break
+        for entry in found:
+            self._leave_out(entry, error)
+        return bool(found)
+
+    async def leave_out_any(
+        self, state: ClusterState, now: float, error: Exception, rest: Callable[[float], Awaitable[None]]
+    ) -> bool:
+        """The same with all objects there are, whenever they came in, which takes a while. `state` is an empty one to
+        try with; `rest` waits after so many seconds of work."""
+        batches = [
+            [Entry(taken, obj) for obj in store.values() if only(obj)] for taken, (store, only) in self._kinds.items()
+        ]
+        found: list[Entry] = []
+
+        def search() -> Generator[None]:
+            yield from fill(state, batches, now)
+            found.extend((yield from find_spoilers(state, batches, now)))
+
+        started = time.perf_counter()
+        for _ in search():
+            await rest(time.perf_counter() - started)
+            started = time.perf_counter()
+        # What has changed meanwhile isn't what was tried.
+        found = [entry for entry in found if self._kinds[entry.kind].store.get(entry.obj.key) is entry.obj]
+        for entry in found:
+            self._drop(entry.kind, entry.obj)
+            self._leave_out(entry, error)
+        return bool(found)
+
+    def _leave_out(self, entry: Entry, error: Exception) -> None:
+        name = entry.kind.__name__
+        _log.error("%s %s is left out: the scheduler fails with it: %s", name, entry.obj.key, error)
+        self._failed(name)
+        self._recent.pop((entry.kind, entry.obj.key), None)
+
+    def _give_up(self, kind: type[KubeObject], obj: Any) -> None:
+        """The state goes on without an object that it can't take in: what it knew of it is forgotten."""
+        _log.exception("%s %s is left out: the scheduler fails with it", kind.__name__, obj.key)
+        self._failed(kind.__name__)
+        self._drop(kind, obj)
+
+    def _drop(self, kind: type[KubeObject], obj: KubeObject) -> None:
+        try:
+            self._state.intake(kind).drop(obj)
+        except Exception:
+            _log.exception("what was known of %s %s may still count", kind.__name__, obj.key)
 
 
 async def _served(client: Client, *kinds: type[KubeObject]) -> set[type[KubeObject]]:
@@ -114,4 +214,8 @@ async def _served(client: Client, *kinds: type[KubeObject]) -> set[type[KubeObje
     except KubeError:
         return set(kinds)
     resources = {kind: resource_of(kind) for kind in kinds}
-    return {kind for kind, each in resources.items() if (each.group, each.version, each.plural) in found}
+    return {
+        kind
+        for kind, each in resources.items()
+        if any((each.group, version, each.plural) in found for version in spoken_versions(each))
+    }

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import yaml
 
+from bosket.api.document import UnreadableDocument, read_yaml
 from bosket.api.time import InvalidDuration, format_duration, parse_duration
 from bosket.scheduler.framework.configuration import (
     DEFAULT_KEY,
@@ -52,9 +53,9 @@ class _Loader(yaml.SafeLoader):
 def parse_configuration(text: str, *, known_actions: Iterable[str], report: Report | None = None) -> Configuration:
     """Reads a configuration file; `report` is told what has no effect. Actions must be known, as in KAI."""
     try:
-        document = yaml.load(text, Loader=_Loader) or {}  # noqa: S506 - a safe loader
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"not a YAML document: {error}") from error
+        document = read_yaml(text, loader=_Loader) or {}
+    except UnreadableDocument as error:
+        raise ConfigurationError(str(error)) from error
     configuration = configuration_from(document, report)
     known = frozenset(known_actions)
     for name in configuration.actions:

@@ -120,7 +120,7 @@ class NodeLedger:
         self.log.append(row)
 
     def move_on_devices(
-        self, share: GpuShare, row: int, names: Iterable[str], *, out: TaskStatus | None, into: TaskStatus | None
+        self, share: GpuShare, row: int, names: Sequence[str], *, out: TaskStatus | None, into: TaskStatus | None
     ) -> DevicesBefore:
         """A pod leaves shared GPUs with one status, and comes to them with another; returns what was there."""
         idle, releasing = self.idle_at[GPU, row], self.releasing_at[GPU, row]

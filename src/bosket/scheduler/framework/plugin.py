@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import ConfigurationError, PluginChoice
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.snapshot.snapshot import Snapshot
 
 ENTRY_POINT_GROUP = "bosket.scheduler.plugins"
 
@@ -22,6 +24,17 @@ class Plugin(Protocol):
     """Takes part in a session by registering with its extension points. Keeps no state between sessions."""
 
     def open(self, session: Session) -> None: ...
+
+
+@runtime_checkable
+class ClosingPlugin(Plugin, Protocol):
+    """A plugin that is told what a session came to, as KAI's plugins are by OnSessionClose."""
+
+    def close(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        """Called after the last action, in the order of the configuration. Both are frozen: nothing of them can be
+        changed. What it raises changes no decision: it is logged and counted (`Decisions.plugin_failures`). It holds up
+        the cycle, so what takes long (a request to somebody) belongs into a thread or a task."""
+        ...
 
 
 PluginFactory = Callable[[Mapping[str, str]], Plugin]

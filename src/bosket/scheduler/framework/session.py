@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -54,6 +55,7 @@ from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodC
 from bosket.scheduler.reason import (
     NO_CODE,
     QUEUE_DOES_NOT_EXIST,
+    AccessDenied,
     GatesClosed,
     JobReason,
     NotReady,
@@ -399,11 +401,15 @@ class Session:
         unusable = queues.reason_against(job.queue)
         if unusable is not None:
             return QueueUnusable(unusable, NO_CODE if job.queue in queues.rows else QUEUE_DOES_NOT_EXIST)
+        denied = self.snapshot.denied.get(job.key)
+        if denied is not None:
+            return AccessDenied(job.key, denied)
         return None if job.has_pending else GatesClosed(sum(pod_set.gated for pod_set in job.pod_sets))
 
 
 _is_fixed = attrgetter("fixed")
 
 
-def _by_queue(tree: QueueTree, amounts: Sequence[Shares]) -> dict[str, Shares]:
-    return {queue.name: amounts[row] for row, queue in enumerate(tree.queues)}
+def _by_queue(tree: QueueTree, amounts: Sequence[Shares]) -> Mapping[str, Shares]:
+    # Plugins see it when the session closes, and may not change it.
+    return MappingProxyType({queue.name: amounts[row] for row, queue in enumerate(tree.queues)})

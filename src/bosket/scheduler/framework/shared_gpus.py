@@ -5,7 +5,7 @@ Part of the node ledger. A change gives back the groups that it overwrote; putti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,12 +46,12 @@ class SharedGpus:
     # Changes
 
     def move(
-        self, row: int, names: Iterable[str], memory: int, *, out: TaskStatus | None, into: TaskStatus | None
+        self, row: int, names: Sequence[str], memory: int, *, out: TaskStatus | None, into: TaskStatus | None
     ) -> tuple[GroupsBefore, Effect]:
         """A pod that takes so much of each of these groups leaves with one status, and comes with another."""
-        groups = self._groups.get(row)
-        if groups is None:
-            groups = self._groups[row] = {}
+        if not names:  # of a running pod whose devices nobody knows: its label is gone, and it has no bind request
+            return (), NO_EFFECT
+        groups = self._groups.setdefault(row, {})
         before: list[tuple[str, GpuGroup | None]] = []
         idle = releasing = 0
         for name in names:
@@ -69,6 +69,8 @@ class SharedGpus:
         return tuple(before), Effect(idle, releasing) if idle or releasing else NO_EFFECT
 
     def restore(self, row: int, before: GroupsBefore) -> None:
+        if not before:
+            return
         groups = self._groups[row]
         for name, group in before:
             if group is None:

@@ -301,8 +301,10 @@ class Statement:
         session = self._session
         change = session.queues.credit if kind is EVICT else session.queues.charge
         ours = stands.row != NOWHERE
-        cost = session.nodes.cost(task.pod_class, stands.row)
-        accounts = change(job.queue_row, cost, preemptible=job.job.preemptible) if ours else []
+        accounts: QueueAccounts = []
+        if ours:  # there may be no node at all
+            cost = session.nodes.cost(task.pod_class, stands.row)
+            accounts = change(job.queue_row, cost, preemptible=job.job.preemptible)
         stood = job.decide(task, stands)
         share, devices = task.pod_class.share, None
         if share is not None and ours:

@@ -21,7 +21,7 @@ from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass
-from bosket.scheduler.reason import JobReason, NodesRefused
+from bosket.scheduler.reason import MOST_NODES_NAMED, JobReason, NodesRefused
 
 if TYPE_CHECKING:
     from bosket.scheduler.framework.session import Session
@@ -40,6 +40,21 @@ def short_of(resource: str) -> str:
     if resource.startswith(MIG_RESOURCE_PREFIX):
         return f"node(s) didn't have enough of mig profile: {resource}"
     return f"node(s) didn't have enough resources: {SHORT_OF.get(resource, resource)}"
+
+
+#: How many of the node table's units are one of those that people are told.
+_UNITS = {"cpu": 1e3, "memory": 1e9}
+
+
+def lack_of(node: str, resource: str, requested: float, used: float, capacity: float) -> str:
+    """What a node has of a resource, and what is asked for; the amounts are the node table's."""
+    unit, what = _UNITS.get(resource, 1.0), SHORT_OF.get(resource, resource)
+    asked, held, total = (f"{round(amount / unit, 3):g}" for amount in (requested, used, capacity))
+    return f"{node} didn't have enough resources: {what}, requested: {asked}, used: {held}, capacity: {total}"
+
+
+def _cannot_afford(reason: JobReason) -> str:
+    return f"node does not have enough capacity. Reason: {reason.code}, Details: {reason}"
 
 
 class ClassView:
@@ -108,16 +123,51 @@ class ClassView:
 
         `too_dear`: by size of devices, why the pod's queue can't afford nodes that would take it.
         """
+        if too_dear:
+            return self._detailed(NodesRefused.of(self._with_prices(too_dear)), too_dear)
         if self._explained is None or self._explained[0] != len(self._ledger.log):
-            self._explained = (len(self._ledger.log), NodesRefused.of(self._count_objections()))
-        return NodesRefused.of(self._with_prices(too_dear)) if too_dear else self._explained[1]
+            refused = self._detailed(NodesRefused.of(self._count_objections()), {})
+            self._explained = (len(self._ledger.log), refused)
+        return self._explained[1]
+
+    def _detailed(self, refused: NodesRefused, too_dear: Mapping[int, JobReason]) -> NodesRefused:
+        """The same with what each node lacks, where that is wanted (KAI's `detailed-fit-errors`)."""
+        if not self._session.settings.detailed_fit_errors:
+            return refused
+        nodes, codes = self._session.snapshot.nodes.nodes, self._objections()
+        named = range(min(len(nodes), MOST_NODES_NAMED))
+        by_node = tuple((nodes[row].metadata.name, self._lacks(row, int(codes[row]), too_dear)) for row in named)
+        return NodesRefused(refused.by_reason, by_node, len(nodes) - len(by_node))
+
+    def _lacks(self, row: int, code: int, too_dear: Mapping[int, JobReason]) -> str:
+        if code:
+            return self._session.reason_book.text(code)
+        ledger, names = self._ledger, self._session.snapshot.resource_names
+        table, node = self._session.snapshot.nodes, self._session.snapshot.nodes.nodes[row].metadata.name
+        free = ledger.idle[:, row] + ledger.releasing[:, row]
+        parts = [
+            lack_of(node, names[place], amount, float(table.allocatable[place, row] - free[place]),
+                    float(table.allocatable[place, row]))
+            for place, amount in self._class.needs
+            if free[place] < amount
+        ]  # fmt: skip
+        share = self._class.share
+        if share is not None and not ledger.shared.possible(share)[row]:
+            parts.append(short_of("gpu memory"))
+        elif share is not None and math.floor(free[GPU]) + ledger.shared.count_fitting(share)[row] < share.devices:
+            parts.append(short_of("gpu"))
+        if free[PODS] < 1:
+            parts.append(POD_NUMBER)
+        for size, reason in too_dear.items():
+            if ledger.shared.of_size((size,))[row]:
+                parts.append(_cannot_afford(reason))
+        return ", ".join(parts) or "node(s) have room for it, but not together with the others"
 
     def _with_prices(self, too_dear: Mapping[int, JobReason]) -> Counter[str]:
         objections = self._count_objections()
         takes = (self._objections() == 0) & self._ledger.fit(self._class)
         for size, reason in too_dear.items():
-            text = f"node does not have enough capacity. Reason: {reason.code}, Details: {reason}"
-            objections[text] += int(np.count_nonzero(takes & self._ledger.shared.of_size((size,))))
+            objections[_cannot_afford(reason)] += int(np.count_nonzero(takes & self._ledger.shared.of_size((size,))))
         if self._class.share is not None and self._class.share.memory_mib:
             del objections[short_of("gpu")]  # KAI never names nodes that are short of GPU memory alone
         return objections

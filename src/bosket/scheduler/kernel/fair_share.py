@@ -119,5 +119,6 @@ class _Division:
         """How strongly each queue draws: its weight, less for those who used more than their part in the past."""
         if weights == 0:
             return np.zeros(len(asking))
-        normal = self._claims.weight / weights
+        # Only of those who ask: what others weigh, a part of these weights, may be more than a number can hold.
+        normal = np.divide(self._claims.weight, weights, out=np.zeros(len(asking)), where=asking)
         return np.where(asking, np.maximum(0.0, normal + self._k * (normal - self._claims.usage)), 0.0)

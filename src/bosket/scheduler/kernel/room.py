@@ -33,7 +33,7 @@ class Room:
 
     def refusal(self, pod_class: PodClass) -> NodesRefused | None:
         ranked = self._ranked
-        if pod_class.share is not None or self._session.nodes.overdrawn:
+        if pod_class.share is not None or self._session.nodes.overdrawn or self._session.settings.detailed_fit_errors:
             return None
         if not ranked[PODS]:
             return None

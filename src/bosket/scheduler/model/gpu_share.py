@@ -40,8 +40,9 @@ class GpuShare(NamedTuple):
     devices: int
 
     def memory_on(self, device_mib: int) -> int:
-        """What is taken of each device, on a node with devices of this size."""
-        return self.memory_mib or int(self.portion * device_mib)
+        """What is taken of each device, on a node with devices of this size. The smallest portion takes something, too:
+        a device that nobody takes anything of isn't shared."""
+        return self.memory_mib or int(self.portion * device_mib) or 1
 
     def portion_on(self, device_mib: int) -> float:
         """The same as a part of a device; of memory, rounded up to a hundredth."""

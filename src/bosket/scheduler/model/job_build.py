@@ -132,6 +132,8 @@ def _problem_of(spec: PodGroupSpec) -> str | None:
 def _problem_of_tree(subgroups: tuple[SubGroup, ...], min_subgroup: int | None) -> str | None:
     names: dict[str, SubGroup] = {}
     for subgroup in subgroups:
+        if not subgroup.name:
+            return "spec.subGroups has an entry without a name"
         if subgroup.name in names:
             return f"spec.subGroups has two entries named '{subgroup.name}'"
         names[subgroup.name] = subgroup

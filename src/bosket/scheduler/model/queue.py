@@ -78,7 +78,10 @@ def _seconds(obj: QueueObject, field_name: str) -> float | None:
 
 
 def _amount(obj: QueueObject, name: str, part: str, share: QueueResource | None) -> float:
-    value = float(getattr(share, part) or 0.0) if share else 0.0
+    # A limit that is left out is none; KAI reads 0 there, in which nothing runs (docs/deviations.md).
+    absent = UNLIMITED if part == "limit" else 0.0
+    given = getattr(share, part) if share is not None else None
+    value = absent if given is None else float(given)
     may_be_unlimited = part != "overQuotaWeight"
     if not math.isfinite(value) or (value < 0 and not (may_be_unlimited and value == UNLIMITED)):
         wanted = "0 or more, or -1 for unlimited" if may_be_unlimited else "0 or more"

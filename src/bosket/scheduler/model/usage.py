@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from bosket.api.document import UnreadableDocument, read_json
 from bosket.scheduler.model.resource import NOTHING, Shares
 
 
@@ -45,8 +46,10 @@ class _QueueParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def usage_from_json(data: bytes, source: str = "") -> Usage:
     """Reads `{"team-a": {"gpu": 0.5, "cpu": 0.1, "memory": 0}}`; what is left out is 0."""
     try:
-        document = msgspec.json.decode(data, type=dict[str, _QueueParts])
-    except msgspec.DecodeError as error:
+        document = read_json(data, dict[str, _QueueParts])
+    except UnreadableDocument as error:
+        raise InvalidUsage(str(error)) from error
+    except msgspec.ValidationError as error:
         text, _, path = str(error).partition(" - at `$")
         raise InvalidUsage(f"{path.rstrip('`').lstrip('.')}: {text}" if path else text) from error
     parts = {}

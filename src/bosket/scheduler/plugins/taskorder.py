@@ -18,5 +18,5 @@ class TaskOrder:
         session.task_order.add(_rank)
 
 
-def _rank(task: Task) -> tuple[float, ...]:
-    return (1.0, 0.0) if task.task_priority is None else (0.0, -float(task.task_priority))
+def _rank(task: Task) -> tuple[int, ...]:
+    return (1, 0) if task.task_priority is None else (0, -task.task_priority)

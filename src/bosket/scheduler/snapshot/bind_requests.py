@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectKey
+from bosket.api.quantity import integer_or_none
 
 
 class BindRequests:
@@ -145,8 +146,7 @@ class BindRequests:
 
 def _version(request: BindRequest) -> int:
     """Versions of one API server can be compared; what has none is older than everything."""
-    text = request.metadata.resourceVersion
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return integer_or_none(request.metadata.resourceVersion) or 0
 
 
 def pod_of(request: BindRequest) -> ObjectKey:

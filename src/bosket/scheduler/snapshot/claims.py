@@ -47,6 +47,11 @@ class Claim(msgspec.Struct, frozen=True):
     victims: tuple[tuple[ObjectKey, str], ...] = ()  #: (pod, uid) of those who make room
     is_return: bool = False  #: whether the job was moved, and other pods of it come back
 
+    @property
+    def leaving(self) -> tuple[tuple[ObjectKey, str], ...]:
+        """(pod, uid) of those who make room."""
+        return tuple((place.pod, place.uid) for place in self.places) if self.is_return else self.victims
+
 
 _Key = tuple[ObjectKey, bool]  #: job, and whether it was moved
 
@@ -68,6 +73,12 @@ class Claims:
         self._claims[key] = claim
         self._gone_since.pop(key, None)
         self._view = tuple(self._claims.values())
+
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._claims.clear()
+        self._gone_since.clear()
+        self._view = ()
 
     @property
     def known(self) -> tuple[Claim, ...]:
@@ -108,7 +119,7 @@ class Claims:
     def victim_stays(self, pod: ObjectKey) -> None:
         """The pod isn't evicted after all: those who count on its room must look again."""
         for key, claim in list(self._claims.items()):
-            if any(victim == pod for victim, _ in _leaving(claim)):
+            if any(victim == pod for victim, _ in claim.leaving):
                 self._end(key)
 
     def standing(
@@ -120,7 +131,7 @@ class Claims:
             is_same = job is not None and _identity(job) == (claim.uid, claim.generation)
             if not is_same or (not claim.is_return and not _is_wanted(claim, find)):
                 self._end(key)
-            elif any(_is_there(pod, uid, find) for pod, uid in _leaving(claim)):
+            elif any(_is_there(pod, uid, find) for pod, uid in claim.leaving):
                 self._gone_since.pop(key, None)
             elif now - self._gone_since.setdefault(key, now) >= PATIENCE_SECONDS:
                 self._end(key)
@@ -159,10 +170,6 @@ def _claims_in(decisions: Decisions, resource_names: Sequence[str]) -> Iterable[
 
 def _identity(job: Job) -> tuple[str, int]:
     return job.group.metadata.uid, job.group.metadata.generation
-
-
-def _leaving(claim: Claim) -> Iterable[tuple[ObjectKey, str]]:
-    return ((place.pod, place.uid) for place in claim.places) if claim.is_return else claim.victims
 
 
 def _is_wanted(claim: Claim, find: Callable[[ObjectKey], Task | None]) -> bool:

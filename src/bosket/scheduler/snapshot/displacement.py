@@ -11,10 +11,11 @@ time, and queues are meant to take turns: there it is `CALM_SECONDS` every time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.snapshot.memory import KeptDisplacement
 
 CALM_SECONDS, LONGEST_SECONDS = 600.0, 86400.0
 
@@ -73,6 +74,33 @@ class Displacements:
         if self._until:
             self._until.clear()
             self._renew()
+
+    def entries(self, now: float) -> tuple[KeptDisplacement, ...]:
+        """All that count now, in order."""
+        return tuple(
+            KeptDisplacement(victim, taker, until)
+            for victim, takers in sorted(self._until.items())
+            for taker, until in sorted(takers.items())
+            if until > now
+        )
+
+    def rounds(self, now: float) -> dict[ObjectKey, tuple[int, float, bool]]:
+        """Job → how often it came back and went, when it last went, whether it took a place since; as far as the next
+        eviction of the job would count on."""
+        return {
+            job: (rounds, last, job in self._came_back)
+            for job, (rounds, last) in self._rounds.items()
+            if now - last <= 2 * self._calm_seconds(job)
+        }
+
+    def restore(self, entries: Iterable[KeptDisplacement], rounds: Mapping[ObjectKey, tuple[int, float, bool]]) -> None:
+        """Takes over what another process knew, instead of what is known here."""
+        self._until.clear()
+        for each in entries:
+            self._until.setdefault(each.victim, {})[each.taker] = each.until
+        self._rounds = {job: (count, last) for job, (count, last, _) in rounds.items() if count}
+        self._came_back = {job for job, (_, _, came_back) in rounds.items() if came_back}
+        self._renew()
 
     def put(self, takers: Takers, now: float) -> None:
         """As a recording has it."""

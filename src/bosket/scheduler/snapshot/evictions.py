@@ -15,11 +15,14 @@ from bosket.api.object import ObjectKey
 from bosket.api.policy import PodDisruptionBudget
 from bosket.scheduler.snapshot.budgets import Budgets, Disruptions
 from bosket.scheduler.snapshot.hold import Holds
+from bosket.scheduler.snapshot.memory import KeptEviction
 
 
 class _Assumed(NamedTuple):
     uid: str
     since: float
+    action: str
+    text: str
 
 
 class Evictions:
@@ -28,7 +31,7 @@ class Evictions:
     def __init__(self, pods: Mapping[ObjectKey, Pod], *, honour_budgets: bool) -> None:
         """`pods` is the owner's own table; it says when one of them changed."""
         self.assumed: dict[ObjectKey, _Assumed] = {}
-        self._refusals = Holds()
+        self.refusals = Holds()  #: of evictions
         self._budgets = Budgets(pods)
         self.budgets: Mapping[ObjectKey, PodDisruptionBudget] = self._budgets.known
         self._honour_budgets = honour_budgets
@@ -36,8 +39,9 @@ class Evictions:
 
     # What is decided
 
-    def assume(self, pod: ObjectKey, uid: str, now: float) -> None:
-        self.assumed[pod] = _Assumed(uid, now)
+    def assume(self, pod: ObjectKey, uid: str, now: float, action: str = "", text: str = "") -> None:
+        """`action` decided it, and `text` says why."""
+        self.assumed[pod] = _Assumed(uid, now, action, text)
 
     def withdraw(self, pod: ObjectKey) -> bool:
         """True when it was still only assumed."""
@@ -45,19 +49,19 @@ class Evictions:
 
     def refuse(self, pod: ObjectKey, uid: str, now: float, by: str) -> None:
         """Nobody should try again for a while; `by` is whose word it is. The pod must be known."""
-        self._refusals.add(pod, uid, now, by)
+        self.refusals.add(pod, uid, now, by)
 
     # What is seen
 
     def see(self, key: ObjectKey, pod: Pod, before: Pod | None) -> None:
         """A pod changed. One that is new matters only where there are budgets."""
         self._budgets.see(pod, before)
-        self._refusals.forget_unless(key, pod.metadata.uid)
+        self.refusals.forget_unless(key, pod.metadata.uid)
 
     def forget(self, pod: ObjectKey) -> None:
         self.assumed.pop(pod, None)
         self._budgets.forget(pod)
-        self._refusals.forget_unless(pod, None)
+        self.refusals.forget_unless(pod, None)
 
     def put_budget(self, budget: PodDisruptionBudget) -> None:
         self._try_again(self._budgets.put(budget))
@@ -67,7 +71,7 @@ class Evictions:
 
     def _try_again(self, pods: Iterable[ObjectKey]) -> None:
         for pod in pods:
-            self._refusals.forget_unless(pod, None)
+            self.refusals.forget_unless(pod, None)
 
     # What is asked
 
@@ -89,9 +93,13 @@ class Evictions:
         """Pods whose eviction isn't observed yet."""
         return tuple(sorted(self.assumed))
 
+    def entries(self) -> tuple[KeptEviction, ...]:
+        """Evictions that aren't observed yet, in order."""
+        return tuple(KeptEviction(pod, *assumed) for pod, assumed in sorted(self.assumed.items()))
+
     def refused(self, now: float) -> dict[ObjectKey, str]:
         """Pods whose eviction was refused a short while ago, and by whom."""
-        return self._refusals.refused(now)
+        return self.refusals.refused(now)
 
     def budget_of(self, pod: ObjectKey) -> ObjectKey | None:
         return self._budgets.budget_of(pod)

@@ -5,9 +5,11 @@ Used for pods whose binding failed, and for pods whose eviction was refused.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bosket.api.object import ObjectKey
+from bosket.scheduler.snapshot.memory import KeptHold
 
 FIRST_SECONDS, LONGEST_SECONDS = 1.0, 60.0
 
@@ -41,6 +43,16 @@ class Holds:
 
     def held(self, now: float) -> frozenset[ObjectKey]:
         return frozenset(pod for pod, hold in self._holds.items() if hold.until > now)
+
+    def entries(self) -> tuple[KeptHold, ...]:
+        """All of them, in order; also those whose time is up: the next failure counts on from there."""
+        return tuple(
+            KeptHold(pod, hold.uid, hold.failures, hold.until, hold.by) for pod, hold in sorted(self._holds.items())
+        )
+
+    def restore(self, entries: Iterable[KeptHold]) -> None:
+        """Takes over what another process knew, instead of what is known here."""
+        self._holds = {each.pod: Hold(each.uid, each.failures, each.until, each.by) for each in entries}
 
     def refused(self, now: float) -> dict[ObjectKey, str]:
         """Those that wait, and because of whom."""

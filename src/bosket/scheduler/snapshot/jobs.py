@@ -6,19 +6,20 @@ nothing, because all of it is placed and nothing is to be said of it, is in no l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from bosket.api.kai import PodGroup
 from bosket.api.keys import DEFAULT_NODE_POOL, DEFAULT_WORK_PRIORITY
 from bosket.api.object import ObjectKey
+from bosket.api.quantity import integer_or_none
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import time_or_zero
+from bosket.kube.access import annotations_of_rule
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.job_build import build_job
 from bosket.scheduler.snapshot.displacement import Displacements
 from bosket.scheduler.snapshot.notes import Notes
 from bosket.scheduler.snapshot.queue_uses import QueueUses
-from bosket.scheduler.snapshot.task_reader import integer_or_none
 from bosket.scheduler.snapshot.tasks import Tasks
 from bosket.scheduler.snapshot.touched import Touched
 
@@ -29,7 +30,15 @@ NO_BACKOFF = -1
 class Jobs:
     """All pod groups and priority classes, and the jobs that they make of tasks."""
 
-    def __init__(self, tasks: Tasks, displacements: Displacements, touched: Touched, node_pool_label: str) -> None:
+    def __init__(
+        self,
+        tasks: Tasks,
+        displacements: Displacements,
+        touched: Touched,
+        node_pool_label: str,
+        report: Callable[[str], None],
+    ) -> None:
+        self._report = report
         self._tasks, self._displacements, self._touched = tasks, displacements, touched
         self._node_pool_label = node_pool_label
         self.groups: dict[ObjectKey, PodGroup] = {}
@@ -63,6 +72,8 @@ class Jobs:
         self.priorities[priority.metadata.name] = priority
         if before is None or (before.value, before.globalDefault) != (priority.value, priority.globalDefault):
             self._priorities_changed()
+        elif annotations_of_rule(before.metadata.annotations) != annotations_of_rule(priority.metadata.annotations):
+            self._touched.jobs.update(self.known)
 
     def drop_priority_class(self, name: str) -> None:
         if self.priorities.pop(name, None) is not None:
@@ -99,7 +110,12 @@ class Jobs:
             before = known.pop(key, None)
             self._unsettled.discard(key)
             self._stale.discard(key)
-            job = self._build(key)
+            try:
+                job = self._build(key)
+            except Exception as error:  # a defect: the others' jobs are made all the same
+                job = None
+                what = f"{type(error).__name__}: {error}"
+                self._report(f"PodGroup {key} is left out, because the scheduler fails with it: {what}")
             self.uses.replace(key, before, job)
             if job is None:
                 continue

@@ -16,12 +16,14 @@ import numpy as np
 from bosket.api.core import Node, Pod
 from bosket.api.keys import APP_LABEL, RESERVATION_APP, SCALING_POD_APP
 from bosket.api.object import ObjectKey
+from bosket.api.pod_phase import ENDED
 from bosket.scheduler.model.device import NO_GPUS, DeviceGpus, DeviceId, PoolId
 from bosket.scheduler.model.gpu_group import NO_GROUPS, groups_of
 from bosket.scheduler.model.gpu_share import UNKNOWN_DEVICE_MIB, device_memory
 from bosket.scheduler.model.node import Amounts2D, Devices, Mask, NodeTable
-from bosket.scheduler.model.resource import GPU, ResourceAxis, Vector
+from bosket.scheduler.model.resource import FIXED_NAMES, GPU, ResourceAxis, Vector, sorted_request
 from bosket.scheduler.model.task import ACTIVE_USED, Mig, PodClass, Task, TaskStatus, in_order
+from bosket.scheduler.snapshot.pod_classes import SHARING
 
 RELEASING, PIPELINED = TaskStatus.RELEASING, TaskStatus.PIPELINED
 #: Pods that hold GPUs for others, or make nodes come.
@@ -38,6 +40,9 @@ class NodeAccounts:
         self._amounts: dict[str, Mapping[str, int]] = {}
         self._device_gpus: dict[str, DeviceGpus] = {}
         self._on_node: dict[str, dict[ObjectKey, Task]] = defaultdict(dict)
+        # By node, pods that couldn't be made tasks: what their containers ask for, as far as that can be counted.
+        self._unread: dict[str, dict[ObjectKey, tuple[float, ...] | None]] = defaultdict(dict)
+        self._unread_on: dict[ObjectKey, str] = {}
         self._dirty: set[str] = set()
         self._table: NodeTable | None = None
         self._static_version = 0
@@ -48,7 +53,7 @@ class NodeAccounts:
         self._axis.learn(amounts)
         before = self.nodes.get(name)
         self.nodes[name] = node
-        if before is not None and self._amounts[name] == amounts and _fixed_part(before) == _fixed_part(node):
+        if before is not None and self._amounts[name] == amounts and fixed_part(before) == fixed_part(node):
             return False
         self._amounts[name] = amounts
         self._table = None
@@ -82,6 +87,34 @@ class NodeAccounts:
             if not on_node:
                 del self._on_node[task.node]
 
+    def hold_unread(self, key: ObjectKey, pod: Pod) -> None:
+        """The pod couldn't be made a task. Where it runs its room isn't given to others: what its containers ask for is
+        counted, and a GPU where it shares one; where that can't be counted either, the node has no room at all."""
+        self.forget_unread(key)
+        name = pod.spec.nodeName
+        if not name or pod.status.phase in ENDED:
+            return
+        try:
+            request, gpu = dict(sorted_request(pod.spec)), FIXED_NAMES[GPU]
+            if not SHARING.isdisjoint(pod.metadata.annotations):
+                request[gpu] = request.get(gpu) or 1
+            self._axis.learn(request)
+            held: tuple[float, ...] | None = self._axis.row(tuple(sorted(request.items())))
+        except Exception:  # whatever kept it from being read may do so here
+            held = None
+        self._unread[name][key] = held
+        self._unread_on[key] = name
+        self._dirty.add(name)
+
+    def forget_unread(self, key: ObjectKey) -> None:
+        """The pod is gone, or a task now."""
+        name = self._unread_on.pop(key, None)
+        if name is not None:
+            del self._unread[name][key]
+            if not self._unread[name]:
+                del self._unread[name]
+            self._dirty.add(name)
+
     def on(self, name: str) -> Collection[Task]:
         """Who is on a node, ours or not."""
         return self._on_node[name].values() if name in self._on_node else ()
@@ -94,7 +127,7 @@ class NodeAccounts:
         if self._table is None or self._table.idle.shape[0] != len(self._axis):
             names = sorted(self.nodes)
             self._static_version += 1
-            self._dirty.update(self._on_node)
+            self._dirty.update(self._on_node, self._unread)
             allocatable = self._allocatable(names)
             if self._device_gpus:
                 allocatable[GPU] += [self._device_gpus.get(name, NO_GPUS).devices for name in names]
@@ -149,6 +182,8 @@ class NodeAccounts:
                 foreign[GPU, row] += claimed - claimed_gpus(ours, gpus)[0]
                 idle[GPU, row] -= claimed
                 releasing[GPU, row] += leaving
+        for name in self._dirty.intersection(self._unread, rows):
+            _take(idle[:, rows[name]], self._unread[name].values())
         self._dirty.clear()
         for array in (allocatable, idle, releasing, foreign):
             array.flags.writeable = False
@@ -205,6 +240,15 @@ def _add(amounts: list[float], task: Task, times: int = 1) -> None:
         amounts[place] += amount * times
 
 
+def _take(idle: Vector, held: Iterable[tuple[float, ...] | None]) -> None:
+    """Pods hold so much of a node, or nobody knows how much."""
+    for amounts in held:
+        if amounts is None:
+            np.minimum(idle, 0.0, out=idle)
+        else:
+            idle[: len(amounts)] -= amounts
+
+
 def _columns(size: int, columns: Sequence[Vector | list[float]]) -> Amounts2D:
     """(resource, node), of one column per node."""
     return np.ascontiguousarray(np.array(columns, dtype=np.float64).reshape(len(columns), size).T)
@@ -241,7 +285,7 @@ def claimed_gpus(tasks: Iterable[Task], gpus: DeviceGpus) -> tuple[int, int]:
     return total + len(users), leaving + sum(not stays for stays in users.values())
 
 
-def _fixed_part(node: Node) -> tuple[object, ...]:
+def fixed_part(node: Node) -> tuple[object, ...]:
     """What verdicts about a node rest on."""
     conditions = {(condition.type, condition.status) for condition in node.status.conditions}
     return (node.metadata.labels, node.spec.unschedulable, node.spec.taints, conditions)

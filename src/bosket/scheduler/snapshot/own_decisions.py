@@ -6,19 +6,28 @@ they are refused. What the next cycles are bound to beyond that, claims and disp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.object import ObjectKey
-from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.cause import Recalled
+from bosket.scheduler.decisions import Decisions, Eviction
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.snapshot.bind_requests import pod_of
-from bosket.scheduler.snapshot.claims import Claim, Claims
+from bosket.scheduler.snapshot.claims import GONE, Claim, Claims
 from bosket.scheduler.snapshot.commitments import Commitments
 from bosket.scheduler.snapshot.displacement import Displacements, Takers
 from bosket.scheduler.snapshot.jobs import Jobs
+from bosket.scheduler.snapshot.memory import KeptEviction, KeptJob, Memory
 from bosket.scheduler.snapshot.notes import Annotations
+from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.tasks import Tasks
 from bosket.scheduler.snapshot.touched import Touched
+
+#: An eviction that was decided longer ago than that, and wasn't carried out, is decided anew.
+RESUME_SECONDS: Final = 120.0
 
 
 class OwnDecisions:
@@ -51,9 +60,10 @@ class OwnDecisions:
 
     # Evictions
 
-    def assume_eviction(self, pod: ObjectKey, uid: str, now: float) -> None:
-        """Counts an eviction that was decided on and is about to be asked for: the pod is on its way out."""
-        self._tasks.evictions.assume(pod, uid, now)
+    def assume_eviction(self, pod: ObjectKey, uid: str, now: float, action: str = "", text: str = "") -> None:
+        """Counts an eviction that was decided on and is about to be asked for: the pod is on its way out. The next
+        process is told by `action` and `text` what was decided, and why."""
+        self._tasks.evictions.assume(pod, uid, now, action, text)
         self._tasks.renew(pod)
 
     def withdraw_eviction(self, pod: ObjectKey) -> None:
@@ -126,3 +136,89 @@ class OwnDecisions:
         for claim in commitments.claims:
             self._claims.put(claim)
         self._displacements.put({victim: frozenset(takers) for victim, takers in commitments.takers}, now)
+
+    # What the next process must know
+
+    def memory(self, now: float, situation: Callable[[], str]) -> Memory:
+        """What is remembered now; `situation` gives a digest, and is asked only where something depends on it."""
+        displacements, rounds = self._displacements.entries(now), self._displacements.rounds(now)
+        named = {key for each in displacements for key in (each.victim, each.taker)} | rounds.keys()
+        groups = [(key, self._jobs.groups[key].metadata) for key in sorted(named) if key in self._jobs.groups]
+        return Memory(
+            claims=self._claims.known,
+            evictions=self._tasks.evictions.entries(),
+            refusals=self._tasks.evictions.refusals.entries(),
+            holds=self._tasks.holds.entries(),
+            jobs=tuple(KeptJob(key, meta.uid, meta.generation, *rounds.get(key, ())) for key, meta in groups),
+            displacements=displacements,
+            situation=situation() if displacements else "",
+        )
+
+    def restore(self, memory: Memory, now: float, situation: Callable[[], str]) -> None:
+        """Takes a memory over, instead of what is known here, as far as it is about objects that are still there.
+
+        Evictions of the memory don't count yet: `unfinished` says which of them are to be carried out.
+        """
+        self._forget_evictions()
+        self._claims.clear()
+        for claim in memory.claims:
+            self._claims.put(claim)
+        groups, pods = self._jobs.groups, self._tasks.pods
+        same = {
+            each.job: each
+            for each in memory.jobs
+            if each.job in groups
+            and (each.uid, each.generation) == (groups[each.job].metadata.uid, groups[each.job].metadata.generation)
+        }
+        counts = bool(memory.displacements) and memory.situation == situation()
+        self._displacements.restore(
+            [
+                each
+                for each in (memory.displacements if counts else ())
+                if each.until > now and each.victim in same and each.taker in same
+            ],
+            {key: (each.rounds, each.last_evicted, each.came_back) for key, each in same.items()},
+        )
+        for holds, kept in (
+            (self._tasks.evictions.refusals, memory.refusals),
+            (self._tasks.holds, memory.holds),
+        ):
+            holds.restore(each for each in kept if each.pod in pods and pods[each.pod].metadata.uid == each.uid)
+        self._touched.rest = True
+
+    def unfinished(self, memory: Memory, snapshot: Snapshot) -> tuple[Eviction, ...]:
+        """Evictions of the memory that are to be carried out now: those by which a claim that stands gets its room.
+
+        `snapshot` was taken after `restore`. Others are decided anew, if they still are right. A claim one of whose
+        victims stays ends, and nobody else goes for it.
+        """
+        kept = {(each.pod, each.uid): each for each in memory.evictions if snapshot.now - each.since < RESUME_SECONDS}
+        jobs, leaving = snapshot.jobs, dict[ObjectKey, tuple[Task, Job, KeptEviction]]()
+        for task in self._staying(snapshot.claims):
+            eviction, job = kept.get((task.key, task.uid)), jobs.get(task.group) if task.group else None
+            if eviction is None or job is None:
+                self._claims.victim_stays(task.key)
+            else:
+                leaving[task.key] = (task, job, eviction)
+        found: dict[ObjectKey, Eviction] = {}
+        for claim in self._claims.known:
+            for pod, _ in () if claim.is_return else claim.victims:
+                if pod in leaving:
+                    task, job, eviction = leaving[pod]
+                    cause = Recalled(eviction.text)
+                    found[pod] = Eviction(task, job, task.node, eviction.action, jobs[claim.job], cause)
+        for pod in leaving.keys() - found.keys():  # of jobs that were to move, for somebody who no longer waits
+            self._claims.victim_stays(pod)
+        return tuple(found[pod] for pod in sorted(found))
+
+    def _staying(self, claims: Iterable[Claim]) -> Iterator[Task]:
+        """Victims of claims that aren't on their way out, as far as the API server shows."""
+        for pod, uid in {each for claim in claims for each in claim.leaving}:
+            task = self._tasks.get(pod)
+            if task is not None and task.uid == uid and task.status not in (*GONE, TaskStatus.RELEASING):
+                yield task
+
+    def _forget_evictions(self) -> None:
+        for pod in self._tasks.evictions.going():
+            self._tasks.evictions.withdraw(pod)
+            self._tasks.renew(pod)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bosket.api.kai import Queue as QueueObject
+from bosket.kube.access import annotations_of_rule
 from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
 
 
@@ -25,7 +26,10 @@ class QueueObjects:
         before = self.objects.get(name)
         self.objects[name] = obj
         if before is not None and before.spec == obj.spec and before.metadata.uid == obj.metadata.uid:
-            return False
+            if annotations_of_rule(before.metadata.annotations) == annotations_of_rule(obj.metadata.annotations):
+                return False
+            self._tree = None  # who may use it is part of a snapshot
+            return True
         self._forget(name)
         try:
             self._queues[name] = queue_from(obj)

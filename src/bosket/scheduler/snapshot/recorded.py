@@ -9,16 +9,19 @@ error that names the file and the field. Under `bosket` stands what KAI's format
 from __future__ import annotations
 
 import io
+import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from bosket.api.core import Pod
+from bosket.api.kai import Queue, QueueResource, QueueResources
 from bosket.api.keys import SCHEDULER_NAME
 from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.time import InvalidTime, parse_time
@@ -35,6 +38,17 @@ from bosket.scheduler.snapshot.state_options import StateOptions
 
 FILE_NAME = "snapshot.json"
 NANOSECONDS = 10**9  #: in a second
+#: Of a recording, unzipped: several times what a cluster of 10,000 nodes has.
+MOST_BYTES: Final = 2**30
+#: Objects and values in it, likewise. Small ones take many times their text's length in memory.
+MOST_PARTS: Final = {b"{": 10_000_000, b",": 40_000_000}
+_ENCRYPTED: Final = 0x1  # of a zip entry's flags
+#: Beside its own, the library lets through whatever goes wrong in what it is made of: methods that it doesn't have,
+#: lengths that can't be, names that are no text.
+_ZIP_ERRORS: Final = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, OSError, EOFError, NotImplementedError, RuntimeError,
+    ArithmeticError, LookupError, UnicodeError,
+)  # fmt: skip
 
 
 class RecordedError(ValueError):
@@ -67,6 +81,8 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
     global_default_staleness_grace_period: int = 0
     stuck_in_releasing_threshold: int = 0
     queue_label_key: str = ""
+    detailed_fit_errors: bool = False
+    access_control: bool = False
 
     def state_options(self) -> StateOptions:
         """What the live state must know of them. A scheduler without a name, or one for which every pod that is being
@@ -80,6 +96,7 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
             node_pool=shard.node_pool_label_value,
             worker_labels=WorkerLabels() if self.restrict_scheduling_nodes else None,
             full_hierarchy_fairness=self.full_hierarchy_fairness,
+            access_control=self.access_control,
         )
 
     def settings(self) -> Settings:
@@ -90,6 +107,7 @@ class Parameters(msgspec.Struct, frozen=True, rename="camel"):
             allow_consolidating_reclaim=self.allow_consolidating_reclaim,
             default_staleness_grace_seconds=self.global_default_staleness_grace_period / NANOSECONDS,
             schedule_csi_storage=self.schedule_csi_storage,
+            detailed_fit_errors=self.detailed_fit_errors,
         )
 
 
@@ -118,6 +136,7 @@ class Recorded:
 
     def state(self, report: Callable[[str], None] | None = None) -> ClusterState:
         """A state that has seen all objects of the shard."""
+        report = report or (lambda _: None)
         options = self.parameters.state_options()
         state = ClusterState(options, report)
         shard = self.parameters.partition_params or Partition()
@@ -125,7 +144,10 @@ class Recorded:
             for name, each in LISTS.items():
                 put, objects = state.intake(each.kind).put, self.objects.get(name, ())
                 for obj in filter(shard.has, objects) if each.sharded else objects:
-                    put(obj)
+                    try:
+                        put(obj)
+                    except Exception as error:  # as the live scheduler: a defect, which must not hide the rest
+                        report(f"{each.kind.__name__} {obj.key} is left out: {type(error).__name__}: {error}")
         uids = {pod.key: pod.metadata.uid for pod in self.objects.get("pods", ())} if self.held else {}
         for pod in self.held:
             state.own.hold_back(pod, uids.get(pod, ""), self.now or 0.0)
@@ -161,6 +183,7 @@ _ENVELOPE = msgspec.json.Decoder(_Envelope)
 def load(path: Path) -> Recorded:
     """Reads a recording from a file, zipped or not."""
     try:
+        _check_size(str(path), path.stat().st_size)
         data = path.read_bytes()
     except OSError as error:
         raise RecordedError(f"{path}: {error.strerror}") from error
@@ -169,6 +192,15 @@ def load(path: Path) -> Recorded:
 
 def read(data: bytes, source: str = FILE_NAME) -> Recorded:
     """Reads a recording, zipped or not; `source` is what errors call it."""
+    try:
+        return _read(data, source)
+    except RecursionError:
+        raise RecordedError(f"{source}: it is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise RecordedError(f"{source}: not UTF-8") from error
+
+
+def _read(data: bytes, source: str) -> Recorded:
     envelope = _open(data, source)
     try:
         configuration = configuration_from(envelope.config or {})
@@ -189,25 +221,32 @@ def read(data: bytes, source: str = FILE_NAME) -> Recorded:
         raise RecordedError(f"{source}: bosket.time: {error}") from error
     scheduler = parameters.state_options().scheduler_name
     objects["pods"] = tuple([_whole(pod, scheduler) for pod in objects.get("pods", ())])
+    if not own.version and "queues" in objects:
+        objects["queues"] = tuple(map(_as_kai_reads, objects["queues"]))
     followed = replace(configuration, settings=parameters.settings())
     return Recorded(followed, parameters, objects, now, own.held, tuple(unreadable), own.usage, own.commitments)
 
 
 def count(data: bytes, source: str = FILE_NAME) -> dict[str, int]:
     """How many objects there are in each list of a recording, also in those that aren't read."""
-    raw_objects = _open(data, source).raw_objects or {}
     try:
+        raw_objects = _open(data, source).raw_objects or {}
         return {
             name: len(msgspec.json.decode(raw, type=list[msgspec.Raw] | None) or ())
             for name, raw in raw_objects.items()
         }
     except msgspec.DecodeError as error:
         raise RecordedError(f"{source}: rawObjects: {error}") from error
+    except RecursionError:
+        raise RecordedError(f"{source}: it is nested too deeply") from None
 
 
 def _open(data: bytes, source: str) -> _Envelope:
     if data[:2] == b"PK":
         data = _unzip(source, data)
+    for mark, most in MOST_PARTS.items():
+        if data.count(mark) > most:
+            raise RecordedError(f"{source}: it has more than {most:,} of {mark.decode()!r}, more than any cluster's")
     try:
         envelope = _ENVELOPE.decode(data)
     except msgspec.DecodeError as error:
@@ -221,11 +260,24 @@ def _open(data: bytes, source: str) -> _Envelope:
 def _unzip(source: str, data: bytes) -> bytes:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return archive.read(FILE_NAME)
-    except (zipfile.BadZipFile, zlib.error, OSError) as error:
-        raise RecordedError(f"{source}: not a readable zip file: {error}") from error
-    except KeyError:
-        raise RecordedError(f"{source}: the zip file has no {FILE_NAME} in it") from None
+            if FILE_NAME not in archive.namelist():
+                raise RecordedError(f"{source}: the zip file has no {FILE_NAME} in it")
+            entry = archive.getinfo(FILE_NAME)
+            if entry.flag_bits & _ENCRYPTED:
+                raise RecordedError(f"{source}: {FILE_NAME} in the zip file is encrypted")
+            _check_size(f"{source}: {FILE_NAME} in the zip file", entry.file_size)
+            # What is said about its size may be a lie.
+            with archive.open(entry) as file:
+                content = file.read(MOST_BYTES + 1)
+            _check_size(f"{source}: {FILE_NAME} in the zip file", len(content))
+            return content
+    except _ZIP_ERRORS as error:
+        raise RecordedError(f"{source}: not a readable zip file: {' '.join(str(error).split())[:200]}") from error
+
+
+def _check_size(what: str, size: int) -> None:
+    if size > MOST_BYTES:
+        raise RecordedError(f"{what} has {size / 1e6:,.0f} MB, at most {MOST_BYTES / 1e6:,.0f} are read")
 
 
 def _whole(pod: KubeObject, scheduler_name: str) -> KubeObject:
@@ -235,22 +287,37 @@ def _whole(pod: KubeObject, scheduler_name: str) -> KubeObject:
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, schedulerName=scheduler_name))
 
 
+def _as_kai_reads(queue: KubeObject) -> KubeObject:
+    """A queue of a recording of KAI's, whose scheduler took a limit that is left out for 0, and so let nothing run."""
+    if not isinstance(queue, Queue):
+        return queue
+    given = queue.spec.resources or QueueResources()
+
+    def closed(share: QueueResource) -> QueueResource:
+        return msgspec.structs.replace(share, limit=0.0) if share.limit is None else share
+
+    resources = QueueResources(gpu=closed(given.gpu), cpu=closed(given.cpu), memory=closed(given.memory))
+    return msgspec.structs.replace(queue, spec=msgspec.structs.replace(queue.spec, resources=resources))
+
+
 def _objects(source: str, raw: msgspec.Raw, kind: type[KubeObject], unreadable: list[str]) -> tuple[KubeObject, ...]:
     """One list of objects; one that can't be read is left out by name. Go writes null where a list or map is empty
     but not left out; that takes a second look."""
     try:
         return tuple(msgspec.json.decode(raw, type=list[kind]))  # type: ignore[valid-type]
     except msgspec.DecodeError:
-        items = msgspec.json.decode(raw)
-    if items is None:
-        return ()
-    if not isinstance(items, list):
-        raise RecordedError(f"{source} must be a list, it is {type(items).__name__}")
+        pass
+    try:
+        items = msgspec.json.decode(raw, type=list[msgspec.Raw] | None)
+    except msgspec.ValidationError:
+        raise RecordedError(f"{source} must be a list, it is {type(msgspec.json.decode(raw)).__name__}") from None
     found = []
-    for number, item in enumerate(items):
+    for number, each in enumerate(items or ()):
+        item = None
         try:
+            item = msgspec.json.decode(each)
             found.append(msgspec.convert(strip_nulls(item), kind))
-        except msgspec.ValidationError as error:
+        except msgspec.DecodeError as error:
             path, text = _place_and_text(error)
             unreadable.append(f"{source}[{number}]{path}{_named(item)}: {text}; it is left out")
     return tuple(found)

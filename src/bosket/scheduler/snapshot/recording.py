@@ -60,12 +60,14 @@ def parameters_of(options: StateOptions, settings: Settings) -> Parameters:
         stuck_in_releasing_threshold=round(options.stuck_in_releasing_seconds * NANOSECONDS),
         restrict_scheduling_nodes=options.worker_labels is not None,
         full_hierarchy_fairness=options.full_hierarchy_fairness,
+        access_control=options.access_control,
         max_number_consolidation_preemptees=settings.max_consolidation_preemptees,
         schedule_csi_storage=settings.schedule_csi_storage,
         use_scheduling_signatures=settings.use_scheduling_signatures,
         allow_consolidating_reclaim=settings.allow_consolidating_reclaim,
         global_default_staleness_grace_period=round(settings.default_staleness_grace_seconds * NANOSECONDS),
         queue_label_key=QUEUE_LABEL,
+        detailed_fit_errors=settings.detailed_fit_errors,
     )
 
 

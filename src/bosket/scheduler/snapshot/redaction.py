@@ -1,8 +1,8 @@
 """What a recording leaves out: secrets, and whatever else no decision rests on.
 
-People send recordings to other people. Literal values of environment variables, commands, images, annotations that
-repeat a whole manifest, messages of containers: none of it is needed to decide again. What is kept is listed; a plugin
-that looks at a field which isn't has it added here.
+People send recordings to other people. Literal values of environment variables, commands, images, annotations of other
+programs, messages of containers: none of it is needed to decide again. What is kept is listed; a plugin that looks at a
+field or an annotation which isn't has it added here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
+from bosket.api import keys
 from bosket.api.core import (
     Container,
     CSIPersistentVolumeSource,
@@ -30,13 +31,38 @@ from bosket.api.kai import BindRequest
 from bosket.api.object import KubeObject
 from bosket.api.resource_k8s import AllocationResult, DeviceClass, ResourceClaim
 from bosket.api.storage import StorageClass
+from bosket.kube import volume
 from bosket.kube.informer import without_managed_fields
 from bosket.scheduler.snapshot.storage_driver import attachment_of
 
 T = TypeVar("T", bound=KubeObject)
 
-#: Holds the manifest as it was applied, with all that is taken out elsewhere.
-LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+#: Annotations that a decision may rest on. People and other programs write anything into the others: whole manifests,
+#: addresses, tokens.
+KEPT_ANNOTATIONS: Final = frozenset(
+    {
+        keys.POD_GROUP_ANNOTATION,
+        keys.GPU_FRACTION_ANNOTATION,
+        keys.GPU_FRACTION_CONTAINER_ANNOTATION,
+        keys.GPU_FRACTION_DEVICES_ANNOTATION,
+        keys.GPU_MEMORY_ANNOTATION,
+        keys.MPS_ANNOTATION,
+        keys.RECEIVED_RESOURCE_TYPE_ANNOTATION,
+        keys.RESERVED_GPU_ANNOTATION,
+        keys.SHARED_GPU_CONFIG_MAP_ANNOTATION,
+        keys.EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+        keys.POD_CLAIM_NAME_ANNOTATION,
+        volume.BIND_COMPLETED_ANNOTATION,
+        volume.BOUND_BY_CONTROLLER_ANNOTATION,
+        volume.OLD_CLASS_ANNOTATION,
+        volume.PROVISIONED_BY_ANNOTATION,
+        volume.SELECTED_NODE_ANNOTATION,
+    }
+)
+#: What the names of others begin with: KAI's own, ours, and instances of GPUs.
+KEPT_ANNOTATION_PREFIXES: Final = ("kai.scheduler/", "bosket.dev/", keys.MIG_RESOURCE_PREFIX)
+#: The pod grouper's: a copy of the owner's metadata.
+LEFT_OUT_ANNOTATIONS: Final = frozenset({keys.TOP_OWNER_ANNOTATION})
 
 #: Fields of a pod's spec that decisions may rest on. Containers and volumes are kept in part.
 SPEC_FIELDS: Final = (
@@ -91,13 +117,18 @@ _VOLUME_FIELDS: Final = ("name", "configMap", "emptyDir", "ephemeral", "persiste
 
 
 def bare(obj: T) -> T:
-    """The object without the records of who wrote what."""
+    """The object without the records of who wrote what, and without annotations that no decision rests on."""
     slim = without_managed_fields(obj)
     annotations = slim.metadata.annotations
-    if LAST_APPLIED_ANNOTATION not in annotations:
-        return slim
-    kept = {key: value for key, value in annotations.items() if key != LAST_APPLIED_ANNOTATION}
-    return replace(slim, metadata=replace(slim.metadata, annotations=kept))
+    kept = {key: value for key, value in annotations.items() if is_kept(key)}
+    return slim if len(kept) == len(annotations) else replace(slim, metadata=replace(slim.metadata, annotations=kept))
+
+
+def is_kept(annotation: str) -> bool:
+    """Whether an annotation of this name is written down."""
+    if annotation in LEFT_OUT_ANNOTATIONS:
+        return False
+    return annotation in KEPT_ANNOTATIONS or annotation.startswith(KEPT_ANNOTATION_PREFIXES)
 
 
 def bare_pod(pod: Pod) -> Pod:

@@ -63,6 +63,7 @@ class Snapshot:
     stale: tuple[Job, ...]
     use: Mapping[str, QueueUse]  #: by queue name, of the queue's own jobs only
     held: frozenset[ObjectKey] = frozenset()  #: jobs that wait because the binding of one of their pods failed
+    denied: Mapping[ObjectKey, str] = field(default_factory=dict)  #: jobs that may not use their queue, with the reason
     disruptions: Disruptions = field(default_factory=Disruptions)  #: who may be evicted now
     claims: tuple[Claim, ...] = ()  #: room that was made for jobs by earlier cycles, the oldest claim first
     takers: Takers = field(default_factory=dict)  #: who took whose place a short while ago

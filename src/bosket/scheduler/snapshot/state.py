@@ -9,6 +9,7 @@ kinds; `_intakes` says which. What the scheduler itself decided comes in by `own
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -21,22 +22,25 @@ from bosket.api.policy import PodDisruptionBudget
 from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
-from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.decisions import Decisions, Eviction
 from bosket.scheduler.model.resource import ResourceAxis
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.model.volume import VolumeAccounts
+from bosket.scheduler.snapshot.access import Access, put_namespace
 from bosket.scheduler.snapshot.config_maps import ConfigMaps
 from bosket.scheduler.snapshot.consequence import Consequences
 from bosket.scheduler.snapshot.device_claims import DeviceClaims
 from bosket.scheduler.snapshot.displacement import Displacements
 from bosket.scheduler.snapshot.intake import Intake, by_key, by_name
 from bosket.scheduler.snapshot.jobs import Jobs
+from bosket.scheduler.snapshot.memory import Memory
 from bosket.scheduler.snapshot.node_accounts import NodeAccounts
 from bosket.scheduler.snapshot.node_objects import NodeObjects
 from bosket.scheduler.snapshot.numa_zones import NumaTopologies
 from bosket.scheduler.snapshot.own_decisions import OwnDecisions
 from bosket.scheduler.snapshot.pod_classes import PodClasses
 from bosket.scheduler.snapshot.queue_objects import QueueObjects
+from bosket.scheduler.snapshot.situation import Situation
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.scheduler.snapshot.tasks import Tasks
@@ -66,8 +70,14 @@ class ClusterState:
             options, classes=PodClasses(self._axis), nodes=self._nodes, volumes=self._volumes, devices=self._devices,
             zones=self._zones, touched=touched, report=report,
         )  # fmt: skip
-        self._jobs = Jobs(self._tasks, self._displacements, touched, options.node_pool_label)
+        self._jobs = Jobs(self._tasks, self._displacements, touched, options.node_pool_label, report)
         self.own = OwnDecisions(self._tasks, self._jobs, self._displacements, touched)
+        self._situation = Situation(
+            self._nodes.nodes, self._queues.objects, self._jobs.priorities, self._topologies.objects
+        )
+        self._access = Access(
+            self._queues.objects, self._jobs.priorities, self._tasks.peers.namespaces, enabled=options.access_control
+        )
         self._usage = NO_USAGE
         # Without a way back to this object: a state that nobody needs goes at once, with all that it holds.
         after = Consequences(touched, self._displacements, self._zones, self._tasks.pods)
@@ -96,9 +106,24 @@ class ClusterState:
         """What queues used in the past. While nothing waits it changes nothing, and is no reason for a new snapshot."""
         self._usage = usage
 
+    def forget_verdicts(self) -> None:
+        """For another configuration: plugins may judge otherwise what they were asked before."""
+        self._memory = VerdictMemory()
+        self._last = None
+
     def remember(self, decisions: Decisions, now: float) -> None:
         """What was decided binds the next cycles: room that was made for jobs is theirs, and nobody takes it back."""
         self.own.remember(decisions, now, self._axis.names, rights_turn=bool(self._usage.parts))
+
+    def memory(self, now: float) -> Memory:
+        """What the next process must know of what was decided."""
+        return self.own.memory(now, self._situation.digest)
+
+    def restore(self, memory: Memory, now: float) -> tuple[Eviction, ...]:
+        """Takes over what an earlier process remembered, once all objects are in; evictions that it had decided, and
+        that are still to be carried out."""
+        self.own.restore(memory, now, self._situation.digest)
+        return self.own.unfinished(memory, self.snapshot(now))
 
     def _intakes_of_work(self, after: Consequences) -> dict[type[KubeObject], Intake[Any]]:
         """Of kinds that say what there is to do, and for whom."""
@@ -108,7 +133,7 @@ class ClusterState:
             BindRequest: Intake(tasks.put_bind_request, tasks.drop_bind_request, tasks.requests.known.values),
             PodDisruptionBudget: by_key(budgets.put_budget, budgets.drop_budget, budgets.budgets.values),
             Namespace: by_name(
-                tasks.peers.put_namespace,
+                partial(put_namespace, tasks.peers, self._touched),
                 tasks.peers.drop_namespace,
                 tasks.peers.namespaces.values,
                 then=self._touched.pods.update,
@@ -183,7 +208,9 @@ class ClusterState:
             before = (last.disruptions, last.claims, last.takers)
             if all(then is now for then, now in zip(before, (disruptions, claims, takers), strict=True)):
                 return last
+        self._last = None  # where making the next one fails, the one before is no answer: what changed is forgotten
         nodes = self._nodes.table()
+        unsettled = jobs.unsettled()
         self._touched.rest = False
         self._last = Snapshot(
             now=now,
@@ -192,10 +219,11 @@ class ClusterState:
             residents=self._nodes.residents,
             queues=self._queues.tree(),
             jobs=jobs.known,
-            unsettled=jobs.unsettled(),
+            unsettled=unsettled,
             stale=jobs.stale(),
             use=jobs.uses.count(nodes),
             held=held,
+            denied=self._access.denied(unsettled),
             disruptions=disruptions,
             claims=claims,
             takers=takers,

@@ -20,6 +20,7 @@ class StateOptions:
     #: when set: only nodes with one of these labels are there, and pods with and without GPUs go to their own ones
     worker_labels: WorkerLabels | None = None
     full_hierarchy_fairness: bool = True  #: False: queues share the cluster as if they were all siblings
+    access_control: bool = False  #: True: rules of queues and priority classes about namespaces are in force
     honour_budgets: bool = True  #: False: pods are deleted, which asks no disruption budget
 
     def in_shard(self, obj: KubeObject) -> bool:

@@ -13,7 +13,7 @@ from bosket.api.core import Pod
 from bosket.api.kai import BindRequest
 from bosket.api.keys import POD_GROUP_ANNOTATION, SUBGROUP_LABEL, TASK_PRIORITY_LABEL
 from bosket.api.object import ObjectKey
-from bosket.api.quantity import InvalidQuantity
+from bosket.api.quantity import InvalidQuantity, integer_or_none
 from bosket.api.shared_gpu import gpu_groups
 from bosket.api.time import time_or_zero
 from bosket.kube.volume import chosen_volumes
@@ -129,14 +129,6 @@ def stand_alike(before: Task | None, after: Task | None) -> bool:
     if before.pod_class is not after.pod_class or before.numa_record != after.numa_record:
         return False
     return before.storage == after.storage and before.devices == after.devices
-
-
-def integer_or_none(text: str | None) -> int | None:
-    """The number; None for what is none."""
-    try:
-        return int(text) if text is not None else None
-    except ValueError:
-        return None
 
 
 def _status_of(pod: Pod, requested: str | None, evicted: bool) -> TaskStatus:

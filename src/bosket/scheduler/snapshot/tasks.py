@@ -116,6 +116,7 @@ class Tasks:
             self._volumes.forget_pod(key)
             self.evictions.forget(key)
             self._set(key, self._tasks.get(key), None)
+            self._nodes.forget_unread(key)
             left_out = self._left_out.pop(key, None)
             if left_out is not None:
                 self._touched.jobs.add(left_out.group)
@@ -212,12 +213,17 @@ class Tasks:
         except UncountablePod as error:
             self._leave_out(key, pod, str(error))
             return None
+        except Exception as error:  # a defect: the others are read all the same
+            self._leave_out(key, pod, f"the scheduler fails with it: {type(error).__name__}: {error}")
+            return None
         if self._left_out:
             self._left_out.pop(key, None)
+        self._nodes.forget_unread(key)
         return task
 
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
-        """The pod can't be counted; its job is told."""
+        """The pod can't be counted; its job is told. Where it runs, its room stays its own."""
+        self._nodes.hold_unread(key, pod)
         self._report(f"Pod {key}: {problem}; the pod is left out")
         group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION)
         if group and pod.spec.schedulerName == self._options.scheduler_name:

@@ -65,6 +65,11 @@ class LiveUsage:
         finally:
             await self._source.aclose()
 
+    def withdraw(self) -> None:
+        """Another database, or none, takes its place: what this one said counts no more."""
+        self._metrics.withdraw()
+        self._state.put_usage(NO_USAGE)
+
     async def wait_first(self) -> None:
         """Until there is a first answer, but no longer than the waitTimeout."""
         try:

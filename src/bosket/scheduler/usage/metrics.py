@@ -27,7 +27,7 @@ class UsageMetrics(Collector):
         namespace: str = METRICS_NAMESPACE,
     ) -> None:
         self._now, self._queues, self._namespace = now, queues, namespace
-        self._usage = NO_USAGE
+        self._registry, self._usage = registry, NO_USAGE
         self._latency = Histogram(
             "usage_query_latency_milliseconds",
             "Time that an answer about what queues used took",
@@ -40,6 +40,11 @@ class UsageMetrics(Collector):
             registry=registry,
         )  # fmt: skip
         registry.register(self)
+
+    def withdraw(self) -> None:
+        """Nothing is measured any more: another usage database takes this one's place."""
+        for each in (self._latency, self._failures, self):
+            self._registry.unregister(each)
 
     def fetched(self, usage: Usage, seconds: float) -> None:
         self._usage = usage

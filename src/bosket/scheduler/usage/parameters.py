@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from bosket.api.cron import InvalidCron, parse_cron
 from bosket.api.kai import UsageParams
 from bosket.api.time import InvalidDuration, InvalidTime, format_duration, parse_duration, parse_time
 from bosket.scheduler.framework.configuration import ConfigurationError
-from bosket.scheduler.usage.cron import InvalidCron, parse_cron
 from bosket.scheduler.usage.window import SinceFiring, Sliding, Tumbling, Window
 
 WHERE: Final = "usageDBConfig.usageParams"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from bosket.scheduler.usage.cron import Cron
+from bosket.api.cron import Cron
 
 
 class Window(Protocol):

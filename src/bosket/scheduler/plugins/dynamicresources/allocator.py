@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bosket.api.core import Taint
 from bosket.api.quantity import parse
@@ -46,11 +46,16 @@ class Refusal:
     text: str
 
 
+#: Calls within calls of a search: how many claims a pod has is up to whoever writes it, and Python's stack has an end.
+DEEPEST: Final = 600
+
 Allotment = tuple[tuple[Given, ...], ...]  #: by claim
 
 
 def allocate(demands: Sequence[Demand], reach: Sequence[Reach], use: DeviceUse) -> Allotment | Refusal:
     """Devices for all claims, none of which is in use."""
+    if _depth(demands) > DEEPEST:
+        return Refusal("node(s) can't be searched for so many resource claims and devices of one pod")
     search = _Search(demands, reach, use)
     try:
         if search.place(0, 0):
@@ -58,6 +63,15 @@ def allocate(demands: Sequence[Demand], reach: Sequence[Reach], use: DeviceUse) 
     except _TooManySteps:
         return Refusal("node(s) have too many combinations of devices for the resource claims")
     return Refusal(search.problem or "node(s) can't allocate all resource claims")
+
+
+def _depth(demands: Sequence[Demand]) -> int:
+    """How deep the search goes: a call for every device, and some for every request."""
+    return sum(
+        1 + sum(4 + max((MOST_DEVICES if want.count == ALL_DEVICES else want.count for want in wants), default=0)
+                for wants in demand.requests)
+        for demand in demands
+    )  # fmt: skip
 
 
 class _TooManySteps(Exception):

@@ -13,6 +13,8 @@ from bosket.scheduler.model.resource import GPU, NOTHING, SHARED, Shares, mig_gp
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
 RESOURCES = range(len(SHARED))
+#: Weights beyond this count as this, so that a sum of them is still a number.
+HEAVIEST = 1e100
 PLACES = list(SHARED)
 
 
@@ -53,7 +55,7 @@ def divide_among(
         claims = Claims(
             quota=quota[:, resource],
             limit=limit[:, resource],
-            weight=weight[:, resource],
+            weight=np.minimum(weight[:, resource], HEAVIEST),
             request=wanted[:, resource],
             usage=used[:, resource],
             priority=priority,

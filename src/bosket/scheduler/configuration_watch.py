@@ -1,0 +1,124 @@
+"""The scheduler's configuration as it changes: a file on disk, or a ConfigMap that is watched by its name.
+
+A running scheduler takes another configuration over between two cycles, with all that it knows of the cluster. A
+configuration that can't be followed changes nothing: the scheduler goes on with what it has, and says so in its log, in
+an event of the ConfigMap and in a metric. A ConfigMap is asked of the API server and not read where it is mounted: a
+kubelet takes up to a minute to bring a mounted file up to date.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import Counter
+
+from bosket.api.core import ConfigMap
+from bosket.api.object import ObjectKey
+from bosket.kube.informer import Change
+from bosket.runtime.service import Environment
+from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.decide import known_part, make_plugins
+from bosket.scheduler.framework.configuration import Configuration, ConfigurationError
+from bosket.scheduler.framework.configuration_file import Report, parse_configuration
+from bosket.scheduler.options import Options
+from bosket.scheduler.usage.source import open_source
+
+_log = logging.getLogger(__name__)
+
+#: The key of the ConfigMap; KAI's.
+FILE_KEY: Final = "config.yaml"
+_FILE_SECONDS: Final = 1.0
+
+
+def checked_configuration(text: str, report: Report | None = None) -> Configuration:
+    """What a file says, checked down to the plugins' arguments; raises `ConfigurationError`.
+
+    `report` is told what has no effect.
+    """
+    configuration = parse_configuration(text, known_actions=ACTIONS, report=report)
+    known, _ = known_part(configuration)  # of what is missing the scheduler warns
+    if configuration.usage_db is not None:
+        open_source(configuration.usage_db)  # which is only made, and asked for nothing yet
+    make_plugins(known)  # which arguments there are is known to the plugins alone
+    return configuration
+
+
+class ConfigurationWatch:
+    """Hands each configuration that there comes to be to `take`, which raises `ConfigurationError` for a bad one."""
+
+    def __init__(self, env: Environment, options: Options, take: Callable[[Configuration], None]) -> None:
+        self._clock, self._take = env.clock, take
+        self._events = env.events.for_component(options.scheduler_name)
+        self._file = options.configuration_file
+        #: What flags say isn't in the file, and holds for every configuration.
+        self._settings = options.configuration.settings
+        self._text: str | None = None
+        self._changes = Counter(
+            "configuration_changes",
+            "Configurations that the scheduler was given while it ran, by whether it follows them",
+            ("result",),
+            namespace=options.metrics_namespace,
+            registry=env.metrics,
+        )
+        self._key = ObjectKey(env.namespace, options.configuration_map)
+        self._maps = None
+        if options.configuration_map:
+            fields = f"metadata.name={options.configuration_map}"
+            self._maps = env.informers.of(ConfigMap, namespace=env.namespace, fields=fields)
+            self._maps.subscribe(self._map_changed)
+
+    async def wait_synced(self) -> None:
+        """Until the ConfigMap has been looked at, if there is one to be followed."""
+        if self._maps is not None:
+            await self._maps.wait_synced()
+
+    async def run(self) -> None:
+        """Looks at the file until cancelled; without one, or where a ConfigMap is followed instead, returns at once."""
+        if self._file is None or self._maps is not None:
+            return
+        while True:
+            # Also the first time: the process read the file when it started, and may have stood by since then.
+            text = _read(self._file)
+            if text is not None:
+                self._given(text, str(self._file))
+            await self._clock.sleep(_FILE_SECONDS)
+
+    def _map_changed(self, change: Change[ConfigMap]) -> None:
+        new = change.new
+        if new is None or new.key != self._key or FILE_KEY not in new.data:
+            return  # one that is deleted takes nothing from a scheduler that runs
+        problem = self._given(new.data[FILE_KEY], f"ConfigMap {new.key}")
+        if problem:
+            self._events.event(new, "Warning", "ConfigurationRefused", f"{problem}; the one before stays in force")
+
+    def _given(self, text: str, where: str) -> str:
+        """A text as it is now; returns why it can't be followed, empty if it is or was given before."""
+        if text == self._text:
+            return ""
+        self._text = text
+        try:
+            configuration = checked_configuration(text, report=lambda problem: _log.warning("%s: %s", where, problem))
+            self._take(replace(configuration, settings=self._settings))
+        except ConfigurationError as error:
+            problem = f"{FILE_KEY}: {' '.join(str(error).split())}"
+            self._changes.labels("refused").inc()
+            _log.error(
+                "the configuration can't be followed; the one before stays in force",
+                extra={"source": where, "error": problem},
+            )
+            return problem
+        self._changes.labels("taken").inc()
+        return ""
+
+
+def _read(file: Path) -> str | None:
+    """None while it can't be read: it may be in the middle of being replaced."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        _log.debug("the configuration can't be read", extra={"file": str(file), "error": str(error)})
+        return None

@@ -1,0 +1,279 @@
+"""Cycles that go on though `decide` raises: whatever it raises with is left out, by name, and everything else is
+scheduled.
+
+The loop decides through `Quarantine.decide`. When that raises, `investigate` finds the culprits (`culprits`) and keeps
+a snapshot that shows the failure (`failed_snapshots`); the loop then decides again at once. What is left out is tried
+again when it changed or another configuration is in force, and otherwise after a while that doubles each time; a second
+failure of the same object costs a few more trials, not another search, also when it was scheduled in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from bosket.api.object import KubeObject, ObjectKey
+from bosket.scheduler.culprits import (
+    NODE,
+    POD_GROUP,
+    QUEUE,
+    Suspect,
+    failure_text,
+    find_culprits,
+    without_suspects,
+)
+from bosket.scheduler.decide import decide
+from bosket.scheduler.decisions import Decisions, Waiting
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework.watch import Watch, unwatched
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
+from bosket.scheduler.reason import LeftOutOfCycles
+from bosket.scheduler.snapshot.snapshot import Snapshot
+
+_log = logging.getLogger(__name__)
+
+#: How long something is left out that doesn't change: at first, and at most.
+FIRST_SECONDS: Final = 60.0
+MOST_SECONDS: Final = 3600.0
+#: Something that changes all the time is tried no more often than this.
+CHANGED_SECONDS: Final = 5.0
+#: The trials of a search may take so long; then what it has narrowed down is left out as it is.
+SEARCH_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Offender:
+    """Something that is left out."""
+
+    suspect: Suspect
+    error: str
+    looks: object  #: what it was when `decide` raised; when it is something else it is tried again
+    failures: int
+    failed_at: float
+
+    @property
+    def due_at(self) -> float:
+        """When it is tried again though it didn't change."""
+        return self.failed_at + min(MOST_SECONDS, FIRST_SECONDS * 2.0 ** min(self.failures - 1, 20))
+
+    def next_trial_at(self, looks: object) -> float:
+        """When it is tried again, as it looks now."""
+        return self.due_at if looks == self.looks else self.failed_at + CHANGED_SECONDS
+
+    @property
+    def text(self) -> str:
+        """What people are told."""
+        return f"{self.suspect} is left out of scheduling, because the scheduler fails with it: {self.error}"
+
+
+class Quarantine:
+    """What is left out of the cycles of one scheduler, and why."""
+
+    def __init__(
+        self,
+        told: Callable[[Offender, KubeObject | None], None] = lambda *_: None,
+        rest: Callable[[float], Awaitable[None]] = lambda spent: asyncio.sleep(2 * spent),
+    ) -> None:
+        """`told` hears of everything that is left out anew, with the object where there is one; `rest` waits after a
+        trial that took so many seconds."""
+        self._told, self._rest = told, rest
+        self._offenders: dict[Suspect, Offender] = {}
+        # Those that are scheduled again, and since when: what fails now and then keeps its count.
+        self._released: dict[Suspect, tuple[Offender, float]] = {}
+        self._try_all = False
+        self._on_trial: frozenset[Suspect] = frozenset()
+        # Searches cost as much as many cycles: one that found nothing isn't repeated at once.
+        self._vain_searches, self._no_search_before = 0, 0.0
+
+    @property
+    def offenders(self) -> tuple[Offender, ...]:
+        return tuple(self._offenders.values())
+
+    def decide(
+        self, snapshot: Snapshot, configuration: Configuration, watch: Watch = unwatched
+    ) -> tuple[Snapshot, Decisions]:
+        """Decides without what is left out; gives the snapshot that was decided on, too. Raises what `decide` does."""
+        if not self._offenders:
+            decisions = decide(snapshot, configuration, watch)
+            self._search_again()
+            return snapshot, decisions
+        looks = {each: looks_of(snapshot, configuration, each) for each in self._offenders}
+        self._offenders = {each: known for each, known in self._offenders.items() if looks[each] is not None}
+        self._on_trial = frozenset(
+            each
+            for each, known in self._offenders.items()
+            if self._try_all or snapshot.now >= known.next_trial_at(looks[each])
+        )
+        self._try_all = False
+        out = {each: known for each, known in self._offenders.items() if each not in self._on_trial}
+        part, known_part = _without(snapshot, configuration, out)
+        decisions = decide(part, known_part, watch)
+        self._search_again()
+        self._release(self._on_trial, snapshot.now)
+        self._on_trial = frozenset()
+        return part, self._with_notices(snapshot, decisions, looks)
+
+    def reconfigure(self) -> None:
+        """Another configuration is in force: what failed by the one before may not fail by this one."""
+        self._try_all = True
+        self._search_again()
+
+    async def investigate(self, snapshot: Snapshot, configuration: Configuration, error: Exception) -> bool:
+        """Finds out what `decide` raised with, so that it is left out from now on. False when nothing helps."""
+        on_trial, self._on_trial = self._on_trial, frozenset()
+        before, search = self._offenders, _Search(self._rest)
+        released = self._released_lately(snapshot, configuration)
+        counts = {each: known.failures for each, known in (*released.items(), *before.items())}
+        found: list[Suspect] | None = []
+        if on_trial or released:
+            others = {each: offender for each, offender in before.items() if each not in on_trial}
+            found = await search.run(*_without(snapshot, configuration, others), on_trial.union(released))
+            if found:
+                self._release(on_trial.difference(found), snapshot.now)  # they are innocent
+        if not found:
+            if snapshot.now < self._no_search_before:
+                return False
+            # Whatever was left out before is suspected as anything else: of two that only fail together, it may have
+            # been the wrong one.
+            found = await search.run(snapshot, configuration, None)
+            if found is not None:
+                self._release([each for each in before if each not in found], snapshot.now)
+        if found is None:
+            self._vain_searches += 1
+            self._no_search_before = snapshot.now + min(MOST_SECONDS, 10.0 * 2.0 ** min(self._vain_searches, 10))
+            return False
+        self._search_again()
+        for each in found:
+            self._released.pop(each, None)
+            looks, failures = looks_of(snapshot, configuration, each), counts.get(each, 0) + 1
+            offender = Offender(each, failure_text(error), looks, failures, snapshot.now)
+            self._offenders[each] = offender
+            _log.error("%s; tried again in %.0f s", offender.text, offender.due_at - snapshot.now)
+            self._told(offender, _object_of(snapshot, each))
+        return True
+
+    def _search_again(self) -> None:
+        """What couldn't be found is over, or another matter."""
+        self._vain_searches, self._no_search_before = 0, 0.0
+
+    def _release(self, suspects: Iterable[Suspect], now: float) -> None:
+        for each in suspects:
+            self._released[each] = self._offenders.pop(each), now
+            _log.warning("%s is scheduled again", each)
+
+    def _released_lately(self, snapshot: Snapshot, configuration: Configuration) -> Mapping[Suspect, Offender]:
+        """Those that are still there; the others are forgotten."""
+        self._released = {
+            each: (known, since)
+            for each, (known, since) in self._released.items()
+            if snapshot.now - since < MOST_SECONDS and looks_of(snapshot, configuration, each) is not None
+        }
+        return {each: known for each, (known, _) in self._released.items()}
+
+    def _with_notices(self, snapshot: Snapshot, decisions: Decisions, looks: Mapping[Suspect, object]) -> Decisions:
+        """The decisions, with a word for each job that is left out, and the time of the next trial."""
+        waiting = [
+            _notice(job, offender)
+            for each, offender in self._offenders.items()
+            if (job := _job_of(snapshot, each)) is not None
+        ]
+        due_at = min(
+            (each.next_trial_at(looks[suspect]) for suspect, each in self._offenders.items()),
+            default=decisions.look_again_at,
+        )
+        return replace(
+            decisions,
+            waiting=(*decisions.waiting, *waiting),
+            look_again_at=min(decisions.look_again_at, due_at),
+        )
+
+
+def _without(
+    snapshot: Snapshot, configuration: Configuration, out: Mapping[Suspect, Offender]
+) -> tuple[Snapshot, Configuration]:
+    return without_suspects(snapshot, configuration, {each: known.text for each, known in out.items()})
+
+
+class _Search:
+    """Searches of one investigation. After every trial the process rests as it does after a cycle: a lease isn't
+    renewed in a single turn of the event loop."""
+
+    def __init__(self, rest: Callable[[float], Awaitable[None]]) -> None:
+        self._rest, self._spent = rest, 0.0
+
+    async def run(
+        self, snapshot: Snapshot, configuration: Configuration, among: frozenset[Suspect] | None
+    ) -> list[Suspect] | None:
+        search = find_culprits(snapshot, configuration, among, may_go_on=lambda: self._spent < SEARCH_SECONDS)
+        while True:
+            started = time.perf_counter()
+            try:
+                next(search)
+            except StopIteration as end:
+                found: list[Suspect] | None = end.value
+                return found
+            finally:
+                trial = time.perf_counter() - started
+                self._spent += trial
+                await self._rest(trial)
+
+
+def _notice(job: Job, offender: Offender) -> Waiting:
+    statuses = {task.status for task in job.tasks}
+    pending = tuple(task for task in job.tasks if task.status == TaskStatus.PENDING)
+    reason = LeftOutOfCycles(offender.error)
+    return Waiting(job, pending, (reason,), active=not statuses.isdisjoint(ACTIVE_ALLOCATED))
+
+
+def _job_of(snapshot: Snapshot, suspect: Suspect) -> Job | None:
+    return snapshot.jobs.get(ObjectKey(suspect.namespace, suspect.name)) if suspect.kind == POD_GROUP else None
+
+
+def _object_of(snapshot: Snapshot, suspect: Suspect) -> KubeObject | None:
+    """The object in Kubernetes, where the snapshot has it."""
+    if suspect.kind == NODE and suspect.name in snapshot.nodes.rows:
+        return snapshot.nodes.nodes[snapshot.nodes.rows[suspect.name]]
+    job = _job_of(snapshot, suspect)
+    return job.group if job is not None else None
+
+
+def looks_of(snapshot: Snapshot, configuration: Configuration, suspect: Suspect) -> object:
+    """All of an object that a decision may rest on, and nothing that is written because it is left out; None when it is
+    gone."""
+    if suspect.kind == POD_GROUP:
+        job = _job_of(snapshot, suspect)
+        return _looks_of_job(job) if job is not None else None
+    if suspect.kind == NODE:
+        node: Any = _object_of(snapshot, suspect)
+        if node is None:
+            return None
+        meta, status = node.metadata, node.status
+        return meta.uid, meta.labels, meta.annotations, node.spec, status.allocatable, status.capacity
+    if suspect.kind == QUEUE:
+        row = snapshot.queues.rows.get(suspect.name)
+        if row is None:
+            return None
+        queue = snapshot.queues.queues[row]
+        return tuple(getattr(queue, name) for name in queue.__slots__)
+    return next((each for each in configuration.plugins if each.name == suspect.name), None)
+
+
+def _looks_of_job(job: Job) -> object:
+    meta = job.group.metadata
+    pods = tuple(
+        (
+            task.pod.metadata.uid,
+            task.status,
+            task.node,
+            task.pod.metadata.labels,
+            task.pod.metadata.annotations,
+            task.pod.spec,
+        )
+        for task in (*job.tasks, *job.strangers)
+    )
+    return meta.uid, meta.labels, meta.annotations, job.group.spec, job.priority, pods
