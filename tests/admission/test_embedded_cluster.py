@@ -9,7 +9,17 @@ import pytest
 
 from bosket.admission import Options, PodRules
 from bosket.api.core import Pod
-from bosket.api.kai import PodGroup, PodGroupSpec, Queue, QueueSpec, SubGroup, Topology, TopologyLevel, TopologySpec
+from bosket.api.kai import (
+    BindRequest,
+    PodGroup,
+    PodGroupSpec,
+    Queue,
+    QueueSpec,
+    SubGroup,
+    Topology,
+    TopologyLevel,
+    TopologySpec,
+)
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.kube.client import Client
@@ -65,13 +75,13 @@ async def test_other_schedulers_pods_are_left_alone(client: Client) -> None:
 
 
 BAD: list[tuple[KubeObject, str]] = [
-    (Queue(metadata=ObjectMeta(name="q"), spec=QueueSpec()), "says nothing about resources"),
+    (Queue(metadata=ObjectMeta(name="q"), spec=QueueSpec()), "resources must be specified"),
     (
         PodGroup(
             metadata=ObjectMeta(name="g", namespace="default"),
             spec=PodGroupSpec(queue="q", subGroups=(SubGroup(name="a", parent="b", minMember=1),)),
         ),
-        "which is no sub-group here",
+        "parent b of a was not found",
     ),
     (
         Topology(metadata=ObjectMeta(name="t"), spec=TopologySpec(levels=(TopologyLevel(nodeLabel="a", alias="a"),))),
@@ -96,3 +106,38 @@ async def test_it_runs_with_the_options_that_it_is_given() -> None:
     async with EmbeddedCluster(nodes=0, services=("admission",), service_options=options) as cluster:
         with pytest.raises(Forbidden, match="GPU sharing is switched off"):
             await cluster.client().create(named(HALF))
+
+
+async def test_access_control_is_in_force_where_it_is_asked_for() -> None:
+    options = Options(access_control=True)
+    async with EmbeddedCluster(nodes=0, services=("admission",), service_options={"admission": options}) as cluster:
+        admin = cluster.client()
+        annotations = {"bosket.dev/allowed-namespaces": "elsewhere"}
+        resources = {"gpu": {"quota": 1}, "cpu": {}, "memory": {}}
+        manifest = {
+            "apiVersion": "scheduling.run.ai/v2",
+            "kind": "Queue",
+            "metadata": {"name": "closed", "annotations": annotations},
+            "spec": {"resources": resources},
+        }
+        await admin.create(manifest)
+        bad = {**manifest, "metadata": {"name": "bad", "annotations": {"bosket.dev/allowed-subjects": "jane"}}}
+        with pytest.raises(Forbidden, match="nobody may use queue bad while its rule can't be read"):
+            await admin.create(bad)
+        mine = pod({}, meta={"namespace": "default", "labels": {"kai.scheduler/queue": "closed"}})
+        with pytest.raises(Forbidden, match="namespace default may not use queue closed"):
+            await admin.create(mine)
+        request = BindRequest(metadata=ObjectMeta(name="a", namespace="default"))
+        await admin.create(request)
+        rbac = "rbac.authorization.k8s.io"
+        everything = {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "jane"},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"apiGroup": rbac, "kind": "User", "name": "jane"}],
+        }
+        await admin.create(everything)
+        jane = Client(cluster.server.transport("jane", ("system:authenticated",)))
+        with pytest.raises(Forbidden, match="jane may not write BindRequests"):
+            await jane.create(request)

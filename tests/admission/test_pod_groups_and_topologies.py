@@ -32,13 +32,25 @@ def test_is_admitted(good: PodGroup, is_update: bool) -> None:
 @pytest.mark.parametrize(
     ("bad", "field", "words"),
     [
-        (group(minMember=1, minSubGroup=1), "spec.minMember", "exclude each other"),
-        (group(sub("a", minMember=1, minSubGroup=1)), "spec.subGroups[0]", 'sub-group "a": minMember and minSubGroup'),
-        (group(sub("a", minMember=1), sub("a", minMember=1)), "spec.subGroups", '2 sub-groups are called "a"'),
-        (group(sub("a", "x", minMember=1)), "spec.subGroups[0].parent", 'has the parent "x", which is no sub-group'),
-        (group(sub("a", "a")), "spec.subGroups[0].parent", "is its own ancestor"),
-        (group(sub("a", minSubGroup=1)), "spec.subGroups[0].minSubGroup", "leave minSubGroup out"),
-        (group(sub("a")), "spec.subGroups[0].minMember", "say with minMember"),
+        (
+            group(minMember=1, minSubGroup=1),
+            "spec.minMember",
+            "minMember and minSubGroup are mutually exclusive: set minMember (1) to schedule",
+        ),
+        (
+            group(sub("a", minMember=1, minSubGroup=1)),
+            "spec.subGroups[0]",
+            'subgroup "a": minMember and minSubGroup are',
+        ),
+        (group(sub("a", minMember=1), sub("a", minMember=1)), "spec.subGroups", "duplicate subgroup name a"),
+        (group(sub("a", "x", minMember=1)), "spec.subGroups[0].parent", "parent x of a was not found"),
+        (group(sub("a", "a")), "spec.subGroups[0].parent", "cycle detected in subgroups"),
+        (
+            group(sub("a", minSubGroup=1)),
+            "spec.subGroups[0].minSubGroup",
+            'subgroup "a": minSubGroup cannot be set on a leaf SubGroup',
+        ),
+        (group(sub("a")), "spec.subGroups[0].minMember", "subgroup a: minMember is required"),
     ],
 )
 @pytest.mark.parametrize("is_update", [False, True])
@@ -62,13 +74,17 @@ def test_a_minimum_of_pods_above_sub_groups_may_stay_but_not_come() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", [group(*TREE, minSubGroup=3), group(sub("a", minSubGroup=2), sub("b", "a", minMember=1))]
+    ("odd", "warning"),
+    [
+        (group(*TREE, minSubGroup=5), "minSubGroup (5) exceeds the number of direct child SubGroups (2)"),
+        (
+            group(sub("a", minSubGroup=2), sub("b", "a", minMember=1)),
+            'subgroup "a": minSubGroup (2) exceeds the number of direct child SubGroups (1)',
+        ),
+    ],
 )
-def test_a_minimum_above_what_there_is_is_a_warning(odd: PodGroup) -> None:
-    verdict = podgroup.check(odd, is_update=False)
-    assert verdict.refusals == ()
-    (warning,) = verdict.warnings
-    assert "it will never run" in warning
+def test_a_minimum_above_what_there_is_is_a_warning(odd: PodGroup, warning: str) -> None:
+    assert podgroup.check(odd, is_update=False) == Verdict(warnings=(warning,))
 
 
 def test_a_pod_group_that_is_going_is_not_judged() -> None:

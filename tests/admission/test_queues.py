@@ -7,8 +7,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bosket.admission.queue import check, check_deletion
-from bosket.api.kai import Queue, QueueResource, QueueResources, QueueSpec, QueueStatus
+from bosket.admission.queue import check, check_deletion, says_it_is_used
+from bosket.api.kai import (
+    PodGroup,
+    PodGroupResourcesStatus,
+    PodGroupSpec,
+    PodGroupStatus,
+    Queue,
+    QueueResource,
+    QueueResources,
+    QueueSpec,
+    QueueStatus,
+)
 from bosket.api.object import ObjectMeta
 from bosket.webhook.verdict import Verdict
 
@@ -27,6 +37,11 @@ def judged(new: Queue, *others: Queue, old: Queue | None = None, sums: bool = Fa
 
 def test_a_queue_that_is_right_is_admitted_without_a_word() -> None:
     assert judged(queue("a", "top", quota=4, limit=8), queue("top")) == Verdict()
+
+
+def test_a_queue_without_limits_is_admitted_without_a_word() -> None:
+    spec = QueueSpec(resources=QueueResources(gpu=QueueResource(quota=10)))
+    assert judged(Queue(metadata=ObjectMeta(name="a"), spec=spec)) == Verdict()
 
 
 def test_resources_must_be_given() -> None:
@@ -79,7 +94,7 @@ def test_a_parent_that_is_not_there_yet_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("gpu", "words"),
     [
-        ({"limit": 0}, "limit is 0, also where it is left out: nothing that asks for gpu will run"),
+        ({"limit": 0}, "limit is 0: nothing that asks for gpu will run"),
         ({"quota": 8, "limit": 4}, "limit is 4, below the quota (8)"),
         ({"quota": -1, "limit": 4}, "below the quota (unlimited)"),
     ],
@@ -109,22 +124,61 @@ def test_a_queue_that_is_going_is_not_judged() -> None:
     assert judged(going) == Verdict()
 
 
-def test_a_queue_with_queues_below_it_stays() -> None:
-    (refusal,) = check_deletion(queue("top"), {"a": queue("a", "top")}).refusals
-    assert 'has queues below it ("a")' in refusal.message
+def group(name: str, queue_name: str, *, namespace: str = "ml", held: str = "1", going: bool = False) -> PodGroup:
+    metadata = ObjectMeta(name=name, namespace=namespace, deletionTimestamp="2026-01-01T00:00:00Z" if going else None)
+    status = PodGroupStatus(resourcesStatus=PodGroupResourcesStatus(allocated={"cpu": held}))
+    return PodGroup(metadata=metadata, spec=PodGroupSpec(queue=queue_name), status=status)
 
 
-def test_a_queue_in_use_stays() -> None:
+def test_a_queue_with_queues_below_it_may_go_and_what_becomes_of_them_is_told() -> None:
+    """`kubectl delete queues --all` and pruning go in any order."""
+    verdict = check_deletion(queue("top"), {"a": queue("a", "top"), "b": queue("b", "a")}, [group("g", "other")])
+    assert verdict.refusals == ()
+    (warning,) = verdict.warnings
+    assert warning.startswith('queues below "top" ("a") can\'t be used without it')
+
+
+def test_a_queue_with_running_jobs_stays() -> None:
+    (refusal,) = check_deletion(queue("a"), {}, [group("g", "a", held="500m")]).refusals
+    assert refusal.message == "cannot delete queue a: jobs of it are running (ml/g): end them, or move them, first"
+
+
+def test_a_queue_with_running_jobs_anywhere_below_it_stays() -> None:
+    tree = {"top": queue("top"), "mid": queue("mid", "top"), "leaf": queue("leaf", "mid")}
+    (refusal,) = check_deletion(queue("top"), tree, [group("g", "leaf")]).refusals
+    assert refusal.message.startswith("cannot delete queue top: it has child queues [mid], and jobs of it are running")
+
+
+def test_a_circle_of_queues_can_be_taken_apart() -> None:
+    circle = {"a": queue("a", "b"), "b": queue("b", "a")}
+    assert check_deletion(circle["a"], circle, [group("g", "other")]).refusals == ()
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        group("g", "a", held="0"),
+        group("g", "a", going=True),
+        group("g", "a", namespace="kai-scheduler"),
+        group("g", "a", namespace="kai-resource-reservation"),
+        group("g", "a", namespace="kai-scale-adjust"),
+    ],
+)
+def test_jobs_that_have_ended_and_pods_of_bosket_itself_keep_no_queue(harmless: PodGroup) -> None:
+    assert check_deletion(queue("a"), {}, [harmless]) == Verdict()
+
+
+def test_pod_groups_are_asked_for_only_where_a_queue_says_that_it_is_used() -> None:
     used = queue("a", status=QueueStatus(allocated={"nvidia.com/gpu": "500m", "cpu": "0"}))
-    (refusal,) = check_deletion(used, {}).refusals
-    assert "is in use" in refusal.message
+    assert says_it_is_used(used)
+    assert not says_it_is_used(queue("a", status=QueueStatus(allocated={"cpu": "0", "memory": "odd"})))
 
 
 def test_jobs_that_wait_are_a_warning() -> None:
-    verdict = check_deletion(queue("a", status=QueueStatus(requested={"cpu": "1"})), {"a": queue("a")})
+    verdict = check_deletion(queue("a", status=QueueStatus(requested={"cpu": "1"})), {"a": queue("a")}, ())
     assert (verdict.refusals, len(verdict.warnings)) == ((), 1)
 
 
 def test_a_queue_that_nobody_needs_may_go() -> None:
     unused = queue("a", status=QueueStatus(allocated={"cpu": "0"}, requested={"memory": "odd"}))
-    assert check_deletion(unused, {"a": queue("a"), "b": queue("b")}) == Verdict()
+    assert check_deletion(unused, {"a": queue("a"), "b": queue("b")}, ()) == Verdict()

@@ -25,6 +25,7 @@ from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhook
 from bosket.api.coordination import Lease
 from bosket.api.core import Namespace, Secret
 from bosket.api.crd import crd_manifests
+from bosket.api.kai import PodGroup, PodGroupSpec
 from bosket.api.object import ObjectMeta
 from bosket.apiserver import ApiServer
 from bosket.kube.client import Client
@@ -46,7 +47,11 @@ MUTATE, VALIDATE = "/mutate--v1-pod", "/validate--v1-pod"
 HEAD = b"POST /mutate--v1-pod HTTP/1.1\r\nHost: x\r\n"
 
 
-QUEUES = next(each for each in crd_manifests() if each["spec"]["names"]["kind"] == "Queue")
+DEFINITIONS = [
+    each
+    for each in crd_manifests()
+    if each["spec"]["group"] == "scheduling.run.ai" and each["spec"]["names"]["kind"] in ("Queue", "PodGroup")
+]
 
 
 class SteppedClock(LoopClock):
@@ -79,7 +84,8 @@ class Site:
         self.client = Client(self.server.transport())
 
     async def prepare(self) -> None:
-        await self.client.create(QUEUES)
+        for each in DEFINITIONS:
+            await self.client.create(each)
         await self.client.create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
 
     @asynccontextmanager
@@ -245,10 +251,35 @@ async def test_queues_are_judged_with_those_that_there_are(site: Site) -> None:
         circle = json.loads(msgspec.json.encode(queue("a", parent="b")))
         _, answer = await replica.post(path, review(circle, kind="Queue"), await site.trusted())
         assert "would be its own ancestor (a → b → a)" in answer["response"]["status"]["message"]
-        plain = json.loads(msgspec.json.encode(queue("a")))
-        asked = review(None, operation="DELETE", old=plain, kind="Queue", namespace="", name="a")
+
+
+async def test_a_queue_goes_unless_jobs_run_in_it_or_below_it_at_this_moment(site: Site) -> None:
+    """Queues below it are no obstacle, nor is a status that is out of date."""
+    await site.client.create(queue("b", parent="a"))
+    await site.client.create(Namespace(metadata=ObjectMeta(name="ml")))
+    metadata = ObjectMeta(name="train", namespace="ml")
+    await site.client.create(PodGroup(metadata=metadata, spec=PodGroupSpec(queue="b", minMember=1)))
+    used = json.loads(msgspec.json.encode(queue("a"))) | {"status": {"allocated": {"cpu": "4"}, "childQueues": ["b"]}}
+    asked = review(None, operation="DELETE", old=used, kind="Queue", namespace="", name="a")
+    path = "/validate-scheduling-run-ai-v2-queue"
+    async with site.replica(SteppedClock()) as replica:
         _, answer = await replica.post(path, asked, await site.trusted())
-        assert answer["response"]["status"]["message"].startswith('Queue a: queue "a" has queues below it ("b")')
+        assert answer["response"]["allowed"] is True
+        assert answer["response"]["warnings"][0].startswith('queues below "a" ("b") can\'t be used without it')
+        running = {"status": {"resourcesStatus": {"allocated": {"cpu": "4"}}}}
+        await site.client.patch(PodGroup, "train", running, namespace="ml", subresource="status")
+        _, answer = await replica.post(path, asked, await site.trusted())
+        message = answer["response"]["status"]["message"]
+        assert message.startswith("Queue a: cannot delete queue a: it has child queues [b], and jobs of it are running")
+
+
+async def test_a_queue_that_cannot_be_judged_is_an_error_for_the_failure_policy(site: Site) -> None:
+    used = json.loads(msgspec.json.encode(queue("a"))) | {"status": {"allocated": {"cpu": "4"}}}
+    asked = review(None, operation="DELETE", old=used, kind="Queue", namespace="", name="a")
+    fault = refuse(matching("GET", "/podgroups"), 403, times=None)
+    async with site.replica(SteppedClock(), None, fault) as replica:
+        found, text = await replica.post("/validate-scheduling-run-ai-v2-queue", asked, await site.trusted())
+        assert (found, "the cluster can't be asked" in text) == (503, True)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from bosket.api.object import ObjectMeta, OwnerReference
 from bosket.binder import ReservationOptions
 from bosket.binder.reservation_pod import reservation_name, reservation_pod
 from bosket.kube.errors import NotFound
+from bosket.kube.transport import Request, Response, Stream, Transport
 from tests.binder.scene import ask, binder, finished
 from tests.binder.sharing_scene import (
     NODE,
@@ -187,3 +188,98 @@ async def test_what_belongs_to_others_stays() -> None:
     await rig.client.get(Pod, "other", RESERVATIONS)
     with pytest.raises(NotFound):
         await rig.client.get(Pod, reservation_name(NODE, "g"), RESERVATIONS)
+
+
+# --- what others write on their pods
+
+
+def foreign_pod(labels: dict[str, str], *, scheduler: str = "theirs", **annotations: str) -> Pod:
+    """A pod without GPUs that somebody put on the node past the binder."""
+    return Pod(
+        metadata=ObjectMeta(
+            name="foreign",
+            namespace=NAMESPACE,
+            labels=labels,
+            annotations={key.replace("_", "-"): value for key, value in annotations.items()},
+        ),
+        spec=PodSpec(containers=(Container(name="main", image="img"),), schedulerName=scheduler, nodeName=NODE),
+    )
+
+
+class Refusing:
+    """A transport on which lists by one selector are refused."""
+
+    def __init__(self, inner: Transport, selector: str) -> None:
+        self._inner = inner
+        self._selector = selector
+        self.refused = 0
+
+    async def request(self, request: Request) -> Response:
+        if ("labelSelector", self._selector) in request.query:
+            self.refused += 1
+            return Response(400)
+        return await self._inner.request(request)
+
+    async def stream(self, request: Request) -> Stream:
+        return await self._inner.stream(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+@pytest.mark.parametrize("key", ["runai-gpu-group", "runai-gpu-group/g"])
+async def test_a_label_that_names_no_group_keeps_nobody_from_the_node(key: str) -> None:
+    rig = await sharing_rig()
+    await rig.apply(foreign_pod({key: ""}))
+    async with node_running(rig):
+        await running(rig, "foreign")
+        await share(rig, "a", "g")
+        async with rig.running(binder()):
+            await bound(rig, "a")
+            await the_pod(rig, "foreign")
+
+
+async def test_a_group_that_cannot_be_settled_stops_no_bind_to_its_node() -> None:
+    """Whatever the reason is: here the API server refuses to list the pods of that group."""
+    rig = await sharing_rig()
+    await rig.apply(reservation("broken"))
+    await share(rig, "a", "g")
+    refusing = Refusing(rig.server.transport(), "runai-gpu-group=broken")
+    async with node_running(rig), rig.running(binder(), refusing):
+        await bound(rig, "a")
+    assert refusing.refused
+
+
+@pytest.mark.parametrize(
+    "pinning",
+    [
+        foreign_pod({"runai-gpu-group": "g"}),
+        foreign_pod({"runai-gpu-group/g": "g"}, gpu_fraction="0.5"),
+        foreign_pod({"runai-gpu-group": "g"}, scheduler="kai-scheduler"),
+        foreign_pod({}, received_resource_type="Fraction"),
+        foreign_pod({}, **{keys.SHARED_DEVICES_ANNOTATION: "GPU-0"}),
+    ],
+)
+async def test_a_pod_that_was_given_no_gpu_keeps_nobodys_reservation(pinning: Pod) -> None:
+    rig = await sharing_rig()
+    await share(rig, "a", "g")
+    async with node_running(rig), rig.running(binder()):
+        await bound(rig, "a")
+        await rig.apply(pinning)
+        await running(rig, "foreign")
+        await delete_pod(rig, "a")
+        await gone(rig, reservation_name(NODE, "g"), RESERVATIONS)
+        await rig.clock.sleep(60)
+        await the_pod(rig, "foreign")  # nor is it taken for a user that has lost its reservation
+
+
+async def test_a_running_pod_of_ours_without_label_and_request_keeps_its_reservation() -> None:
+    rig = await sharing_rig()
+    await share(rig, "a", "g")
+    async with node_running(rig), rig.running(binder()):
+        await bound(rig, "a")
+        await running(rig)
+        await rig.client.delete(BindRequest, "a", NAMESPACE)
+        await rig.client.patch(Pod, "a", {"metadata": {"labels": {"runai-gpu-group": None}}}, namespace=NAMESPACE)
+        await rig.clock.sleep(120)
+        assert list((await traces(rig)).reservations) == ["g"]

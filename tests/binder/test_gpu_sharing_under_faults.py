@@ -1,8 +1,8 @@
 """Whatever goes wrong at whichever request of a bind: nobody is bound twice, no GPU is given away twice, nothing left.
 
 500 sequences: pods of several groups on one node, some with several devices; faults and deaths of the binder at random
-requests, sometimes two binders at once; requests and pods that are deleted meanwhile. Once the faults are over, the
-cluster has to come to what it would be without them.
+requests, sometimes two binders at once; requests and pods that are deleted, labels that are taken off meanwhile. Once
+the faults are over, the cluster has to come to what it would be without them.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ class Story:
         self.binds: Counter[str] = Counter()
         #: What was wrong at the moment of a bind: raised there it would only fail the bind.
         self.wrong: list[str] = []
+        #: Pods whose labels were taken off, and others whose requests may be gone: of a pod without either nobody could
+        #: tell its groups.
+        self.edited: set[str] = set()
+        self.unrequested: set[str] = set()
 
     async def run(self) -> None:
         async with node_running(self.rig):
@@ -106,9 +110,15 @@ class Story:
         for _ in range(self.random.randrange(3)):
             await self._sleep(self.random.choice((0.0, 0.1, 1.0, 30.0)))
             name = self.random.choice(sorted(PODS))
-            kind = self.random.choice((Pod, BindRequest))
+            kind = self.random.choice((Pod, BindRequest, None))
             with suppress(NotFound):
-                await self.rig.client.delete(kind, name, NAMESPACE)
+                if kind is None and name not in self.unrequested:
+                    self.edited.add(name)
+                    labels = dict.fromkeys(("runai-gpu-group", "runai-gpu-group/g1", "runai-gpu-group/g2"))
+                    await self.rig.client.patch(Pod, name, {"metadata": {"labels": labels}}, namespace=NAMESPACE)
+                elif kind is Pod or (kind is BindRequest and name not in self.edited):
+                    self.unrequested.add(name)
+                    await self.rig.client.delete(kind, name, NAMESPACE)
 
     async def on_bind(self, name: str) -> None:
         pod = await self.rig.client.get(Pod, name, NAMESPACE)

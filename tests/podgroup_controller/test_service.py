@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from bosket.api import keys
-from bosket.api.core import Container, Pod, PodSpec, ResourceRequirements
+from bosket.api.core import Container, Pod, PodResourceClaim, PodSpec, ResourceRequirements
 from bosket.api.kai import PodGroup, PodGroupSpec, SchedulingCondition
 from bosket.api.object import ObjectMeta
+from bosket.api.resource_k8s import DeviceClaim, DeviceRequest, ExactDeviceRequest, ResourceClaim, ResourceClaimSpec
 from bosket.api.scheduling_k8s import PriorityClass
+from bosket.kube.store import Store
 from bosket.podgroup_controller import service
 from bosket.testing.faults import FaultyTransport, matching, refuse
 from tests.rig import NAMESPACE, Rig, make_rig
@@ -131,3 +133,112 @@ async def test_a_priority_class_that_changes_makes_work_firm() -> None:
 
 async def _running(rig: Rig) -> bool:
     return (await group(rig)).status.phase == "Running"
+
+
+async def test_a_device_that_pods_share_counts_once_whichever_of_their_groups_ends_first() -> None:
+    """Pods of two groups use one claim, and one of them names it twice."""
+    requests = (DeviceRequest(name="gpu", exactly=ExactDeviceRequest(deviceClassName="gpu.example.com", count=2)),)
+    claim = ResourceClaim(
+        metadata=ObjectMeta(name="shared", namespace=NAMESPACE),
+        spec=ResourceClaimSpec(devices=DeviceClaim(requests=requests)),
+    )
+    rig = await make_rig([claim])
+    for name in ("a", "b"):
+        spec = PodGroupSpec(minMember=1, queue="q")
+        await rig.client.create(PodGroup(metadata=ObjectMeta(name=name, namespace=NAMESPACE), spec=spec))
+        for number in range(2):
+            meta = ObjectMeta(
+                name=f"{name}-{number}", namespace=NAMESPACE, annotations={keys.POD_GROUP_ANNOTATION: name}
+            )
+            claims = tuple(PodResourceClaim(name=each, resourceClaimName="shared") for each in ("x", "y"))
+            container = Container(name="c", image="i")
+            await rig.client.create(Pod(metadata=meta, spec=PodSpec(containers=(container,), resourceClaims=claims)))
+
+    async def amounts() -> dict[str, tuple[str, str]]:
+        found = {each.metadata.name: each.status for each in (await rig.client.list(PodGroup, NAMESPACE)).items}
+        return {
+            name: tuple(
+                part.get("gpu.example.com", "0")
+                for part in (status.resourcesStatus.requested, status.resourcesStatus.allocated)
+            )
+            for name, status in found.items()
+            if status.phase
+        }
+
+    async def become(wanted: dict[str, tuple[str, str]]) -> bool:
+        return await amounts() == wanted
+
+    async def change(name: str, phase: str) -> None:
+        patch = {"status": {"phase": phase}}
+        await rig.client.patch(Pod, name, patch, namespace=NAMESPACE, subresource="status")
+
+    async with rig.running(service):
+        await rig.until(lambda: become({"a": ("2", "0"), "b": ("0", "0")}))
+        await change("b-1", "Running")
+        await rig.until(lambda: become({"a": ("2", "0"), "b": ("0", "2")}))
+        await change("a-0", "Running")
+        await rig.until(lambda: become({"a": ("2", "2"), "b": ("0", "0")}))
+        for name in ("a-0", "a-1"):
+            await change(name, "Succeeded")
+        await rig.until(lambda: become({"a": ("0", "0"), "b": ("2", "2")}))
+
+
+@pytest.mark.parametrize("groups", [1, 60])
+async def test_a_claim_that_many_pods_share_costs_no_more_than_the_pods_themselves(
+    groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted in objects that are looked up: pods times a small number, of one group or of as many as there are pods;
+    pods end in the order of their names, so that each of them is charged with the claim once."""
+    size, walked = 60, 0
+    look_up = Store.by_index
+
+    def counted(store: Store[object], index: str, value: str) -> list[object]:
+        nonlocal walked
+        found = look_up(store, index, value)
+        walked += len(found)
+        return found
+
+    monkeypatch.setattr(Store, "by_index", counted)
+    requests = (DeviceRequest(name="gpu", exactly=ExactDeviceRequest(deviceClassName="gpu.example.com", count=2)),)
+    claim = ResourceClaim(
+        metadata=ObjectMeta(name="shared", namespace=NAMESPACE),
+        spec=ResourceClaimSpec(devices=DeviceClaim(requests=requests)),
+    )
+    rig = await make_rig([claim])
+    for number in range(groups):
+        meta = ObjectMeta(name=f"g{number}", namespace=NAMESPACE)
+        await rig.client.create(PodGroup(metadata=meta, spec=PodGroupSpec(minMember=1, queue="q")))
+    names = [f"p{number:02}" for number in range(size)]
+    for number, name in enumerate(names):
+        annotations = {keys.POD_GROUP_ANNOTATION: f"g{number % groups}"}
+        spec = PodSpec(
+            containers=(Container(name="c", image="i"),),
+            resourceClaims=(PodResourceClaim(name="x", resourceClaimName="shared"),),
+        )
+        meta = ObjectMeta(name=name, namespace=NAMESPACE, annotations=annotations)
+        await rig.client.create(Pod(metadata=meta, spec=spec))
+
+    async def held() -> dict[str, str]:
+        found = (await rig.client.list(PodGroup, NAMESPACE)).items
+        return {
+            each.metadata.name: str(amount)
+            for each in found
+            for amount in each.status.resourcesStatus.allocated.values()
+        }
+
+    async def is_held_by(group: str) -> bool:
+        return await held() == {group: "2"}
+
+    async with rig.running(service):
+        for name in names:
+            await rig.client.patch(
+                Pod, name, {"status": {"phase": "Running"}}, namespace=NAMESPACE, subresource="status"
+            )
+        await rig.until(lambda: is_held_by("g0"))
+        for name in names[:-1]:
+            patch = {"status": {"phase": "Succeeded"}}
+            await rig.client.patch(Pod, name, patch, namespace=NAMESPACE, subresource="status")
+        await rig.until(lambda: is_held_by(f"g{(size - 1) % groups}"))
+        await rig.client.patch(ResourceClaim, "shared", {"metadata": {"labels": {"a": "b"}}}, namespace=NAMESPACE)
+        await rig.clock.sleep(60)
+    assert 0 < walked <= 20 * size

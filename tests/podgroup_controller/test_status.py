@@ -137,6 +137,13 @@ def test_a_circle_of_parents_is_never_complete_and_ends() -> None:
     assert not has_minimum(circle, {"a": 9})
 
 
+def test_a_tree_may_be_deeper_than_the_stack_of_calls() -> None:
+    chain = tuple(SubGroup(name=f"s{n}", parent=f"s{n - 1}" if n else None) for n in range(20_000))
+    deep = PodGroupSpec(subGroups=(*chain, SubGroup(name="leaf", parent="s19999", minMember=2)))
+    assert has_minimum(deep, {"leaf": 2})
+    assert not has_minimum(deep, {"leaf": 1})
+
+
 @given(
     st.dictionaries(st.sampled_from(["head", "w0", "w1", ""]), st.integers(0, 4)), st.sampled_from(["head", "w0", "w1"])
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,12 +13,15 @@ from bosket.api.core import Pod, PodSpec
 from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference, Status
 from bosket.kube.errors import ApiError, NotFound
-from bosket.podgrouper.grouping import group
+from bosket.podgrouper.grouping import group, top_of
+from bosket.podgrouper.jq_evaluator import JqEvaluator
 from bosket.podgrouper.kind_default import KindDefaults
 from bosket.podgrouper.options import Options
 from bosket.podgrouper.owner import GroupVersionKind, Owner
+from bosket.podgrouper.program import Answers, Programs
 from bosket.podgrouper.table import GrouperTable
-from bosket.podgrouper.workload import Grouping, NotReadYet
+from bosket.podgrouper.workload import Grouping, NotAnsweredYet, NotReadYet
+from bosket.runtime.clock import SystemClock
 
 NAMESPACE = "team-a"
 
@@ -113,18 +118,25 @@ def grouping_of(
     a_pod: Pod, *owners: Owner, cluster: SketchedCluster | None = None, options: Options | None = None
 ) -> Grouping:
     """The grouping of a pod below `owners`, the direct one first."""
-    cluster, others = cluster or SketchedCluster(), {}
+    cluster, others, answers = cluster or SketchedCluster(), {}, {}
     while True:
         try:
-            found = group(a_pod, owners, cluster, options or Options(), GrouperTable(), others=others)
+            found = group(a_pod, owners, cluster, options or Options(), GrouperTable(), others=others, answers=answers)
         except NotReadYet as missing:
             gvk, name = missing.wanted
             others[missing.wanted] = tuple(
                 each for each in cluster.owners if each.gvk == gvk and name in ("", each.name)
             )
+        except NotAnsweredYet as missing:
+            answers[missing.programs] = asyncio.run(_answers(missing.programs, top_of(a_pod, owners), a_pod))
         else:
             assert found is not None
             return found
+
+
+async def _answers(programs: Programs, top: Owner, a_pod: Pod) -> Answers:
+    with contextlib.closing(JqEvaluator(SystemClock())) as evaluator:
+        return await evaluator.answers(programs, top, a_pod)
 
 
 def group_of(

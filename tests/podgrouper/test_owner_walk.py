@@ -9,11 +9,13 @@ from bosket.api import keys
 from bosket.api.grove import GangPodGroup, PodGang, PodGangSpec
 from bosket.api.object import OwnerReference, Status
 from bosket.kube.errors import Forbidden, NotFound
+from bosket.podgrouper.jq_evaluator import JqEvaluator
 from bosket.podgrouper.options import Options
 from bosket.podgrouper.owner import GroupingError, GroupVersionKind, Owner, owner_chain
 from bosket.podgrouper.plan import find_grouping
 from bosket.podgrouper.table import GrouperTable
 from bosket.podgrouper.workload import Grouping
+from bosket.runtime.clock import SystemClock
 from tests.podgrouper.sketch import SketchedCluster, owner, pod
 
 TOP = owner("apps/v1/Deployment", "web")
@@ -22,7 +24,9 @@ CLUSTER = SketchedCluster(owners=(MIDDLE, TOP))
 
 
 async def grouping_of(a_pod: object, cluster: SketchedCluster = CLUSTER, **options: object) -> Grouping | None:
-    return await find_grouping(a_pod, cluster, cluster, Options(**options), GrouperTable())  # type: ignore[arg-type]
+    runner = JqEvaluator(SystemClock())  # without Kartas it has no process to close
+    settings = Options(**options)  # type: ignore[arg-type]
+    return await find_grouping(a_pod, cluster, cluster, settings, GrouperTable(), runner=runner)  # type: ignore[arg-type]
 
 
 async def test_the_chain_runs_from_the_direct_owner_to_the_top() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import msgspec
@@ -257,6 +258,35 @@ async def test_a_pod_that_goes_meanwhile_is_nobodys_news() -> None:
     async with rig.running(grouper, meddling):
         await rig.clock.sleep(60)
     assert await rig.events("PodGrouperWarning") == []
+
+
+def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+async def test_a_namespace_that_is_being_deleted_is_nobodys_news(caplog: pytest.LogCaptureFixture) -> None:
+    rig = await scene()
+    await make_pod(rig, "train-0", await make_job(rig))
+    await rig.client.patch(Pod, "train-0", {"metadata": {"finalizers": ["example.com/wait"]}}, namespace=NAMESPACE)
+    await rig.client.delete(Namespace, NAMESPACE)
+    transport = FaultyTransport(rig.server.transport())
+    async with rig.running(grouper, transport):
+        await rig.clock.sleep(30)
+    assert writes(transport).keys() == {"POST podgroups"}  # which is refused
+    assert complaints(caplog) == []
+
+
+async def test_an_owner_that_was_just_deleted_is_news_only_if_the_pod_stays(caplog: pytest.LogCaptureFixture) -> None:
+    rig = await scene()
+    await make_pod(rig, "train-0", await make_job(rig))
+    await rig.client.delete(Job, "train", NAMESPACE, propagation="Background")
+    async with rig.running(grouper):
+        await rig.clock.sleep(20)
+        assert complaints(caplog) == []
+        assert await rig.events("PodGrouperWarning") == []
+        await rig.clock.sleep(60)
+        assert await rig.events("PodGrouperWarning") != []
+    assert set(complaints(caplog)) == {"pod can't be grouped"}
 
 
 async def test_a_pod_is_patched_once_even_while_the_watch_lags() -> None:

@@ -6,22 +6,28 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
+from bosket.api.condition import find_condition
 from bosket.api.kai import (
     PodGroup,
     PodGroupResourcesStatus,
     PodGroupSpec,
     PodGroupStatus,
     Queue,
+    QueueCondition,
     QueueResource,
     QueueResources,
     QueueSpec,
     QueueStatus,
 )
 from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.time import format_time
 from bosket.queue_controller.account import Accounts
 from bosket.queue_controller.metrics import QueueMetrics
+
+NOW = 1_800_000_000.0
 
 
 def queue(name: str, parent: str = "", **status: Any) -> Queue:
@@ -51,19 +57,19 @@ def test_every_queue_above_a_group_counts_it_at_once() -> None:
     accounts = tree(("top", ""), ("mid", "top"), ("leaf", "mid"), ("other", "top"))
     assert accounts.put_group(key("g"), group("leaf", 3)) == {"leaf", "mid", "top"}
     for name in ("leaf", "mid", "top"):
-        assert accounts.status(name).allocated == {"memory": "3Gi", "nvidia.com/gpu": "3"}
-    assert accounts.status("other").allocated == {}
-    assert accounts.status("top").childQueues == ("mid", "other")
+        assert accounts.status(name, NOW).allocated == {"memory": "3Gi", "nvidia.com/gpu": "3"}
+    assert accounts.status("other", NOW).allocated == {}
+    assert accounts.status("top", NOW).childQueues == ("mid", "other")
 
 
 def test_a_group_that_moves_or_goes_is_taken_off() -> None:
     accounts = tree(("top", ""), ("a", "top"), ("b", "top"))
     accounts.put_group(key("g"), group("a", 3))
     assert accounts.put_group(key("g"), group("b", 2)) == {"a", "b", "top"}
-    assert accounts.status("a").allocated == {}
-    assert accounts.status("top").requested == {"memory": "2Gi", "nvidia.com/gpu": "2"}
+    assert accounts.status("a", NOW).allocated == {}
+    assert accounts.status("top", NOW).requested == {"memory": "2Gi", "nvidia.com/gpu": "2"}
     accounts.put_group(key("g"), None)
-    assert accounts.status("top").requested == {}
+    assert accounts.status("top", NOW).requested == {}
 
 
 def test_groups_may_come_before_their_queues() -> None:
@@ -71,16 +77,54 @@ def test_groups_may_come_before_their_queues() -> None:
     accounts.put_group(key("g"), group("leaf", 1))
     accounts.put_queue("leaf", queue("leaf", "top"))
     accounts.put_queue("top", queue("top"))
-    assert accounts.status("top").allocated == {"memory": "1Gi", "nvidia.com/gpu": "1"}
+    assert accounts.status("top", NOW).allocated == {"memory": "1Gi", "nvidia.com/gpu": "1"}
 
 
 def test_a_circle_of_queues_is_counted_once() -> None:
     accounts = tree(("a", "b"), ("b", "a"))
     accounts.put_group(key("g"), group("a", 1))
-    assert accounts.status("a").allocated == accounts.status("b").allocated == {"memory": "1Gi", "nvidia.com/gpu": "1"}
+    assert (
+        accounts.status("a", NOW).allocated
+        == accounts.status("b", NOW).allocated
+        == {"memory": "1Gi", "nvidia.com/gpu": "1"}
+    )
     accounts.put_queue("a", queue("a"))
     accounts.put_group(key("g"), None)
-    assert accounts.status("a").allocated == accounts.status("b").allocated == {}
+    assert accounts.status("a", NOW).allocated == accounts.status("b", NOW).allocated == {}
+
+
+def orphan(accounts: Accounts, name: str) -> QueueCondition | None:
+    return find_condition(accounts.status(name, NOW).conditions, "Orphan")
+
+
+def test_a_queue_whose_parent_is_gone_says_so_and_so_do_all_below_it() -> None:
+    accounts = tree(("top", ""), ("mid", "top"), ("leaf", "mid"), ("other", ""))
+    assert [orphan(accounts, each) for each in ("top", "mid", "leaf", "other")] == [None] * 4
+    assert accounts.put_queue("top", None) == {"mid", "leaf", "other"}
+    mid, leaf = orphan(accounts, "mid"), orphan(accounts, "leaf")
+    assert mid is not None
+    assert leaf is not None
+    assert (mid.status, mid.reason) == (leaf.status, leaf.reason) == ("True", "ParentNotFound")
+    assert mid.message.startswith('its parent queue "top" does not exist')
+    assert leaf.message.startswith('its queue "top" above it does not exist')
+    assert orphan(accounts, "other") is None
+
+
+def test_an_orphan_that_is_given_a_parent_says_since_when_it_is_none() -> None:
+    accounts = tree(("a", "gone"))
+    accounts.put_queue("a", replace(queue("a", "gone"), status=accounts.status("a", NOW)))
+    assert accounts.status("a", NOW + 60) == accounts.status("a", NOW)  # nothing to write
+    accounts.put_queue("gone", queue("gone"))
+    found = find_condition(accounts.status("a", NOW + 60).conditions, "Orphan")
+    assert found is not None
+    assert (found.status, found.reason, found.lastTransitionTime) == ("False", "ParentFound", format_time(NOW + 60))
+
+
+def test_a_circle_is_named() -> None:
+    accounts = tree(("a", "b"), ("b", "a"))
+    found = orphan(accounts, "a")
+    assert found is not None
+    assert (found.reason, "(a → b → a)" in found.message) == ("ParentsInCircle", True)
 
 
 NAMES = ["a", "b", "c", "d"]
@@ -107,7 +151,7 @@ def test_sums_are_those_of_the_groups_that_there_are_whatever_happened_before(st
         fresh.put_group(key(name), each)
     for name, each in queues.items():
         if each is not None:
-            assert accounts.status(name) == fresh.status(name)
+            assert accounts.status(name, NOW) == fresh.status(name, NOW)
 
 
 def test_metrics_show_shares_and_use_by_kais_names_and_go_with_the_queue() -> None:

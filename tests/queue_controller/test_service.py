@@ -69,3 +69,25 @@ async def test_what_went_while_nobody_looked_is_taken_off() -> None:
             return not await allocated(rig, "top")
 
         await rig.until(free)
+
+
+async def test_queues_whose_parent_is_deleted_are_told_and_told_again_when_it_is_back() -> None:
+    rig = await scene()
+
+    async def orphans() -> dict[str, str]:
+        found = (await rig.client.list(Queue)).items
+        return {each.metadata.name: c.status for each in found for c in each.status.conditions if c.type == "Orphan"}
+
+    async with rig.running(service):
+        await rig.client.delete(Queue, "top")
+
+        async def both_told() -> bool:
+            return await orphans() == {"mid": "True", "leaf": "True"}
+
+        await rig.until(both_told)
+        await rig.client.create(Queue(metadata=ObjectMeta(name="top")))
+
+        async def both_back() -> bool:
+            return await orphans() == {"mid": "False", "leaf": "False"}
+
+        await rig.until(both_back)

@@ -6,19 +6,21 @@ refused: an API server that knows more than we do about an object would have tol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from bosket.admission import namespace_policy, pod, podgroup, queue, topology
+from bosket.admission.access import Known, check_access
 from bosket.admission.options import Options, PodRules
 from bosket.api.admission import AdmissionRequest
 from bosket.api.core import Pod
 from bosket.api.kai import PodGroup, Queue, Topology
 from bosket.api.object import KubeObject
+from bosket.kube.access import read_rule
 from bosket.kube.patch import json_patch
-from bosket.webhook.review import Judge
+from bosket.webhook.review import AnyJudge
 from bosket.webhook.verdict import ADMITTED, Refusal, Verdict
 
 T = TypeVar("T", bound=KubeObject)
@@ -29,22 +31,39 @@ VALIDATE_PODS: Final = "/validate--v1-pod"
 VALIDATE_QUEUES: Final = "/validate-scheduling-run-ai-v2-queue"
 VALIDATE_POD_GROUPS: Final = "/validate-scheduling-run-ai-v2alpha2-podgroup"
 VALIDATE_TOPOLOGIES: Final = "/validate-kai-scheduler-v1alpha1-topology"
+#: Bosket's own: workloads, only about who may use what they name.
+VALIDATE_ACCESS: Final = "/validate-access"
 
 #: The queues that there are, by name.
 Queues = Callable[[], Mapping[str, Queue]]
-#: The labels of a namespace; none of one that isn't known.
-NamespaceLabels = Callable[[str], Mapping[str, str]]
+#: The pod groups that there are, read from the API server.
+PodGroups = Callable[[], Awaitable[Iterable[PodGroup]]]
 
 
-def judges(options: Options, queues: Queues, labels: NamespaceLabels) -> dict[str, Judge]:
+def judges(options: Options, known: Known, groups: PodGroups) -> dict[str, AnyJudge]:
     """Who answers on which path."""
+
+    def judge_queue(request: AdmissionRequest) -> Verdict | Awaitable[Verdict]:
+        if request.operation == "DELETE":
+            return check_queue_deletion(request, known.queues, groups)
+        return check_queue(request, known.queues, options)
+
+    def accessible(request: AdmissionRequest) -> Verdict:
+        return check_access(request, options, known)
+
     return {
-        MUTATE_PODS: lambda request: complete_pod(request, options, labels(request.namespace)),
-        VALIDATE_PODS: lambda request: check_pod(request, options.pods),
-        VALIDATE_QUEUES: lambda request: check_queue(request, queues, sums=options.enable_quota_validation),
-        VALIDATE_POD_GROUPS: check_pod_group,
+        MUTATE_PODS: lambda request: complete_pod(request, options, known.labels(request.namespace)),
+        VALIDATE_PODS: lambda request: both(check_pod(request, options.pods), accessible(request)),
+        VALIDATE_QUEUES: judge_queue,
+        VALIDATE_POD_GROUPS: lambda request: both(check_pod_group(request), accessible(request)),
         VALIDATE_TOPOLOGIES: check_topology,
+        VALIDATE_ACCESS: accessible,
     }
+
+
+def both(first: Verdict, second: Verdict) -> Verdict:
+    """What two judges say together; neither of them changes anything."""
+    return Verdict((*first.refusals, *second.refusals), (*first.warnings, *second.warnings))
 
 
 def complete_pod(request: AdmissionRequest, options: Options, namespace: Mapping[str, str]) -> Verdict:
@@ -75,16 +94,30 @@ def check_pod(request: AdmissionRequest, rules: PodRules) -> Verdict:
     return Verdict(pod.validate(new, rules))
 
 
-def check_queue(request: AdmissionRequest, queues: Queues, *, sums: bool) -> Verdict:
-    """Whether a queue may be as it is, or go."""
-    if request.operation == "DELETE":
-        going = _decode(request.oldObject, Queue)
-        return going if isinstance(going, Verdict) else queue.check_deletion(going, queues())
+def check_queue(request: AdmissionRequest, queues: Queues, options: Options) -> Verdict:
+    """Whether a queue may be as it is; where access control is on, also its rule about who may use it."""
     new = _decode(request.object, Queue)
     if isinstance(new, Verdict):
         return new
     old = _decode(request.oldObject, Queue) if request.operation == "UPDATE" else None
-    return queue.check(new, old if isinstance(old, Queue) else None, queues(), sums=sums)
+    sums = options.enable_quota_validation
+    verdict = queue.check(new, old if isinstance(old, Queue) else None, queues(), sums=sums)
+    rule = read_rule(f"queue {new.metadata.name}", new.metadata.annotations)
+    if options.access_control and rule.problem:
+        return both(verdict, Verdict((Refusal("metadata.annotations", rule.problem),)))
+    return verdict
+
+
+async def check_queue_deletion(request: AdmissionRequest, queues: Queues, groups: PodGroups) -> Verdict:
+    """Whether a queue may go.
+
+    Pod groups are read only where the queue says that it is in use: what it says is a moment old, and doesn't tell
+    whose pods those are.
+    """
+    going = _decode(request.oldObject, Queue)
+    if isinstance(going, Verdict):
+        return going
+    return queue.check_deletion(going, queues(), await groups() if queue.says_it_is_used(going) else ())
 
 
 def check_pod_group(request: AdmissionRequest) -> Verdict:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from bosket.api import keys
+
+#: Kubernetes' own controllers.
+TRUSTED_SUBJECTS: Final = ("serviceaccount:kube-system/*", "user:system:kube-controller-manager")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,10 @@ class Options:
     """Settings of the admission service."""
 
     pods: PodRules = field(default_factory=PodRules)
+    #: Let only those namespaces and users use a queue or a priority class that its annotations admit.
+    access_control: bool = False
+    #: Controllers: what they make for an owner isn't judged by their own name.
+    trusted_subjects: tuple[str, ...] = TRUSTED_SUBJECTS
     #: KAI's enable-quota-validation: warn about quotas of queues that add up to more than their parent's.
     enable_quota_validation: bool = False
     #: Where the webhooks listen.

@@ -1,6 +1,7 @@
 """Pod groups: sub-groups form a tree, and each has the minimum that fits its place in it.
 
-What an existing group may keep though a new one may not have it, and what is only odd, is a warning.
+What an existing group may keep though a new one may not have it, and what is only odd, is a warning. The sentences are
+KAI's: others look for them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from bosket.api.kai import PodGroup, SubGroup
 from bosket.webhook.verdict import Refusal, Verdict, quoted
 
-_BOTH = "minMember and minSubGroup exclude each other: a minimum counts pods, or sub-groups; keep one"
+_BOTH = "minMember and minSubGroup are mutually exclusive"
 
 
 def check(group: PodGroup, *, is_update: bool) -> Verdict:
@@ -25,7 +26,7 @@ def check(group: PodGroup, *, is_update: bool) -> Verdict:
     warnings: list[str] = []
     children = Counter(each.parent for each in group.spec.subGroups)
     if (wanted := group.spec.minSubGroup) is not None and wanted > children[None]:
-        warnings.append(_too_many("spec.minSubGroup", wanted, children[None]))
+        warnings.append(_too_many(wanted, children[None]))
     for index, each in enumerate(group.spec.subGroups):
         field = f"spec.subGroups[{index}]"
         if not children[each.name]:
@@ -33,42 +34,42 @@ def check(group: PodGroup, *, is_update: bool) -> Verdict:
             continue
         if each.minMember is not None:
             message = (
-                f"sub-group {quoted(each.name)} has sub-groups of its own, so its minMember means nothing: "
-                "say with minSubGroup how many of them it needs"
+                f"subgroup {quoted(each.name)}: minMember cannot be set on a mid-level SubGroup (has child SubGroups); "
+                "use minSubGroup instead"
             )
             if is_update:
                 warnings.append(message)
             else:
                 refusals.append(Refusal(f"{field}.minMember", message))
         if each.minSubGroup is not None and each.minSubGroup > children[each.name]:
-            warnings.append(_too_many(f"{field}.minSubGroup", each.minSubGroup, children[each.name]))
+            warnings.append(f"subgroup {quoted(each.name)}: {_too_many(each.minSubGroup, children[each.name])}")
     return Verdict(tuple(refusals), tuple(warnings))
 
 
 def _structure(group: PodGroup) -> Iterator[Refusal]:
     spec = group.spec
     if spec.minMember is not None and spec.minSubGroup is not None:
-        yield Refusal("spec.minMember", _BOTH)
+        message = (
+            f"{_BOTH}: set minMember ({spec.minMember}) to schedule a fixed number of pods, or set minSubGroup to "
+            "require a minimum number of child SubGroups, but not both"
+        )
+        yield Refusal("spec.minMember", message)
     names = {each.name for each in spec.subGroups}
     parents = {each.name: each.parent for each in spec.subGroups}
     for name, times in Counter(each.name for each in spec.subGroups).items():
         if times > 1:
-            yield Refusal(
-                "spec.subGroups", f"{times} sub-groups are called {quoted(name)}: give each a name of its own"
-            )
+            yield Refusal("spec.subGroups", f"duplicate subgroup name {name}")
     for index, each in enumerate(spec.subGroups):
         field = f"spec.subGroups[{index}]"
         if each.minMember is not None and each.minSubGroup is not None:
-            yield Refusal(field, f"sub-group {quoted(each.name)}: {_BOTH}")
+            yield Refusal(field, f"subgroup {quoted(each.name)}: {_BOTH}")
         if each.parent is None:
             continue
         if each.parent not in names:
-            message = f"sub-group {quoted(each.name)} has the parent {quoted(each.parent)}, which is no sub-group here"
-            yield Refusal(f"{field}.parent", message)
+            yield Refusal(f"{field}.parent", f"parent {each.parent} of {each.name} was not found")
         elif _is_below_itself(each.name, parents):
-            yield Refusal(
-                f"{field}.parent", f"sub-group {quoted(each.name)} is its own ancestor: sub-groups form a tree"
-            )
+            message = f"cycle detected in subgroups: {quoted(each.name)} is its own ancestor"
+            yield Refusal(f"{field}.parent", message)
 
 
 def _is_below_itself(name: str, parents: dict[str, str | None]) -> bool:
@@ -82,12 +83,11 @@ def _is_below_itself(name: str, parents: dict[str, str | None]) -> bool:
 
 def _about_leaf(leaf: SubGroup, field: str) -> Iterator[Refusal]:
     if leaf.minSubGroup is not None:
-        message = f"sub-group {quoted(leaf.name)} has no sub-groups, so it can need none: leave minSubGroup out"
+        message = f"subgroup {quoted(leaf.name)}: minSubGroup cannot be set on a leaf SubGroup (no child SubGroups)"
         yield Refusal(f"{field}.minSubGroup", message)
     if leaf.minMember is None:
-        message = f"sub-group {quoted(leaf.name)} holds pods: say with minMember how many of them it needs at least"
-        yield Refusal(f"{field}.minMember", message)
+        yield Refusal(f"{field}.minMember", f"subgroup {leaf.name}: minMember is required")
 
 
-def _too_many(field: str, wanted: int, there: int) -> str:
-    return f"{field} is {wanted}, but there are only {there} sub-groups to count: it will never run"
+def _too_many(wanted: int, there: int) -> str:
+    return f"minSubGroup ({wanted}) exceeds the number of direct child SubGroups ({there})"

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from bosket.admission.judges import (
     MUTATE_PODS,
+    VALIDATE_ACCESS,
     VALIDATE_POD_GROUPS,
     VALIDATE_PODS,
     VALIDATE_QUEUES,
@@ -31,8 +32,15 @@ from bosket.api.admission import (
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
 )
-from bosket.api.keys import APP_LABEL, NAMESPACE_SCHEDULER_LABEL
+from bosket.api.keys import (
+    APP_LABEL,
+    NAMESPACE_SCHEDULER_LABEL,
+    PRIORITY_CLASS_LABEL,
+    PROJECT_LABEL,
+    RAY_PRIORITY_CLASS_LABEL,
+)
 from bosket.api.object import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from bosket.install.right import owners_of_pods
 from bosket.webhook.registration import TIMEOUT_SECONDS, Configuration, Reach
 
 #: Pods that name no scheduler, and aren't bound to be on their node.
@@ -51,6 +59,12 @@ _POD_CHANGES: Final = MatchCondition(
     expression="request.operation != 'UPDATE' || object.spec != oldObject.spec || "
     "has(object.metadata.annotations) != has(oldObject.metadata.annotations) || "
     "(has(object.metadata.annotations) && object.metadata.annotations != oldObject.metadata.annotations)",
+)
+#: So do rules about who may use what, and the labels.
+_POD_OR_LABELS_CHANGE: Final = replace(
+    _POD_CHANGES,
+    expression=f"{_POD_CHANGES.expression} || has(object.metadata.labels) != has(oldObject.metadata.labels) || "
+    "(has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)",
 )
 #: All rules about pod groups are about sub-groups.
 _HAS_SUB_GROUPS: Final = MatchCondition(
@@ -106,8 +120,11 @@ def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[C
         _HAS_SUB_GROUPS,
         _GROUP_CHANGES,
     )
+    access = (_access(f"access.{host}", options, reach.namespace, asked_at(VALIDATE_ACCESS)),)
+    if options.access_control:
+        groups = replace(groups, failurePolicy="Fail", matchConditions=(_GROUP_CHANGES,))
     validating = (
-        (options.validating_configuration_name, (validate, topologies)),
+        (options.validating_configuration_name, (validate, topologies, *(access if options.access_control else ()))),
         (options.queue_configuration_name, (queues,)),
         (options.pod_group_configuration_name, (groups,)),
     )
@@ -163,11 +180,65 @@ def _own_pods(scheduler_name: str) -> MatchCondition:
 
 def _worth_checking(options: Options) -> tuple[MatchCondition, ...]:
     """Pods of which something may be refused; see `pod.may_be_refused`."""
+    if options.access_control:
+        return (_POD_OR_LABELS_CHANGE,)
     if options.pods.block_nvidia_visible_devices:
         return (_POD_CHANGES,)
     keys = ", ".join(f"'{key}'" for key in SHARING_ANNOTATIONS)
     shares = f"has(object.metadata.annotations) && [{keys}].exists(key, key in object.metadata.annotations)"
     return (MatchCondition(name="asks-for-parts-of-gpus", expression=shares), _POD_CHANGES)
+
+
+def _access(name: str, options: Options, namespace: str, common: dict[str, Any]) -> ValidatingWebhook:
+    """For kinds whose pods are grouped: their author is known when they are written, and not when their pods are."""
+    kinds: dict[str, list[str]] = {}
+    for group, plural in owners_of_pods():
+        kinds.setdefault(group, []).append(plural)
+    rules = tuple(
+        RuleWithOperations(
+            operations=("CREATE", "UPDATE"),
+            apiGroups=(group,),
+            apiVersions=("*",),
+            resources=tuple(plurals),
+            scope="Namespaced",
+        )
+        for group, plurals in sorted(kinds.items())
+    )
+    # Of Kubernetes' own kinds, which everybody uses, only those that name something: others pass while we are down.
+    # Everywhere that `access.uses` finds one in these kinds: the labels of a CronJob's jobs are in their own template.
+    labels = (options.queue_label_key, PROJECT_LABEL, PRIORITY_CLASS_LABEL, RAY_PRIORITY_CLASS_LABEL)
+    keys = f"[{', '.join(map(repr, labels))}]"
+    template, job = "object.spec.template", "object.spec.jobTemplate"
+    named = " || ".join((_named_in("object.metadata", keys), _template_names(template, keys)))
+    of_jobs = f"(has({job}.metadata) && {_named_in(f'{job}.metadata', keys)})"
+    in_cron_job = (
+        f"(request.resource.resource == 'cronjobs' && ({of_jobs} || {_template_names(f'{job}.spec.template', keys)}))"
+    )
+    condition = MatchCondition(
+        name="names-a-queue-or-priority-class",
+        expression=f"!(request.resource.group in ['', 'apps', 'batch']) || {named} || {in_cron_job}",
+    )
+    return ValidatingWebhook(
+        name=name,
+        rules=rules,
+        failurePolicy="Fail",
+        namespaceSelector=_namespaces(options, namespace),
+        objectSelector=LabelSelector(),
+        matchConditions=(condition,),
+        **common,
+    )
+
+
+def _named_in(metadata: str, keys: str) -> str:
+    return f"(has({metadata}.labels) && {keys}.exists(key, key in {metadata}.labels))"
+
+
+def _template_names(path: str, keys: str) -> str:
+    spec = f"{path}.spec"
+    return (
+        f"(has({path}) && ((has({path}.metadata) && {_named_in(f'{path}.metadata', keys)}) || "
+        f"(has({spec}) && has({spec}.priorityClassName))))"
+    )
 
 
 def _checked(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bosket.admission.access import Known
 from bosket.admission.judges import judges
 from bosket.admission.options import Options
 from bosket.admission.registration import configurations
 from bosket.api.core import Namespace
-from bosket.api.kai import Queue
+from bosket.api.kai import PodGroup, Queue
 from bosket.api.object import ObjectKey
+from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.codec import metadata_of
 from bosket.runtime.service import Environment
 from bosket.webhook.certificate_keeper import CertificateKeeper
@@ -18,27 +20,37 @@ NAME = "admission"
 
 
 def admission_service(env: Environment, options: Options) -> WebhookService:
-    """The admission webhooks, which look at the queues and at the labels of the namespaces that there are."""
+    """The admission webhooks, which look at queues, at labels of namespaces and, where a queue is to go, at groups."""
     queues = env.informers.of(Queue)
     namespaces = env.informers.of(metadata_of(Namespace))
+    classes = env.informers.of(PriorityClass) if options.access_control else None
     reach = Reach(env.namespace, options.service_name, options.url, options.service_port)
 
     def known_queues() -> dict[str, Queue]:
         return {each.metadata.name: each for each in queues.store.values()}
 
+    def known_classes() -> dict[str, PriorityClass]:
+        return {each.metadata.name: each for each in classes.store.values()} if classes is not None else {}
+
     def namespace_labels(name: str) -> dict[str, str]:
         found = namespaces.store.get(ObjectKey("", name))
         return found.metadata.labels if found is not None else {}
 
+    async def pod_groups() -> list[PodGroup]:
+        # Asked for when a queue that is in use is deleted, which is rare: no reason to watch them all in every replica.
+        return (await env.client.list(PodGroup)).items
+
     async def wait_synced() -> None:
         await queues.wait_synced()
         await namespaces.wait_synced()
+        if classes is not None:
+            await classes.wait_synced()
 
     return WebhookService(
         env,
         Webhooks(
             name=NAME,
-            judges=judges(options, known_queues, namespace_labels),
+            judges=judges(options, Known(known_queues, known_classes, namespace_labels, env.namespace), pod_groups),
             host=options.host,
             port=options.port,
             certificate=CertificateKeeper(

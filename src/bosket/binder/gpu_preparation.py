@@ -39,7 +39,7 @@ class GpuPreparations:
         self._pods: Informer[Pod] = env.informers.of(Pod)
         self._requests: Informer[BindRequest] = env.informers.of(BindRequest)
         self._made_maps: Informer[ConfigMap] = env.informers.of(ConfigMap, labels=MAP_SELECTOR)
-        self._requests.add_index(_POD_INDEX, _requested_pod_index)
+        watch_requests_by_pod(self._requests)
         self._made_maps.add_index(_POD_INDEX, _map_owner_index)
         self._controller: Controller[ObjectKey] = Controller(
             NAME,
@@ -49,7 +49,7 @@ class GpuPreparations:
             backoff=options.backoff(),
         )
         self._controller.watch(self._pods, lambda pod: (pod.key,) if has_traces(pod) else ())
-        self._controller.watch(self._requests, lambda request: (_requested_pod(request),))
+        self._controller.watch(self._requests, lambda request: (requested_pod(request),))
         self._controller.watch(self._made_maps, _map_owners)
 
     async def run(self) -> None:
@@ -82,7 +82,7 @@ class GpuPreparations:
         if pod is None or pod.spec.nodeName:
             return None
         name = str(key)
-        if any(map(is_open, self._requests.store.by_index(_POD_INDEX, name))):
+        if any(map(is_open, requests_for(self._requests, key))):
             return None
         if has_traces(pod) or self._made_maps.store.by_index(_POD_INDEX, name):
             _log.info("taking back what was prepared for a bind that is not to be", extra={"pod": name})
@@ -98,12 +98,23 @@ class GpuPreparations:
         return now if now.metadata.uid == pod.metadata.uid else None
 
 
-def _requested_pod(request: BindRequest) -> ObjectKey:
+def watch_requests_by_pod(requests: Informer[BindRequest]) -> None:
+    """Has the informer find requests by pod; may be called again."""
+    requests.add_index(_POD_INDEX, _requested_pod_index)
+
+
+def requests_for(requests: Informer[BindRequest], pod: ObjectKey) -> list[BindRequest]:
+    """The requests that name the pod."""
+    return requests.store.by_index(_POD_INDEX, str(pod))
+
+
+def requested_pod(request: BindRequest) -> ObjectKey:
+    """The pod that the request names."""
     return ObjectKey(request.metadata.namespace, request.spec.podName)
 
 
 def _requested_pod_index(request: BindRequest) -> tuple[str, ...]:
-    return (str(_requested_pod(request)),)
+    return (str(requested_pod(request)),)
 
 
 def _map_owners(found: ConfigMap) -> tuple[ObjectKey, ...]:

@@ -12,6 +12,7 @@ from bosket.api.keys import (
     RESERVATION_NAMESPACE,
     RESERVATION_SERVICE_ACCOUNT,
     SCALE_ADJUST_NAMESPACE,
+    SCHEDULER_NAME,
 )
 from bosket.runtime.workqueue import Backoff
 
@@ -38,6 +39,8 @@ class ReservationOptions:
 class Options:
     """Settings of the binder."""
 
+    #: Pods of others share no GPUs of ours, whatever their labels say; `schedulerName` of a pod never changes.
+    scheduler_name: str = SCHEDULER_NAME
     max_concurrent_reconciles: int = 10
     #: How many binds to one node may be under way at once; 0: as many as there are. KAI has no such limit.
     max_concurrent_binds_per_node: int = 0

@@ -13,6 +13,7 @@ from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectKey
 from bosket.binder.bind import BindExecutor
+from bosket.binder.charge_keeper import ChargeKeeper
 from bosket.binder.node_slots import NodeSlots
 from bosket.binder.options import Options
 from bosket.binder.plugin import BindPlugin
@@ -44,6 +45,7 @@ class Binder:
         self._nodes = env.informers.of(Node)
         self._plugins = (*make_plugins(env, options), *plugins)
         self._executor = BindExecutor(env.client, self._requests, self._pods, self._nodes, self._plugins)
+        self._charges = ChargeKeeper(env, options)
         self._reporter = Reporter(env.client, env.clock, env.events.for_component(NAME))
         self._pods_in_hand: KeyedLock[ObjectKey] = KeyedLock()
         #: When the next attempt is due; after a restart the pause begins anew.
@@ -68,6 +70,7 @@ class Binder:
         async with asyncio.TaskGroup() as group:
             for plugin in self._plugins:
                 group.create_task(plugin.run(), name=plugin.name)
+            group.create_task(self._charges.run(), name="charges")
             group.create_task(self._controller.run(), name=NAME)
 
     async def _reconcile(self, key: ObjectKey) -> float | None:

@@ -24,14 +24,14 @@ from bosket.api.resource_k8s import ResourceClaim
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.errors import NotFound
 from bosket.kube.informer import Change
+from bosket.podgroup_controller.charges import Charges
 from bosket.podgroup_controller.status import Member, is_passing, status_of
-from bosket.podgroup_controller.usage import allocated, requested
+from bosket.podgroup_controller.usage import allocated, has_not_ended, is_allocated, requested
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment, Service
 
 NAME: Final = "podgroup-controller"
 _BY_GROUP: Final = "podgroup-controller/group"
-_BY_CLAIM: Final = "podgroup-controller/claim"
 _BY_PRIORITY_CLASS: Final = "podgroup-controller/priority-class"
 #: How long the changes of a group's pods are gathered.
 _GATHER_SECONDS: Final = 0.5
@@ -49,6 +49,10 @@ class Options:
     max_concurrent_reconciles: int = 10
 
 
+def _priority_class_of(group: PodGroup) -> tuple[str, ...]:
+    return (group.spec.priorityClassName,)
+
+
 def service(env: Environment, options: Options | None = None) -> Service:
     """The pod group controller."""
     return PodGroupController(env, options or Options())
@@ -63,10 +67,10 @@ class PodGroupController:
         self._client = env.client
         self._clock = env.clock
         self._groups = env.informers.of(PodGroup)
-        self._groups.add_index(_BY_PRIORITY_CLASS, lambda group: (group.spec.priorityClassName,))
+        self._groups.add_index(_BY_PRIORITY_CLASS, _priority_class_of)
         self._pods = env.informers.of(Pod)
         self._pods.add_index(_BY_GROUP, _group_of)
-        self._pods.add_index(_BY_CLAIM, _claims_of)
+        self._asked, self._held = Charges(_claims_of, has_not_ended), Charges(_claims_of, is_allocated)
         self._nodes = env.informers.of(Node)
         self._claims = env.informers.of(ResourceClaim, optional=True)
         self._priority_classes = env.informers.of(PriorityClass)
@@ -97,16 +101,23 @@ class PodGroupController:
             self._soon(new.key)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
-        for pod in change:
-            if pod is not None:
-                for key in _group_of(pod):
-                    self._soon(ObjectKey(*key.split("/", 1)))
+        groups = {key for pod in change if pod is not None for key in _group_of(pod)}
+        for charges in (self._asked, self._held):
+            for pod in charges.update(change):
+                groups |= self._groups_of(pod)
+        for key in groups:
+            self._soon(ObjectKey(*key.split("/", 1)))
 
     def _claim_changed(self, change: Change[ResourceClaim]) -> None:
         claim = change.new or change.old
         if claim is not None:
-            for pod in self._pods.store.by_index(_BY_CLAIM, str(claim.key)):
-                self._pod_changed(Change(None, pod))
+            pods = {charges.charged(str(claim.key)) for charges in (self._asked, self._held)}
+            for key in {key for pod in pods for key in self._groups_of(pod)}:
+                self._soon(ObjectKey(*key.split("/", 1)))
+
+    def _groups_of(self, key: ObjectKey | None) -> set[str]:
+        pod = self._pods.store.get(key) if key is not None else None
+        return set(_group_of(pod)) if pod is not None else set()
 
     def _priority_class_changed(self, change: Change[PriorityClass]) -> None:
         old, new = change
@@ -163,10 +174,17 @@ class PodGroupController:
         return 0.0
 
     def _member(self, pod: Pod) -> Member:
-        found = (self._claims.store.get(ObjectKey(*key.split("/", 1))) for key in _claims_of(pod))
-        claims = [claim for claim in found if claim is not None]
         node = self._nodes.store.get(ObjectKey("", pod.spec.nodeName)) if pod.spec.nodeName else None
-        return Member(pod, requested(pod, claims), allocated(pod, claims, node))
+        asked, held = (list(self._claims_charged_to(pod, each)) for each in (self._asked, self._held))
+        return Member(pod, requested(pod, asked), allocated(pod, held, node))
+
+    def _claims_charged_to(self, pod: Pod, charges: Charges) -> Iterator[ResourceClaim]:
+        """Claims of the pod. One that several pods use, of one group or of several, is charged to one of them, so that
+        a device counts once in the queue."""
+        for key in dict.fromkeys(_claims_of(pod)):
+            claim = self._claims.store.get(ObjectKey(*key.split("/", 1)))
+            if claim is not None and charges.charged(key) == pod.key:
+                yield claim
 
     def _is_preemptible(self, group: PodGroup) -> bool:
         if group.spec.preemptibility:

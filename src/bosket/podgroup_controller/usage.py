@@ -22,17 +22,22 @@ _MILLI = 1000
 
 
 def requested(pod: Pod, claims: Iterable[ResourceClaim]) -> Amounts:
-    """What a pod asks for; nothing once it has ended."""
-    if pod.status.phase not in ("Pending", "Running"):
+    """What a pod asks for, with the claims that it is charged with; nothing once it has ended."""
+    if not has_not_ended(pod):
         return {}
     return total((_of_containers(pod), _asked_share(pod), _of_claims(claims)))
 
 
 def allocated(pod: Pod, claims: Iterable[ResourceClaim], node: Node | None) -> Amounts:
-    """What a pod holds on its node."""
+    """What a pod holds on its node, with the claims that it is charged with."""
     if not is_allocated(pod):
         return {}
     return total((_of_containers(pod), _held_share(pod, node), _of_claims(claims)))
+
+
+def has_not_ended(pod: Pod) -> bool:
+    """Whether a pod asks for anything."""
+    return pod.status.phase in ("Pending", "Running")
 
 
 def is_allocated(pod: Pod) -> bool:

@@ -13,6 +13,7 @@ from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
 from bosket.podgrouper.options import Options
 from bosket.podgrouper.owner import POD, Owner
+from bosket.podgrouper.program import Answers, Programs
 from bosket.podgrouper.table import GrouperTable
 from bosket.podgrouper.workload import Cluster, Grouping, Wanted, Workload
 
@@ -37,16 +38,23 @@ def group(
     table: GrouperTable,
     *,
     others: Mapping[Wanted, tuple[Owner, ...]] = MappingProxyType({}),
+    answers: Mapping[Programs, Answers] = MappingProxyType({}),
 ) -> Grouping | None:
     """The group that a pod belongs to, by its owners (the direct one first); None when an owner wants none of it.
 
-    Raises `GroupingError` when the pod can't be grouped as it is, `NotReadYet` when that takes more than `others`.
+    Raises `GroupingError` when the pod can't be grouped as it is, `NotReadYet` or `NotAnsweredYet` when that takes more
+    than `others` and `answers`.
     """
     if any(_opted_out(owner.annotations) for owner in owners):
         return None
-    top = owners[-1] if owners else Owner.typed(POD, pod)
-    grouping = table.find(top.gvk, options)(Workload(pod, owners, top, cluster, options, others))
+    top = top_of(pod, owners)
+    grouping = table.find(top.gvk, options)(Workload(pod, owners, top, cluster, options, others, answers))
     return _with_node_pool(grouping, pod, options.node_pool_label_key)
+
+
+def top_of(pod: Pod, owners: tuple[Owner, ...]) -> Owner:
+    """The object that decides how a pod is grouped: the last of its owners, or the pod itself."""
+    return owners[-1] if owners else Owner.typed(POD, pod)
 
 
 def pod_changes(pod: Pod, grouping: Grouping) -> dict[str, Any]:

@@ -7,6 +7,7 @@ and which of these components make a group. Its paths are jq expressions. `karta
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bosket.podgrouper.owner import GroupingError, GroupVersionKind
+from bosket.podgrouper.owner import GroupingError, GroupVersionKind, Owner
 
 KARTA: Final = GroupVersionKind("run.ai", "v1alpha1", "Karta")
 
@@ -40,6 +41,11 @@ class TypeSelector(msgspec.Struct, frozen=True, rename="camel"):
 
     key_path: str
     value: str | None = None
+
+    @property
+    def program(self) -> str:
+        """What is asked of a pod."""
+        return self.key_path if self.value is None else f"{self.key_path} == {json.dumps(self.value)}"
 
 
 class InstanceSelector(msgspec.Struct, frozen=True, rename="camel"):
@@ -152,10 +158,14 @@ class Spec(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True)
 class Karta:
-    """One that was read and checked."""
+    """One that was read."""
 
-    name: str
+    source: Owner
     spec: Spec
+
+    @property
+    def name(self) -> str:
+        return self.source.name
 
     @property
     def gangs(self) -> GangScheduling | None:

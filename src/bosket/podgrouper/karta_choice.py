@@ -8,22 +8,25 @@ from typing import Final
 import msgspec
 
 from bosket.api import keys
-from bosket.podgrouper.jq_expression import compiled
 from bosket.podgrouper.karta import Component, GangScheduling, Karta, Kind, Spec
 from bosket.podgrouper.owner import GroupVersionKind, Owner
+from bosket.podgrouper.program import Answers, Programs
 
 _LABELS: Final = (keys.KARTA_GROUP_LABEL, keys.KARTA_VERSION_LABEL, keys.KARTA_KIND_LABEL)
 
 
-def matching(kartas: Sequence[Owner], gvk: GroupVersionKind) -> list[Karta]:
-    """The Kartas that say how a kind is grouped; those that can't be read, or are wrong in themselves, are left out."""
+def candidates(kartas: Sequence[Owner], gvk: GroupVersionKind) -> list[Karta]:
+    """The Kartas that say how a kind is grouped; those that can't be read, or are wrong in themselves, are left out.
+
+    Whether their programs are programs isn't known yet: `runnable` says so of the answers.
+    """
     found = []
     for each in kartas:
         wanted = dict(zip(_LABELS, (gvk.group, gvk.version, gvk.kind), strict=True))
         if each.metadata.deletionTimestamp is not None or not wanted.items() <= dict(each.labels).items():
             continue
         try:
-            karta = Karta(each.name, msgspec.convert(each.content.get("spec", {}), Spec))
+            karta = Karta(each, msgspec.convert(each.content.get("spec", {}), Spec))
         except msgspec.ValidationError:
             continue
         gangs, kind = karta.gangs, karta.root.kind
@@ -31,6 +34,16 @@ def matching(kartas: Sequence[Owner], gvk: GroupVersionKind) -> list[Karta]:
         if kind == Kind(gvk.group, gvk.version, gvk.kind) and says_how and not any(_mistakes(karta)):
             found.append(karta)
     return found
+
+
+def programs_of(karta: Karta) -> Programs:
+    """All programs that grouping by a Karta may ask for."""
+    return Programs(tuple(dict.fromkeys(_about_workload(karta))), tuple(dict.fromkeys(_about_pod(karta))))
+
+
+def runnable(answers: Answers) -> bool:
+    """Whether all programs of a Karta are programs."""
+    return all(each.outcome != "invalid" for each in answers.all)
 
 
 def _mistakes(karta: Karta) -> Iterator[str]:
@@ -54,11 +67,6 @@ def _mistakes(karta: Karta) -> Iterator[str]:
     for member in (member for group in gangs.pod_groups for member in group.members):
         if member.component_name not in karta.components:
             yield f'member "{member.component_name}" is no component'
-    for expression in _expressions(karta, gangs):
-        try:
-            compiled(expression)
-        except ValueError as error:
-            yield str(error)
 
 
 def _ends_at_root(karta: Karta, component: Component) -> bool:
@@ -72,17 +80,22 @@ def _ends_at_root(karta: Karta, component: Component) -> bool:
     return current is None
 
 
-def _expressions(karta: Karta, gangs: GangScheduling) -> Iterator[str]:
+def _about_workload(karta: Karta) -> Iterator[str]:
     for component in karta.components.values():
         if component.scale_definition is not None:
             scale = component.scale_definition
             yield from filter(None, (scale.replicas_path, scale.min_replicas_path, scale.max_replicas_path))
         if component.instance_id_path is not None:
             yield component.instance_id_path
-        if component.pod_selector is not None:
-            if component.pod_selector.component_type_selector is not None:
-                yield component.pod_selector.component_type_selector.key_path
-            if component.pod_selector.component_instance_selector is not None:
-                yield component.pod_selector.component_instance_selector.id_path
+
+
+def _about_pod(karta: Karta) -> Iterator[str]:
+    for component in karta.components.values():
+        selector = component.pod_selector
+        if selector is not None and selector.component_type_selector is not None:
+            yield selector.component_type_selector.program
+        if selector is not None and selector.component_instance_selector is not None:
+            yield selector.component_instance_selector.id_path
+    gangs = karta.gangs or GangScheduling()
     for member in (member for group in gangs.pod_groups for member in group.members):
         yield from (*member.group_by_key_paths, *member.filters)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bosket.podgrouper.jq_expression import evaluate
 from bosket.podgrouper.karta import Component, Karta
 from bosket.podgrouper.owner import GroupingError
+from bosket.podgrouper.program import Answer, Answers
 
 
 @dataclass(frozen=True)
@@ -17,18 +17,26 @@ class Reading:
     """A workload and one of its pods, as a Karta sees them."""
 
     karta: Karta
-    workload: Mapping[str, Any]
-    pod: Mapping[str, Any]
+    answers: Answers
+
+    def of_pod(self, program: str) -> list[Any]:
+        """All results of a program about the pod."""
+        return self._results(self.answers.of_pod[program])
+
+    def _of_workload(self, program: str) -> list[Any]:
+        return self._results(self.answers.of_workload[program])
+
+    def _results(self, answer: Answer) -> list[Any]:
+        if answer.outcome != "results":
+            raise GroupingError(f"Karta {self.karta.name}: {answer.error}")
+        return list(answer.results)
 
     def is_of(self, component: Component) -> bool:
         """Whether the pod is one of the component's own."""
         selector = component.pod_selector.component_type_selector if component.pod_selector else None
         if selector is None:
             return False
-        expression = (
-            selector.key_path if selector.value is None else f"{selector.key_path} == {json.dumps(selector.value)}"
-        )
-        results = evaluate(expression, self.pod)
+        results = self.of_pod(selector.program)
         return (
             any(each is not None for each in results)
             if selector.value is None
@@ -41,7 +49,7 @@ class Reading:
 
     def word(self, expression: str) -> str:
         """The one value that a path leads to, in the pod."""
-        results = evaluate(expression, self.pod)
+        results = self.of_pod(expression)
         if len(results) != 1 or results[0] in (None, ""):
             raise GroupingError(f'Karta {self.karta.name}: "{expression}" gives {results}, one value is expected')
         value = results[0]
@@ -51,7 +59,7 @@ class Reading:
         """The names of a component's instances; one without a name where it has no such thing."""
         if component.instance_id_path is None:
             return [""]
-        found = evaluate(component.instance_id_path, self.workload)
+        found = self._of_workload(component.instance_id_path)
         if not all(isinstance(each, str) and each for each in found):
             raise GroupingError(f'Karta {self.karta.name}: "{component.instance_id_path}" gives {found}, not names')
         return found
@@ -104,7 +112,7 @@ class Reading:
         }
 
     def _numbers(self, path: str) -> list[int | None]:
-        found = evaluate(path, self.workload)
+        found = self._of_workload(path)
         if not all(each is None or (isinstance(each, int) and not isinstance(each, bool)) for each in found):
             raise GroupingError(f'Karta {self.karta.name}: "{path}" gives {found}, not whole numbers')
         return found

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from bosket.api.core import Pod
+from bosket.api.core import ObjectReference, Pod
 from bosket.api.object import KubeObject, ObjectMeta, OwnerReference
 from bosket.kube.errors import Forbidden
 
@@ -22,7 +22,12 @@ _LONGEST_CHAIN: Final = 32
 
 
 class GroupingError(Exception):
-    """A pod can't be grouped as it is; the message says which object, field and value stand in the way."""
+    """A pod can't be grouped as it is; the message says which object, field and value stand in the way.
+
+    `culprit`: an object other than the pod that its administrator should hear of, too.
+    """
+
+    culprit: Owner | None = None
 
 
 class GroupVersionKind(NamedTuple):
@@ -90,6 +95,19 @@ class Owner:
         """How an object says that it belongs to this one, without claiming to be controlled by it."""
         return OwnerReference(
             apiVersion=self.gvk.api_version, kind=self.gvk.kind, name=self.name, uid=self.metadata.uid
+        )
+
+    @property
+    def object_reference(self) -> ObjectReference:
+        """How an event says that it is about this object."""
+        meta = self.metadata
+        return ObjectReference(
+            apiVersion=self.gvk.api_version,
+            kind=self.gvk.kind,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            resourceVersion=meta.resourceVersion,
         )
 
     def __str__(self) -> str:

@@ -8,14 +8,17 @@ from typing import Any, Final
 from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
 from bosket.kube.errors import ApiError
-from bosket.podgrouper.grouping import group, is_ours, merge, pod_changes
+from bosket.podgrouper.grouping import group, is_ours, merge, pod_changes, top_of
 from bosket.podgrouper.options import Options
 from bosket.podgrouper.owner import GroupingError, Owner, OwnerReader, owner_chain
+from bosket.podgrouper.program import Answers, ProgramRunner, Programs
 from bosket.podgrouper.table import GrouperTable
-from bosket.podgrouper.workload import Cluster, Grouping, NotReadYet, Wanted
+from bosket.podgrouper.workload import Cluster, Grouping, NotAnsweredYet, NotReadYet, Wanted
 
 #: A grouper that asks for more objects than this won't come to an end.
 _MOST_OTHERS: Final = 16
+#: Each costs a run of its programs.
+_MOST_KARTAS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class Plan:
 
 
 async def find_grouping(
-    pod: Pod, reader: OwnerReader, cluster: Cluster, options: Options, table: GrouperTable
+    pod: Pod, reader: OwnerReader, cluster: Cluster, options: Options, table: GrouperTable, *, runner: ProgramRunner
 ) -> Grouping | None:
     """Where a pod belongs; None when it is none of ours.
 
@@ -43,13 +46,20 @@ async def find_grouping(
             return None
         raise
     others: dict[Wanted, tuple[Owner, ...]] = {}
+    answers: dict[Programs, Answers] = {}
     while True:
         try:
-            return group(pod, owners, cluster, options, table, others=others)
+            return group(pod, owners, cluster, options, table, others=others, answers=answers)
         except NotReadYet as missing:
             if len(others) == _MOST_OTHERS:
                 raise GroupingError(f"pod {pod.key} can't be grouped: that takes too many objects, {missing}") from None
             others[missing.wanted] = await _read(missing.wanted, reader, pod.metadata.namespace)
+        except NotAnsweredYet as missing:
+            if len(answers) == _MOST_KARTAS:
+                raise GroupingError(
+                    f"pod {pod.key} can't be grouped: more than {_MOST_KARTAS} Kartas are for it"
+                ) from None
+            answers[missing.programs] = await runner.answers(missing.programs, top_of(pod, owners), pod)
 
 
 async def _read(wanted: Wanted, reader: OwnerReader, namespace: str) -> tuple[Owner, ...]:

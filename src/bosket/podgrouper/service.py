@@ -18,11 +18,12 @@ from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
 from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.table import resource_of
-from bosket.kube.errors import AlreadyExists, Conflict, NotFound
+from bosket.kube.errors import AlreadyExists, Conflict, NotFound, is_namespace_going
 from bosket.kube.informer import Change, Informer
 from bosket.podgrouper.change import merge_patch_between
 from bosket.podgrouper.cluster_view import ClusterView
 from bosket.podgrouper.grouping import merge, pod_changes
+from bosket.podgrouper.jq_evaluator import JqEvaluator
 from bosket.podgrouper.options import Options
 from bosket.podgrouper.owner import POD, GroupingError, GroupVersionKind
 from bosket.podgrouper.owner_lookup import OwnerLookup
@@ -44,6 +45,8 @@ _BACKOFF: Final = Backoff(base_seconds=1.0, limit_seconds=60.0)
 #: A pod that can't be grouped as it is comes again when something that is watched changes, and after these times: what
 #: it lacks may be on its way, as the name of the cluster that is being made for a RayJob.
 _LOOK_AGAIN: Final = Backoff(base_seconds=1.0, limit_seconds=30.0)
+#: So often a pod is looked at whose owner isn't there, before anybody is told: in about half a minute.
+_QUIET_LOOKS: Final = 5
 #: A group that was deleted is made anew after this time, unless its pods go too, as they do when their owner went.
 _REMAKE_SECONDS: Final = 1.0
 _BY_OWNER: Final = "podgrouper/owner"
@@ -73,6 +76,7 @@ class PodGrouper:
         watched = dict(zip(map(_gvk, _OWNER_KINDS), self._owners, strict=True))
         watched[POD] = self._pods
         self._lookup = OwnerLookup(env.client, env.clock, watched)
+        self._programs = JqEvaluator(env.clock)
         self._refused: dict[ObjectKey, int] = {}  # how often in a row, by pod
         self._groups_in_hand: KeyedLock[ObjectKey] = KeyedLock()
         self._controller: Controller[ObjectKey] = Controller(
@@ -94,7 +98,10 @@ class PodGrouper:
         """Until cancelled; may be called again after that."""
         for informer in (self._pods, *self._owners, *self._cluster.informers):
             await informer.wait_synced()
-        await self._controller.run()
+        try:
+            await self._controller.run()
+        finally:
+            self._programs.close()
 
     # --- what brings a pod here
 
@@ -139,19 +146,32 @@ class PodGrouper:
             await self._group(pod)
         except Conflict:
             raise  # tried again in silence
-        except GroupingError as error:
-            _log.warning("pod can't be grouped", extra={"pod": str(key), "error": str(error)})
-            self._events.event(pod, "Warning", WARNING_REASON, str(error))
+        except (GroupingError, NotFound) as error:
             self._refused[key] = self._refused.get(key, 0) + 1
+            if isinstance(error, NotFound) and self._refused[key] <= _QUIET_LOOKS:
+                # An owner that was just deleted takes its pods along, a moment later.
+                _log.debug("an owner is gone", extra={"pod": str(key), "error": str(error)})
+            else:
+                self._complain(pod, error)
             return _LOOK_AGAIN.delay(self._refused[key])
         except Exception as error:
+            if is_namespace_going(error):
+                raise  # so is the pod, and an event would be refused like the group
             self._events.event(pod, "Warning", WARNING_REASON, str(error))
             raise
         self._refused.pop(key, None)
         return None
 
+    def _complain(self, pod: Pod, error: GroupingError | NotFound) -> None:
+        _log.warning("pod can't be grouped", extra={"pod": str(pod.key), "error": str(error)})
+        self._events.event(pod, "Warning", WARNING_REASON, str(error))
+        if isinstance(error, GroupingError) and error.culprit is not None:
+            self._events.event(error.culprit.object_reference, "Warning", WARNING_REASON, str(error))
+
     async def _group(self, pod: Pod) -> None:
-        grouping = await find_grouping(pod, self._lookup, self._cluster, self._options, self._table)
+        grouping = await find_grouping(
+            pod, self._lookup, self._cluster, self._options, self._table, runner=self._programs
+        )
         if grouping is None:
             return
         async with self._groups_in_hand.hold(grouping.pod_group.key):

@@ -2,7 +2,8 @@
 
 A grouper is a plain function `Workload -> Grouping`. What it may ask about the cluster is in `Cluster`, and the answers
 are in memory: groupers do no I/O. One that needs another object asks the workload for it (`read`, `read_all`): what
-isn't there yet is read by whoever called the grouper, which is then asked once more.
+isn't there yet is read by whoever called the grouper, which is then asked once more. So it is with the answers of
+programs (`answers_of`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from bosket.api.object import ObjectKey
 from bosket.podgrouper.kind_default import KindDefaults
 from bosket.podgrouper.options import Options
 from bosket.podgrouper.owner import GroupVersionKind, Owner
+from bosket.podgrouper.program import Answers, Programs
 
 
 class Cluster(Protocol):
@@ -52,6 +54,14 @@ class NotReadYet(Exception):
         self.wanted = wanted
 
 
+class NotAnsweredYet(Exception):
+    """A grouper needs answers of programs that nobody has run for it so far."""
+
+    def __init__(self, programs: Programs) -> None:
+        super().__init__(f"{len(programs.of_workload) + len(programs.of_pod)} programs")
+        self.programs = programs
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A pod, the owners above it (the direct one first), and the one that decides: the top, or the pod itself."""
@@ -63,6 +73,8 @@ class Workload:
     options: Options
     #: What else was read so far.
     others: Mapping[Wanted, tuple[Owner, ...]] = field(default_factory=dict)
+    #: What was answered about the top owner and the pod so far.
+    answers: Mapping[Programs, Answers] = field(default_factory=dict)
 
     def read(self, gvk: GroupVersionKind, name: str) -> Owner:
         """Another object in the pod's namespace."""
@@ -72,6 +84,12 @@ class Workload:
     def read_all(self, gvk: GroupVersionKind) -> tuple[Owner, ...]:
         """All objects of a kind in the cluster; none where the API server doesn't serve it."""
         return self._others(Wanted(gvk))
+
+    def answers_of(self, programs: Programs) -> Answers:
+        """What programs say about the top owner and the pod."""
+        if programs not in self.answers:
+            raise NotAnsweredYet(programs)
+        return self.answers[programs]
 
     def _others(self, wanted: Wanted) -> tuple[Owner, ...]:
         if wanted not in self.others:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from bosket.api.kai import PodGroup, Queue, QueueStatus
+from bosket.api.condition import find_condition, turned_at
+from bosket.api.kai import PodGroup, Queue, QueueCondition, QueueStatus
 from bosket.api.object import ObjectKey
 from bosket.api.quantity import InvalidQuantity, Quantity, add, subtract
 
 FIELDS: Final = ("allocated", "allocatedNonPreemptible", "requested")
+#: The condition of a queue that the scheduler sets aside because a queue above it isn't there; the type is KAI's.
+ORPHAN: Final = "Orphan"
 
 _Place = tuple[str, str]  #: a queue and a field of its status
 
@@ -79,18 +82,50 @@ class Accounts:
         """The queue of this name, if there is one."""
         return self._queues.get(name)
 
-    def status(self, name: str) -> QueueStatus:
-        """What the status of a queue should say; its conditions are whoever else's they are."""
+    def status(self, name: str, now: float) -> QueueStatus:
+        """What the status of a queue should say; conditions other than Orphan are whoever else's they are."""
         queue = self._queues[name]
         allocated, firm, requested = (self._total.of((name, each)) for each in FIELDS)
         children = sorted(each for each, child in self._queues.items() if child.spec.parentQueue == name)
         return QueueStatus(
-            conditions=queue.status.conditions,
+            conditions=self._conditions(queue, now),
             childQueues=tuple(children),
             allocated=allocated,
             allocatedNonPreemptible=firm,
             requested=requested,
         )
+
+    def _conditions(self, queue: Queue, now: float) -> tuple[QueueCondition, ...]:
+        """Those that there are, and Orphan where the scheduler sets the queue aside, or did so.
+
+        A queue that never was an orphan has no such condition: it would be a write for each that is created.
+        """
+        reason, message = self._why_orphan(queue)
+        before = find_condition(queue.status.conditions, ORPHAN)
+        if not reason and before is None:
+            return queue.status.conditions
+        status = "True" if reason else "False"
+        orphan = QueueCondition(
+            type=ORPHAN,
+            status=status,
+            lastTransitionTime=turned_at(before, status, now),
+            reason=reason or "ParentFound",
+            message=message or "the queues above it are there",
+        )
+        return (*(each for each in queue.status.conditions if each.type != ORPHAN), orphan)
+
+    def _why_orphan(self, queue: Queue) -> tuple[str, str]:
+        """Reason and message of the condition; empty for a queue that hangs together with a root."""
+        name = queue.metadata.name
+        path = list(self._path(name))
+        last = self._queues.get(path[-1])
+        if last is None:
+            what = f'parent queue "{path[-1]}"' if len(path) == 2 else f'queue "{path[-1]}" above it'
+            return "ParentNotFound", f"its {what} does not exist: nothing is scheduled in this queue or below it"
+        if last.spec.parentQueue:
+            circle = " → ".join((*path, last.spec.parentQueue))
+            return "ParentsInCircle", f"its parents form a circle ({circle}): nothing is scheduled in this queue"
+        return "", ""
 
     def _charge(self, group: PodGroup, *, taken: bool) -> None:
         for each in FIELDS:

@@ -49,7 +49,7 @@ class QueueController:
     name = NAME
 
     def __init__(self, env: Environment, options: Options) -> None:
-        self._client = env.client
+        self._client, self._clock = env.client, env.clock
         self._accounts = Accounts()
         self._metrics = QueueMetrics(
             env.metrics,
@@ -98,7 +98,7 @@ class QueueController:
         queue = self._accounts.queue(name)
         if queue is None:
             return
-        status = self._accounts.status(name)
+        status = self._accounts.status(name, self._clock.now())
         if status == queue.status:
             return
         try:

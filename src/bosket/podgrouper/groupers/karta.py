@@ -7,9 +7,8 @@ import msgspec
 from bosket.api.kai import SubGroup, TopologyConstraint
 from bosket.api.name_rules import subdomain_error
 from bosket.podgrouper.groupers.default import base_group, default
-from bosket.podgrouper.jq_expression import evaluate
 from bosket.podgrouper.karta import KARTA, Closeness, Component, Karta, Member, Members, OneGroup
-from bosket.podgrouper.karta_choice import matching
+from bosket.podgrouper.karta_choice import candidates, programs_of, runnable
 from bosket.podgrouper.karta_reading import Reading
 from bosket.podgrouper.owner import GroupingError
 from bosket.podgrouper.workload import Grouping, Workload
@@ -17,15 +16,28 @@ from bosket.podgrouper.workload import Grouping, Workload
 
 def by_karta(workload: Workload) -> Grouping:
     """Where two Kartas speak for a kind, neither is followed."""
-    found = matching(workload.read_all(KARTA), workload.top.gvk)
+    asked = [
+        Reading(karta, workload.answers_of(programs_of(karta)))
+        for karta in candidates(workload.read_all(KARTA), workload.top.gvk)
+    ]
+    found = [each for each in asked if runnable(each.answers)]
     if len(found) != 1:
         return default(workload)
-    (karta,) = found
-    reading = Reading(karta, workload.top.content, msgspec.to_builtins(workload.pod))
-    gangs = karta.gangs
+    (reading,) = found
+    _check_limits(reading)
+    gangs = reading.karta.gangs
     if gangs is not None and gangs.pod_group is not None:
         return _one_group(workload, reading, gangs.pod_group)
     return _by_members(workload, reading, gangs.pod_groups if gangs is not None else ())
+
+
+def _check_limits(reading: Reading) -> None:
+    """Refuse a Karta with a program that was stopped, whether or not this pod needs its answer."""
+    for answer in reading.answers.all:
+        if answer.outcome == "exceeded":
+            error = GroupingError(f"Karta {reading.karta.name}: {answer.error}")
+            error.culprit = reading.karta.source
+            raise error
 
 
 def _one_group(workload: Workload, reading: Reading, wanted: OneGroup) -> Grouping:
@@ -107,7 +119,7 @@ def _member(
 
 
 def _passes(reading: Reading, member: Member) -> bool:
-    return all(evaluate(each, reading.pod) == [True] for each in member.filters)
+    return all(reading.of_pod(each) == [True] for each in member.filters)
 
 
 def _instance(reading: Reading, component: Component) -> str | None:
