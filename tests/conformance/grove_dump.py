@@ -149,6 +149,8 @@ def _is_wish_for_former_place(affinity: Json | None) -> bool:
     return len(affinity["nodeAffinity"]) == 1 and all("matchFields" in each["preference"] for each in wishes)
 
 
+#: Conditions that Grove doesn't have.
+_OWN_CONDITIONS: Final = "bosket.dev/"
 #: Gates that the backends set and take away themselves.
 _BACKEND_GATES: Final = ("grove.io/podgang", "scheduling.k8s.io/workload", "scheduling.koordinator.sh/gang")
 
@@ -166,7 +168,8 @@ def _with_sorted_conditions(obj: Json) -> Json:
     status = obj.get("status")
     if not isinstance(status, dict) or not status.get("conditions"):
         return obj
-    conditions = sorted(status["conditions"], key=lambda each: str(each["type"]))
+    known = (each for each in status["conditions"] if not each["type"].startswith(_OWN_CONDITIONS))
+    conditions = sorted(known, key=lambda each: str(each["type"]))
     return {**obj, "status": {**status, "conditions": conditions}}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,13 @@ from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectKey, OwnerReference, Status
 from bosket.kube.errors import ApiError, Forbidden, NotFound
+from bosket.podgrouper.jq_evaluator import JqEvaluator
 from bosket.podgrouper.kind_default import KindDefaults, parse_kind_defaults
 from bosket.podgrouper.options import Options
 from bosket.podgrouper.owner import GroupingError, GroupVersionKind, Owner
 from bosket.podgrouper.plan import Plan, compare, find_grouping
 from bosket.podgrouper.table import GrouperTable
+from bosket.runtime.clock import SystemClock
 
 Json = dict[str, Any]
 
@@ -85,7 +88,9 @@ async def _observe(given: Json, table: GrouperTable) -> _Observed:
 
 
 async def _plan(pod: Pod, cluster: RecordedCluster, options: Options, table: GrouperTable) -> Plan | None:
-    grouping = await find_grouping(pod, cluster, cluster, options, table)
+    # One for each case: objects of different cases have the same uid and version.
+    with closing(JqEvaluator(SystemClock())) as runner:
+        grouping = await find_grouping(pod, cluster, cluster, options, table, runner=runner)
     if grouping is None:
         return None
     return compare(pod, grouping, cluster.pod_group(grouping.pod_group.key), options)

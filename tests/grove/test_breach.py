@@ -16,7 +16,7 @@ from bosket.api.grove import (
 )
 from bosket.api.object import Condition
 from bosket.grove.clique_status import clique_status
-from bosket.grove.condition import BREACHED, CLIQUE_SCHEDULED, TERMINATING_GANG, find
+from bosket.grove.condition import BREACHED, CLIQUE_SCHEDULED, TERMINATING_GANG, WAS_WHOLE, find, is_true
 from bosket.grove.group_status import group_status
 from bosket.grove.termination import clique_breaches, group_breaches
 from tests.grove.objects import CREATED, condition, made_clique, made_group, made_pod
@@ -192,6 +192,39 @@ def test_a_flag_that_a_sibling_has_left_over_does_not_protect_others() -> None:
 def test_a_podclique_that_was_never_scheduled_is_not_terminated(scheduled: Condition | None, counts: bool) -> None:
     said = [condition(BREACHED, "True", LATER), *([scheduled] if scheduled is not None else [])]
     assert bool(list(clique_breaches(OWNER, [made_clique("s-0-a", *said)], CREATED + LATER))) == counts
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_remembered"), [(0.0, True), (2.0, True), (5.9, True), (7.0, False), (900.0, False)]
+)
+def test_a_podclique_that_is_whole_within_the_grace_is_remembered_to_have_been(
+    seconds: float, is_remembered: bool
+) -> None:
+    """Later, the time of a condition's change says it."""
+    found, pods = made_clique("s-0-a"), [made_pod("p", scheduled=True)]
+    found = replace(found, status=clique_status(OWNER, found, pods, CREATED + seconds))
+    assert is_true(found.status.conditions, CLIQUE_SCHEDULED)
+    assert is_true(found.status.conditions, WAS_WHOLE) == is_remembered
+    found = replace(found, status=clique_status(OWNER, found, [], CREATED + seconds + 0.5))
+    assert not is_true(found.status.conditions, CLIQUE_SCHEDULED)
+    (breach,) = clique_breaches(OWNER, [found], CREATED + seconds + 11)
+    assert breach.is_over
+
+
+def test_a_group_that_is_whole_within_the_grace_is_remembered_to_have_been() -> None:
+    def members(breached: str) -> list[PodClique]:
+        said = condition(BREACHED, breached), condition(CLIQUE_SCHEDULED, "True" if breached == "False" else "False")
+        return [made_clique(f"s-0-g-0-{name}", *said, group="s-0-g") for name in "ab"]
+
+    found = made_group(replicas=1, minimum=1)
+    for seconds, breached in ((1, "False"), (2, "True")):
+        found = replace(found, status=group_status(GROUPED, found, members(breached), CREATED + seconds))
+    (breach,) = group_breaches(GROUPED, [found], CREATED + 13)
+    assert breach.is_over
+    silent = [replace(each, status=replace(each.status, conditions=())) for each in members("True")]
+    never = made_group(replicas=1, minimum=1)
+    never = replace(never, status=group_status(GROUPED, never, silent, CREATED + 1))
+    assert not is_true(never.status.conditions, WAS_WHOLE), "PodCliques that say nothing aren't known to be whole"
 
 
 @pytest.mark.parametrize(("after", "is_over"), [(0, False), (9, False), (10, True), (11, True)])

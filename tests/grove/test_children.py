@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from bosket.api.autoscaling import HorizontalPodAutoscaler
-from bosket.api.core import Secret, Service, ServiceAccount, ServiceSpec
+from bosket.api.core import Event, Secret, Service, ServiceAccount, ServiceSpec
 from bosket.api.grove import AutoScalingConfig, PodCliqueSet
 from bosket.api.grove.naming import PART_OF_LABEL, role_name, token_secret_name
 from bosket.api.object import KubeObject, ObjectMeta
@@ -94,3 +94,26 @@ async def test_children_that_were_there_before_and_are_nobodys_become_the_sets()
             return all(controller_of(each) is not None for each in found)
 
         await tester.until("all to be the set's", are_owned)
+
+
+async def test_a_secret_of_somebody_else_that_has_the_tokens_name_is_told_of_until_it_is_gone() -> None:
+    name = token_secret_name(NAME)
+    said = f"Secret {NAMESPACE}/{name} already exists but is not controlled by PodCliqueSet {NAMESPACE}/{NAME}"
+    async with world(0, services=OPERATOR) as tester:
+        await tester.apply(Secret(metadata=ObjectMeta(name=name, namespace=NAMESPACE)))
+        await tester.apply(clique_set(NAME, clique("router")))
+
+        async def errors() -> list[tuple[str, str]]:
+            found = await tester.client.get(PodCliqueSet, NAME, NAMESPACE)
+            return [(each.code, each.description) for each in found.status.lastErrors]
+
+        assert await tester.until("an error", errors) == [("ERR_SECRET_CONFLICT", said)]
+        events = (await tester.client.list(Event, NAMESPACE)).items
+        assert any(each.reason == "SecretConflict" and said in each.message for each in events)
+        await tester.client.delete(Secret, name, NAMESPACE)
+
+        async def no_errors() -> bool:
+            return not await errors()
+
+        await tester.until("no error", no_errors)
+        assert await tester.until("pods", tester.pods)

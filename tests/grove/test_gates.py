@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from bosket.api.core import Pod
-from bosket.api.grove import PodClique
+from bosket.api import keys
+from bosket.api.core import Pod, PodSchedulingGate
+from bosket.api.grove import PodClique, PodGang
 from bosket.api.grove.naming import GANG_GATE
 from bosket.grove.pod_state import to_release, without_gang_gate
 from bosket.grove.render_gang import GangPart, GangPlan, is_complete
 from tests.grove.objects import made_clique, made_pod
+from tests.grove.sets import clique, clique_set
+from tests.grove.world import World, world
 
 
 @pytest.mark.parametrize(
@@ -34,6 +38,52 @@ def test_a_gate_goes_when_the_gang_knows_the_pod_and_the_base_gang_has_its_minim
 def test_gates_of_others_stay() -> None:
     pod = without_gang_gate(made_pod("p", gates=["example.test/a", GANG_GATE, "example.test/b"]))
     assert [each.name for each in pod.spec.schedulingGates] == ["example.test/a", "example.test/b"]
+
+
+async def _pods_behind(tester: World, gates: set[str]) -> list[Pod]:
+    pods = await tester.pods()
+    return [each for each in pods if {gate.name for gate in each.spec.schedulingGates} == gates]
+
+
+@pytest.mark.looptime
+async def test_gates_of_the_template_stay_beside_the_operators_and_after_it() -> None:
+    """A set's pods wait for whoever put the gate there, and say so."""
+    template = clique("a", 2, scheduler="kai-scheduler")
+    gates = (PodSchedulingGate(name="example.test/mine"), PodSchedulingGate(name=GANG_GATE))
+    spec = replace(template.spec, podSpec=replace(template.spec.podSpec, schedulingGates=gates))
+    async with world(2) as tester:
+        await tester.apply(clique_set("s", replace(template, spec=spec)))
+
+        async def left_to_their_owner() -> bool:
+            return len(await _pods_behind(tester, {"example.test/mine"})) == 2
+
+        await tester.until("pods with the template's gate alone", left_to_their_owner)
+        await tester.clock.sleep(120)
+        assert await left_to_their_owner()
+        for pod in await tester.pods():
+            await tester.client.modify(pod, replace(pod, spec=replace(pod.spec, schedulingGates=())))
+        await tester.until("running pods", lambda: _all_have_nodes(tester))
+
+
+async def _all_have_nodes(tester: World) -> bool:
+    return all(each.spec.nodeName for each in await tester.pods())
+
+
+@pytest.mark.looptime
+async def test_pods_get_the_scheduler_of_the_backend_that_the_sets_annotation_names() -> None:
+    owner = clique_set("s", clique("a", scheduler="kai-scheduler"))
+    annotated = replace(
+        owner, metadata=replace(owner.metadata, annotations={keys.GROVE_BACKEND_ANNOTATION: "yunikorn"})
+    )
+    async with world(1) as tester:
+        await tester.apply(annotated)
+        await tester.until("a pod", tester.pods)
+        (pod,), (gang,) = await tester.pods(), (await tester.client.list(PodGang, tester.namespace)).items
+        assert pod.spec.schedulerName == "yunikorn"
+        assert (gang.metadata.labels[keys.GROVE_SCHEDULER_LABEL], gang.metadata.labels[keys.GROVE_BACKEND_LABEL]) == (
+            "yunikorn",
+            "yunikorn",
+        )
 
 
 PLAN = GangPlan("s-0", (GangPart("s-0-a", 1, None),))

@@ -17,6 +17,7 @@ from bosket.api.core import Event, Namespace, Node, NodeCondition, NodeSpec, Nod
 from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet
 from bosket.api.grove.naming import CLIQUE_LABEL
 from bosket.api.kai import Queue, QueueResource, QueueResources, QueueSpec
+from bosket.api.keys import SCHEDULER_NAME
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.kube.client import Client, PatchType
@@ -224,6 +225,7 @@ async def world(
         nodes=0,
         services=services,
         clock=LoopClock(),
+        default_scheduler=SCHEDULER_NAME,
         more_services=(TestKubelet,),
         service_options=options,
     )

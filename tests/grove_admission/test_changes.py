@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.grove_admission.sets import Cluster, Json, changed, clique, group, judged, pcs, words
+from bosket.api.admission import AdmissionRequest
+from bosket.grove_admission.defaults import completed
+from bosket.grove_admission.judges import check_set
+from tests.grove_admission.sets import CONFIGURATION, Cluster, Json, changed, clique, group, judged, pcs, words
 
 C = "spec.template.cliques"
 G = "spec.template.podCliqueScalingGroups"
@@ -109,3 +112,32 @@ def test_finalizers_can_be_taken_from_a_set_that_would_be_refused_by_now() -> No
     assert "is not Open" in words(changed(old, "spec.replicas", 2), old, cluster=closed)
     verdict = judged(changed(old, "metadata.finalizers", []), old, cluster=closed)
     assert verdict.refusals == ()
+
+
+def test_finalizers_can_be_taken_from_a_set_that_was_stored_while_no_webhook_completed_it() -> None:
+    old = pcs(clique("a", pod={"schedulerName": "volcano"}), metadata={"finalizers": ["f"]})
+    for each in old["spec"]["template"]["cliques"]:
+        each["spec"].pop("minAvailable", None)
+    assert completed(old)["spec"] != old["spec"]
+    new = completed(changed(old, "metadata.finalizers", []))
+    request = AdmissionRequest(uid="1", operation="UPDATE", object=new, oldObject=old)
+    assert check_set(request, CONFIGURATION, Cluster(queues={"default": "Closed"})).refusals == ()
+
+
+def test_an_annotation_does_not_give_another_scheduler_to_a_set_that_has_one() -> None:
+    annotation = "metadata.annotations[grove.io/scheduler-backend]"
+    to_kai = changed(OLD, "metadata.annotations", {"grove.io/scheduler-backend": "kai"})
+    refused = f'{annotation}: Invalid value: "kai": field is immutable: the set\'s pods are for the scheduler'
+    assert f"{refused} default-scheduler" in words(to_kai, OLD)
+    same = changed(OLD, "metadata.annotations", {"grove.io/scheduler-backend": "default"})
+    assert words(same, OLD) == ""
+
+
+def test_a_stored_clique_without_a_role_gets_its_own_with_a_change() -> None:
+    old = completed(OLD)
+    old["spec"]["template"]["cliques"][0]["spec"]["roleName"] = ""
+    name = old["spec"]["template"]["cliques"][0]["name"]
+    new = changed(old, "spec.replicas", 5)
+    request = AdmissionRequest(operation="UPDATE", object=completed(new), oldObject=old)
+    assert completed(new)["spec"]["template"]["cliques"][0]["spec"]["roleName"] == name
+    assert check_set(request, CONFIGURATION, Cluster()).words == ""

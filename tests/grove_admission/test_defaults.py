@@ -17,6 +17,13 @@ def test_a_clique_gets_its_minimum_and_its_pods_what_they_lack() -> None:
     assert spec["podSpec"]["terminationGracePeriodSeconds"] == 30
 
 
+def test_a_role_that_is_not_named_is_the_cliques_own() -> None:
+    document = pcs(clique("prefill", roleName=""), clique("decode"), clique("router"))
+    del document["spec"]["template"]["cliques"][2]["spec"]["roleName"]
+    cliques = completed(document)["spec"]["template"]["cliques"]
+    assert [each["spec"]["roleName"] for each in cliques] == ["prefill", "decode-role", "router"]
+
+
 def test_what_is_said_stays() -> None:
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "ofAFutureVersion": {"x": 1}}
     document = pcs(

@@ -256,6 +256,51 @@ def test_all_cliques_have_one_scheduler_which_is_enabled(default: str, names: li
     assert bool(found) == bool(said)
 
 
+ANNOTATION = "grove.io/scheduler-backend"
+
+
+@pytest.mark.parametrize(
+    ("backend", "name", "said"),
+    [
+        ("kai", "", ""),
+        ("kai", "default-scheduler", ""),
+        ("kai", "kai-scheduler", ""),
+        ("default", "kai-scheduler", ""),
+        (
+            "koordinator",
+            "",
+            f'metadata.annotations[{ANNOTATION}]: Invalid value: "koordinator": pods of this backend are for the '
+            "scheduler koord-scheduler, which is not enabled in OperatorConfiguration",
+        ),
+        (
+            "slurm",
+            "",
+            f'metadata.annotations[{ANNOTATION}]: Unsupported value: "slurm": supported values: "default", '
+            '"koordinator", "volcano", "yunikorn", "kai"',
+        ),
+    ],
+)
+def test_an_annotation_names_a_backend_that_there_is_and_whose_scheduler_is_enabled(
+    backend: str, name: str, said: str
+) -> None:
+    cliques = (clique("a", pod={"schedulerName": name}), clique("b"))
+    if name:
+        cliques = cliques[:1]
+    found = words(pcs(*cliques, metadata={"annotations": {ANNOTATION: backend}}))
+    assert said in found
+    assert bool(found) == bool(said)
+
+
+def test_what_the_backend_of_the_annotation_cannot_do_is_refused() -> None:
+    document = pcs(clique("a"), metadata={"annotations": {ANNOTATION: "volcano"}})
+    assert 'volcano queue "default" does not exist' in words(document, cluster=Cluster(queues={}))
+
+
+def test_cliques_without_roles_are_no_duplicates() -> None:
+    assert words(pcs(clique("a", roleName=""), clique("b", roleName=""))) == ""
+    assert "cliques.roleName: Duplicate value" in words(pcs(clique("a", roleName=""), clique("b", roleName="a")))
+
+
 def test_a_scheduler_that_is_not_named_is_the_default_one() -> None:
     assert words(pcs(clique("a", pod={"schedulerName": "default-scheduler"}), clique("b"))) == ""
 

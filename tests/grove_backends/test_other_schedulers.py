@@ -19,7 +19,7 @@ from bosket.api.grove import (
     TopologyLevel,
 )
 from bosket.api.object import ObjectMeta
-from bosket.grove_backends import Refused, prepare_pod
+from bosket.grove_backends import Refused, Surroundings, prepare_pod
 from bosket.grove_backends.koordinator import KoordinatorBackend
 from bosket.grove_backends.volcano import QUEUE_ANNOTATION, VolcanoBackend
 from bosket.grove_backends.yunikorn import YuniKornBackend
@@ -149,6 +149,26 @@ def test_koordinator_gets_a_pod_group_for_each_part_bound_together() -> None:
     assert pod.spec.schedulerName == "koord-scheduler"
     assert pod.metadata.labels["pod-group.scheduling.sigs.k8s.io"] == "a"
     assert [each.name for each in pod.spec.schedulingGates] == ["scheduling.koordinator.sh/gang"]
+
+
+SIGS, OWN = ("scheduling.sigs.k8s.io/v1alpha1", "PodGroup"), ("scheduling.koordinator.sh/v1alpha1", "PodGroup")
+
+
+@pytest.mark.parametrize(
+    ("served", "kind"),
+    [([SIGS], koordinator.PodGroup), ([OWN], koordinator.OwnPodGroup), ([SIGS, OWN], koordinator.PodGroup)],
+)
+def test_koordinators_pod_groups_are_of_the_api_group_that_is_served(
+    served: list[tuple[str, str]], kind: type[koordinator.PodGroup]
+) -> None:
+    cluster = Surroundings(served=frozenset(served))
+    assert [type(each) for each in KOORDINATOR.sync(pod_gang("g", part("a")), cluster).objects] == [kind]
+    assert KOORDINATOR.kinds_in(cluster.served) == (kind,)
+
+
+def test_koordinator_says_which_api_groups_it_looked_for() -> None:
+    with pytest.raises(Refused, match=r"neither of scheduling.sigs.k8s.io/v1alpha1 nor of scheduling.koordinator.sh"):
+        KOORDINATOR.sync(pod_gang("g", part("a")), Surroundings())
 
 
 def test_koordinator_gathers_a_gang_in_the_layers_of_its_network() -> None:

@@ -73,6 +73,26 @@ def test_an_annotation_overrules_and_a_label_of_the_gang_is_kept() -> None:
         registry.choose("", {keys.GROVE_BACKEND_ANNOTATION: "nobody"})
 
 
+@pytest.mark.parametrize(
+    ("backend", "clique_says", "pods_get"),
+    [
+        ("kai", "", "kai-scheduler"),
+        ("kai", "default-scheduler", "kai-scheduler"),
+        ("kai", "team-scheduler", "team-scheduler"),
+        ("koordinator", "kai-scheduler", "koord-scheduler"),
+        ("koordinator", "my-koordinator", "my-koordinator"),
+        ("default", "kai-scheduler", "default-scheduler"),
+        ("default", "", "default-scheduler"),
+    ],
+)
+def test_pods_get_the_scheduler_of_the_backend_that_an_annotation_names(
+    backend: str, clique_says: str, pods_get: str
+) -> None:
+    registry = Registry(catalogue.load_backends())
+    chosen = registry.choose(clique_says, {keys.GROVE_BACKEND_ANNOTATION: backend})
+    assert (chosen.name, registry.scheduler_of_pods(chosen, clique_says)) == (backend, pods_get)
+
+
 def test_each_gang_is_counted_once() -> None:
     metrics = CollectorRegistry()
     registry = Registry(catalogue.load_backends(), metrics=metrics)

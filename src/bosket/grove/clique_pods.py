@@ -82,6 +82,9 @@ class CliquePods:
                 await self._cluster.write(pod, without_gang_gate(pod))
             except (NotFound, Conflict):
                 return False  # changed or gone meanwhile: looked at again
+            except ApiError as error:
+                what = f"failed to remove scheduling gates from Pod {pod.key}: {error.message}"
+                raise OperatorError("ERR_REMOVE_POD_SCHEDULING_GATE", what) from error
             return True
 
         return all(await for_each(released, release)) and not some_wait

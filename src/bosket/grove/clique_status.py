@@ -22,6 +22,7 @@ from bosket.grove.pod_state import (
 )
 from bosket.grove.template import clique_minimum, is_in_group, is_terminating
 from bosket.grove.template_hash import expected_hash
+from bosket.grove.termination import remember_whole
 
 
 def is_updating(progress: PodCliqueUpdateProgress | None) -> bool:
@@ -117,6 +118,8 @@ def _with_conditions(clique: PodClique, status: PodCliqueStatus, pods: Sequence[
         now = parse_time(created)
     conditions = with_condition(status.conditions, CLIQUE_SCHEDULED, said[0], said[1], message, now=now)
     conditions = with_condition(conditions, BREACHED, *breach, now=now)
+    if said[0] == "True":
+        conditions = remember_whole(conditions, clique, now)
     return replace(status, conditions=conditions)
 
 

@@ -13,6 +13,9 @@ BREACHED: Final = "MinAvailableBreached"
 TERMINATING_GANG: Final = "GangTerminationInProgress"
 TOPOLOGY_UNAVAILABLE: Final = "TopologyLevelsUnavailable"
 
+#: Ours: a PodClique, or a scaling group, had its minimum so soon after its creation that times don't tell.
+WAS_WHOLE: Final = "bosket.dev/WasWhole"
+
 UPDATING: Final = "UpdateInProgress"
 
 Conditions = tuple[Condition, ...]

@@ -21,6 +21,7 @@ from bosket.grove.condition import (
 )
 from bosket.grove.gathering import NUMBERS_SECONDS, WORDS_SECONDS, differ_only_in
 from bosket.grove.template import group_config_of, is_terminating, member_names
+from bosket.grove.termination import remember_whole
 from bosket.grove.update import has_settled, has_template, is_available, is_group_updating, is_updated
 
 
@@ -108,7 +109,7 @@ def _with_breach(
             said = ("False", "SufficientAvailablePodCliqueScalingGroupReplicas", message)
     conditions = with_condition(status.conditions, BREACHED, *said, now=now)
     if said[0] == "False" and _has_recovered(group, whole):
-        conditions = without(conditions, TERMINATING_GANG)
+        conditions = remember_whole(without(conditions, TERMINATING_GANG), group, now)
     return replace(status, conditions=conditions)
 
 

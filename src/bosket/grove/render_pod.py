@@ -79,7 +79,7 @@ def render_pod(
         annotations=dict(clique.metadata.annotations),
         ownerReferences=(controller_reference(clique),),
     )
-    spec = replace(clique.spec.podSpec, schedulingGates=(PodSchedulingGate(name=GANG_GATE),))
+    spec = replace(clique.spec.podSpec, schedulingGates=_gates(clique.spec.podSpec))
     pod = prepare(Pod(metadata=meta, spec=spec))
     spec = with_variables(pod.spec, pod_variables(set_name, replica, name, namespace))
     spec = replace(spec, hostname=pod_hostname(name, index), subdomain=replica_name(set_name, replica))
@@ -87,6 +87,14 @@ def render_pod(
     if clique.spec.startsAfter:
         spec = _with_init_container(spec, set_name, init_program, _waits_for(owner, clique))
     return replace(pod, spec=spec)
+
+
+def _gates(spec: PodSpec) -> tuple[PodSchedulingGate, ...]:
+    """The operator's gate, and those of the template, which whoever asked for them takes away.
+
+    Grove drops the template's: pods would be scheduled that somebody wants to hold back.
+    """
+    return (PodSchedulingGate(name=GANG_GATE), *(each for each in spec.schedulingGates if each.name != GANG_GATE))
 
 
 def _waits_for(owner: PodCliqueSet, clique: PodClique) -> Iterator[str]:

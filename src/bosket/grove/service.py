@@ -44,7 +44,6 @@ class GroveOperator:
             self._cluster,
             self._backends,
             env.events.for_component(SET_CONTROLLER),
-            default_scheduler=default_scheduler,
             topology_aware=topology_aware,
         )
         self._topologies = TopologyController(env, configuration.scheduler.names)

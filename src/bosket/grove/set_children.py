@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet
 from bosket.api.grove.naming import clique_name, replica_name, role_name, token_secret_name
 from bosket.api.object import KubeObject, ObjectKey
+from bosket.api.ownership import controller_of
 from bosket.grove import render_access, render_autoscaler, render_clique, render_service
 from bosket.grove.claim import set_sharing
 from bosket.grove.claims import keep_claims
 from bosket.grove.cluster import Cluster, by_name
-from bosket.grove.problem import reported
+from bosket.grove.problem import OperatorError, reported
 from bosket.grove.template import groups_of, standalone_templates
 from bosket.kube.informer import Informer
-from bosket.runtime.concurrent import for_each
+from bosket.runtime.concurrent import for_each, in_turns
 from bosket.runtime.events import EventRecorder
 
 T = TypeVar("T", bound=KubeObject)
+
+_SECRET_CONFLICT: Final = "ERR_SECRET_CONFLICT"  # noqa: S105 - no password
 
 
 class SetChildren:
@@ -46,9 +49,16 @@ class SetChildren:
         await self._ensure(
             cluster.role_bindings, owner, role_name(name), lambda found: render_access.role_binding(owner, found)
         )
-        secret = await self._ensure(
-            cluster.secrets, owner, token_secret_name(name), lambda found: found or render_access.token_secret(owner)
-        )
+        key = ObjectKey(owner.metadata.namespace, token_secret_name(name))
+        with reported(self._events, owner, "SecretConflict", _SECRET_CONFLICT, "Pods can't start"):
+            secret = await self._ensure(
+                cluster.secrets, owner, key.name, lambda found: found or render_access.token_secret(owner)
+            )
+            controller = controller_of(secret)
+            if controller is None or controller.uid != owner.metadata.uid:
+                # It will never hold the set's token; nor is it ours to change.
+                message = f"Secret {key} already exists but is not controlled by PodCliqueSet {owner.key}"
+                raise OperatorError(_SECRET_CONFLICT, message)
         return render_access.has_token(secret)
 
     async def _keep_services(self, owner: PodCliqueSet) -> None:
@@ -59,7 +69,7 @@ class SetChildren:
             found = there.get(replica_name(owner.metadata.name, replica))
             return found is not None and render_service.headless_service(owner, replica, found) == found
 
-        changed = [replica for replica in range(owner.spec.replicas) if not is_as_wanted(replica)]
+        changed = [replica async for replica in in_turns(range(owner.spec.replicas)) if not is_as_wanted(replica)]
         await for_each(changed, lambda replica: self._keep_service(owner, replica))
 
     async def _keep_service(self, owner: PodCliqueSet, replica: int) -> None:
@@ -88,7 +98,7 @@ class SetChildren:
         """PodCliques that are in no scaling group."""
         there = by_name(self._cluster.owned(self._cluster.cliques, owner))
         wanted: dict[str, PodClique] = {}
-        for replica in range(owner.spec.replicas):
+        async for replica in in_turns(range(owner.spec.replicas)):
             for template in standalone_templates(owner):
                 name = clique_name(owner.metadata.name, replica, template.name)
                 wanted[name] = render_clique.standalone_clique(owner, replica, template, there.get(name))
@@ -114,7 +124,7 @@ class SetChildren:
     async def keep_groups(self, owner: PodCliqueSet) -> None:
         there = by_name(self._cluster.owned(self._cluster.groups, owner))
         wanted: dict[str, PodCliqueScalingGroup] = {}
-        for replica in range(owner.spec.replicas):
+        async for replica in in_turns(range(owner.spec.replicas)):
             for group in groups_of(owner, replica):
                 wanted[group.name] = render_clique.scaling_group(owner, replica, group, there.get(group.name))
 

@@ -23,7 +23,7 @@ from bosket.grove.render_gang import GangPlan, differ_in_references_alone, is_co
 from bosket.grove.template import scheduler_of
 from bosket.grove.topology import Levels
 from bosket.grove_backends import GangBackends, UnknownBackend
-from bosket.runtime.concurrent import for_each
+from bosket.runtime.concurrent import for_each, in_turns
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.keyed_lock import KeyedLock
 from bosket.runtime.pace import Pace
@@ -52,13 +52,11 @@ class SetGangs:
         backends: GangBackends,
         events: EventRecorder,
         *,
-        default_scheduler: str,
         topology_aware: bool,
     ) -> None:
         self._cluster = cluster
         self._backends = backends
         self._events = events
-        self._default_scheduler = default_scheduler
         self._topology_aware = topology_aware
         #: Two controllers look at gangs; one at a time has each.
         self._locks: KeyedLock[ObjectKey] = KeyedLock()
@@ -80,7 +78,7 @@ class SetGangs:
 
         await for_each(sorted(there.keys() - {each.name for each in plans}), delete)
         # Most often there is nothing to do for any of them, which is found out without a task for each.
-        unsettled = [plan for plan in plans if not self._is_settled(owner, plan)]
+        unsettled = [plan async for plan in in_turns(plans) if not self._is_settled(owner, plan)]
         looks = await for_each(unsettled, lambda plan: self._look_at(owner, plan))
         return all(each.is_whole for each in looks)
 
@@ -155,13 +153,12 @@ class SetGangs:
     def _wanted(
         self, owner: PodCliqueSet, plan: GangPlan, pods: dict[str, list[Pod]], existing: PodGang | None
     ) -> PodGang:
-        scheduler = scheduler_of(owner, self._default_scheduler)
         with self._reported(owner, plan.name):
             try:
-                backend = self._backends.choose(scheduler, owner.metadata.annotations).name
+                backend, scheduler = self._backends.choose(scheduler_of(owner), owner.metadata.annotations)
             except UnknownBackend as error:
                 raise OperatorError(_SYNC, str(error)) from error
-        return pod_gang(owner, plan, pods, existing, scheduler_name=scheduler, backend=backend)
+        return pod_gang(owner, plan, pods, existing, scheduler_name=scheduler, backend=backend.name)
 
     def _reported(self, owner: PodCliqueSet, name: str) -> AbstractContextManager[None]:
         what = f"Error Creating/Updating PodGang {owner.metadata.namespace}/{name}"

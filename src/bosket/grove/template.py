@@ -145,7 +145,7 @@ def clique_minimum(clique: PodClique) -> int:
     return clique.spec.replicas if found is None else found
 
 
-def scheduler_of(owner: PodCliqueSet, default: str) -> str:
-    """The scheduler of a set's pods: admission sees to it that all cliques name the same."""
+def scheduler_of(owner: PodCliqueSet) -> str:
+    """The scheduler that a set's cliques name, or nothing: admission sees to it that all name the same."""
     named = (each.spec.podSpec.schedulerName for each in owner.spec.template.cliques)
-    return next((each for each in named if each), default)
+    return next((each for each in named if each), "")

@@ -1,7 +1,8 @@
 """Gang termination, as pure decisions: who has been below its minimum for too long.
 
 Whoever was never up isn't terminated: nothing is gained by making it anew. "Never" is judged by the time of a
-condition's last change, with a grace after creation for what is written at the start.
+condition's last change, with a grace after creation for what is written at the start. Whoever is up within that grace
+gets a condition that says so, for good: its end may come within the same seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from typing import Final
 from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet
 from bosket.api.object import Condition, KubeObject
 from bosket.api.time import InvalidDuration, parse_duration, parse_time
-from bosket.grove.condition import BREACHED, CLIQUE_SCHEDULED, TERMINATING_GANG, find, is_true, seconds_since
+from bosket.grove.condition import (
+    BREACHED,
+    CLIQUE_SCHEDULED,
+    TERMINATING_GANG,
+    WAS_WHOLE,
+    Conditions,
+    find,
+    is_true,
+    seconds_since,
+    with_condition,
+)
 
 _START_GRACE_SECONDS: Final = 5.0
 _DEFAULT_DELAY_SECONDS: Final = 4 * 3600.0
@@ -29,6 +40,16 @@ class Breach:
     @property
     def is_over(self) -> bool:
         return self.seconds_left <= 0
+
+
+def remember_whole(conditions: Conditions, obj: KubeObject, now: float) -> Conditions:
+    """The conditions of an object that has its minimum, with one that keeps this in mind if nothing else would."""
+    created = obj.metadata.creationTimestamp
+    # Times are whole seconds: a change that is written in the grace's last one may look as if it were later, or not.
+    if created is None or now > parse_time(created) + _START_GRACE_SECONDS + 1.0:
+        return conditions
+    message = "It had its minimum within seconds of its creation"
+    return with_condition(conditions, WAS_WHOLE, "True", "SufficientPods", message, now=now)
 
 
 def delay_seconds(owner: PodCliqueSet) -> float:
@@ -51,7 +72,7 @@ def clique_breaches(owner: PodCliqueSet, cliques: Iterable[PodClique], now: floa
         if breached is None or breached.status != "True":
             continue
         scheduled = find(each.status.conditions, CLIQUE_SCHEDULED)
-        if scheduled is not None and (scheduled.status == "True" or _changed_later(scheduled, each)):
+        if scheduled is not None and (scheduled.status == "True" or _was_up(scheduled, each, each.status.conditions)):
             yield Breach(each.metadata.name, delay_seconds(owner) - seconds_since(breached, now))
 
 
@@ -59,12 +80,15 @@ def group_breaches(owner: PodCliqueSet, groups: Iterable[PodCliqueScalingGroup],
     """Scaling groups below their minimum that were healthy once, and aren't being made anew already."""
     for each in groups:
         breached = find(each.status.conditions, BREACHED)
-        if breached is None or breached.status != "True" or not _changed_later(breached, each):
+        if breached is None or breached.status != "True" or not _was_up(breached, each, each.status.conditions):
             continue
         if not is_true(each.status.conditions, TERMINATING_GANG):
             yield Breach(each.metadata.name, delay_seconds(owner) - seconds_since(breached, now))
 
 
-def _changed_later(condition: Condition, obj: KubeObject) -> bool:
+def _was_up(condition: Condition, obj: KubeObject, conditions: Conditions) -> bool:
+    """Whether what a condition denies by now was true once."""
+    if is_true(conditions, WAS_WHOLE):
+        return True
     created = obj.metadata.creationTimestamp
     return created is not None and parse_time(condition.lastTransitionTime) > parse_time(created) + _START_GRACE_SECONDS

@@ -57,7 +57,8 @@ def _clique_changes(old: PodCliqueSet, new: PodCliqueSet) -> Iterator[FieldError
                 f"Expected '{was.name}' at position {index}, got '{clique.name}'",
             )
         spec, was_spec = clique.spec, was.spec
-        yield from _kept(f"{path}.spec.roleName", was_spec.roleName, spec.roleName)
+        # A set that Grove stored may have no role: it gets one with its first change.
+        yield from _kept(f"{path}.spec.roleName", was_spec.roleName or was.name, spec.roleName or clique.name)
         yield from _kept(f"{path}.spec.minAvailable", was_spec.minAvailable, spec.minAvailable)
         yield from _kept(f"{path}.spec.startsAfter", was_spec.startsAfter, spec.startsAfter)
         yield from _kept(

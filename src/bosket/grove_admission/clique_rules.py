@@ -43,7 +43,7 @@ def clique_errors(owner: PodCliqueSet, path: str, *, is_new: bool) -> Iterator[F
             yield from _scaling_errors(clique.spec, clique.spec.autoScalingConfig, f"{at}.spec.autoScalingConfig")
         yield from _pod_errors(clique.spec.podSpec, f"{at}.spec.podSpec.spec", is_new=is_new)
     yield from duplicate_error(f"{path}.name", (clique.name for clique in template.cliques))
-    yield from duplicate_error(f"{path}.roleName", (clique.spec.roleName for clique in template.cliques))
+    yield from duplicate_error(f"{path}.roleName", (clique.spec.roleName or clique.name for clique in template.cliques))
 
 
 def order_of_cliques_errors(owner: PodCliqueSet, path: str) -> Iterator[FieldError]:

@@ -24,7 +24,7 @@ def completed(document: Document) -> Document:
     if not template:
         return done
     for clique in _list(template.get("cliques")):
-        _complete_clique(_map(_map(clique).get("spec")))
+        _complete_clique(_map(_map(clique).get("spec")), _map(clique).get("name"))
     for group in _list(template.get("podCliqueScalingGroups")):
         scaling = _map(_map(group).get("scaleConfig"))
         if scaling and scaling.get("minReplicas") is None:
@@ -35,13 +35,16 @@ def completed(document: Document) -> Document:
     return done
 
 
-def _complete_clique(spec: Document) -> None:
-    """The minimum is what was submitted, also where that was 0 and becomes 1: such a clique is refused, as by Grove."""
+def _complete_clique(spec: Document, name: Any) -> None:
+    """The minimum is what was submitted, also where that was 0 and becomes 1: such a clique is refused, as by Grove.
+
+    Unlike in Grove a role that isn't named is the clique's own: two cliques without one would be refused there.
+    """
     if not spec:
         return
     submitted = spec.get("replicas") or 0
     spec["replicas"] = submitted or 1
-    spec.setdefault("roleName", "")
+    spec["roleName"] = spec.get("roleName") or name or ""
     if spec.get("minAvailable") is None:
         spec["minAvailable"] = submitted
     scaling = _map(spec.get("autoScalingConfig"))

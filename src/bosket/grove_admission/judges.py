@@ -58,7 +58,10 @@ def check_set(request: AdmissionRequest, configuration: OperatorConfiguration, c
         return new
     if request.operation != "UPDATE":
         return check_new(new, configuration, cluster)
-    old = _decode(request.oldObject, PodCliqueSet)
+    # A set that was stored while no webhook completed it is compared by what it means: what defaulting adds to it now
+    # is no change of its author's, and must not keep a finalizer from being taken off.
+    before = completed(request.oldObject) if isinstance(request.oldObject, dict) else request.oldObject
+    old = _decode(before, PodCliqueSet)
     return old if isinstance(old, Verdict) else check_change(old, new, configuration, cluster)
 
 

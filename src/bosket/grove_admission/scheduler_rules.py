@@ -7,9 +7,11 @@ said here, before anything is stored.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
-from bosket.api.field_error import FieldError, invalid_value
+from bosket.api import keys
+from bosket.api.field_error import FieldError, invalid_value, not_supported
 from bosket.api.grove import PodCliqueSet
 from bosket.api.grove.operator_configuration import (
     KAI_SCHEDULER,
@@ -22,30 +24,55 @@ from bosket.api.name_rules import subdomain_error
 from bosket.grove_admission.lookup import Lookup
 from bosket.grove_admission.topology_places import constraints
 from bosket.grove_backends.backend import Refused
+from bosket.grove_backends.catalogue import load_backends
 from bosket.grove_backends.kai import queue_of_set
+from bosket.grove_backends.registry import Registry, UnknownBackend
 from bosket.grove_backends.volcano import QUEUE_ANNOTATION as VOLCANO_QUEUE_ANNOTATION
 
 _VOLCANO_DEFAULT_QUEUE: Final = "default"
 _OPEN: Final = "Open"
+_ANNOTATION: Final = f"metadata.annotations[{keys.GROVE_BACKEND_ANNOTATION}]"
 
 
-def scheduler_of(owner: PodCliqueSet, schedulers: SchedulerConfiguration) -> str:
-    """The set's scheduler: that of its first clique."""
-    cliques = owner.spec.template.cliques
-    return (cliques[0].spec.podSpec.schedulerName if cliques else "") or schedulers.defaultProfileName
+@cache
+def _registry(default_scheduler_name: str) -> Registry:
+    return Registry(load_backends(), default_scheduler_name=default_scheduler_name)
+
+
+def _schedulers_of(owner: PodCliqueSet, schedulers: SchedulerConfiguration) -> list[str]:
+    """The scheduler of each clique's pods; raises `UnknownBackend`."""
+    registry = _registry(schedulers.defaultProfileName)
+    named = [clique.spec.podSpec.schedulerName for clique in owner.spec.template.cliques]
+    if not owner.metadata.annotations.get(keys.GROVE_BACKEND_ANNOTATION):
+        return [registry.scheduler_name(each) for each in named]
+    backend = registry.choose("", owner.metadata.annotations)
+    return [registry.scheduler_of_pods(backend, each) for each in named]
 
 
 def scheduler_name_errors(owner: PodCliqueSet, schedulers: SchedulerConfiguration, path: str) -> Iterator[FieldError]:
     """Whether all cliques have one scheduler, and one that is enabled."""
-    cliques = owner.spec.template.cliques
-    if not cliques:
+    if not owner.spec.template.cliques:
+        return
+    backend = owner.metadata.annotations.get(keys.GROVE_BACKEND_ANNOTATION, "")
+    try:
+        names = _schedulers_of(owner, schedulers)
+    except UnknownBackend:
+        there = (each.name for each in _registry(schedulers.defaultProfileName).backends)
+        yield not_supported(_ANNOTATION, backend, tuple(there))
         return
     field = f"{path}.spec.podSpec.schedulerName"
-    names = [clique.spec.podSpec.schedulerName or schedulers.defaultProfileName for clique in cliques]
     different = list(dict.fromkeys(names))
     if len(different) > 1:
         yield invalid_value(field, ", ".join(different), "the schedulerName for all pods have to be the same")
-    if names[0] not in schedulers.names:
+    if names[0] in schedulers.names:
+        return
+    if backend:
+        yield invalid_value(
+            _ANNOTATION,
+            backend,
+            f"pods of this backend are for the scheduler {names[0]}, which is not enabled in OperatorConfiguration",
+        )
+    else:
         yield invalid_value(
             field,
             names[0],
@@ -54,11 +81,31 @@ def scheduler_name_errors(owner: PodCliqueSet, schedulers: SchedulerConfiguratio
         )
 
 
+def backend_change_errors(
+    old: PodCliqueSet, new: PodCliqueSet, schedulers: SchedulerConfiguration
+) -> Iterator[FieldError]:
+    """An annotation may not give another scheduler to a set whose pods have one."""
+    before, after = (each.metadata.annotations.get(keys.GROVE_BACKEND_ANNOTATION, "") for each in (old, new))
+    if before == after:
+        return
+    try:
+        former = _schedulers_of(old, schedulers)
+    except UnknownBackend:
+        return  # it has no pods
+    if former[:1] != _schedulers_of(new, schedulers)[:1]:
+        message = f"field is immutable: the set's pods are for the scheduler {former[0]}"
+        yield invalid_value(_ANNOTATION, after, message)
+
+
 def backend_errors(owner: PodCliqueSet, schedulers: SchedulerConfiguration, cluster: Lookup) -> Iterator[FieldError]:
     """What the set's scheduler can't do for it; of several things, the first."""
-    if not owner.spec.template.cliques:
+    try:
+        names = _schedulers_of(owner, schedulers)
+    except UnknownBackend:
+        return  # which is told already
+    if not names:
         return
-    name = scheduler_of(owner, schedulers)
+    name = names[0]
     if name not in schedulers.names:
         problem: str | None = f'schedulerName "{name}" is not enabled in OperatorConfiguration'
     elif name == KAI_SCHEDULER:

@@ -14,7 +14,7 @@ from bosket.grove_admission.clique_rules import clique_errors, order_of_cliques_
 from bosket.grove_admission.group_rules import group_errors
 from bosket.grove_admission.lookup import Lookup
 from bosket.grove_admission.mnnvl_rules import annotation_change_errors, annotation_errors
-from bosket.grove_admission.scheduler_rules import backend_errors, scheduler_name_errors
+from bosket.grove_admission.scheduler_rules import backend_change_errors, backend_errors, scheduler_name_errors
 from bosket.grove_admission.sharing_rules import set_sharing_errors, template_errors
 from bosket.grove_admission.topology_change import constraint_change_errors, deprecation_warnings
 from bosket.grove_admission.topology_rules import check_constraints
@@ -55,6 +55,7 @@ def check_change(
     enabled = configuration.topologyAwareScheduling.enabled
     changes = [
         *change_errors(old, new),
+        *backend_change_errors(old, new, configuration.scheduler),
         *constraint_change_errors(old, new, cluster, enabled=enabled),
         *claim_change_errors(old, new),
     ]

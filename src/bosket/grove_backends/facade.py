@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from bosket.api import keys
 from bosket.api.core import Pod
 from bosket.api.grove import PodGang
-from bosket.grove_backends.backend import SchedulerBackend, prepare_pod
+from bosket.grove_backends.backend import SchedulerBackend, prepare_pod, with_spec
 from bosket.grove_backends.catalogue import load_backends
 from bosket.grove_backends.cluster_view import ClusterView
 from bosket.grove_backends.registry import Registry
@@ -29,14 +29,17 @@ class GangBackends:
         """Notice what begins to be served, until cancelled."""
         await self._cluster.keep_fresh()
 
-    def choose(self, scheduler_name: str, annotations: Mapping[str, str] | None = None) -> SchedulerBackend:
-        """The backend for pods with this `schedulerName`, or the one that the set's annotations name.
+    def choose(self, scheduler_name: str, annotations: Mapping[str, str] | None = None) -> tuple[SchedulerBackend, str]:
+        """The backend for pods whose clique says this `schedulerName`, or the one that the set's annotations name; and
+        the `schedulerName` that the pods get.
 
         Raises `UnknownBackend`.
         """
-        return self.registry.choose(scheduler_name, annotations)
+        backend = self.registry.choose(scheduler_name, annotations)
+        return backend, self.registry.scheduler_of_pods(backend, scheduler_name)
 
     def pod_additions(self, gang: PodGang, pod: Pod) -> Pod:
         """The gang's pod as it has to be created; raises `Refused` or `UnknownBackend`."""
         backend = self.registry.of_gang(gang)
+        pod = with_spec(pod, schedulerName=self.registry.scheduler_of_pods(backend, pod.spec.schedulerName))
         return prepare_pod(backend, gang, pod, self._cluster.surroundings(gang, backend))

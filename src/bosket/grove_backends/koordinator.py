@@ -1,4 +1,7 @@
-"""Koordinator: a PodGang becomes a scheduling.sigs.k8s.io PodGroup for each pod group, bound together as a gang group.
+"""Koordinator: a PodGang becomes a PodGroup for each pod group, bound together as a gang group.
+
+PodGroups are of the API group that the cluster serves: scheduling.sigs.k8s.io, as Koordinator installs it, else
+scheduling.koordinator.sh.
 
 Topology goes by the layers of the cluster's ClusterNetworkTopology, and for the gang as a whole: a constraint of some
 of its pod groups is refused if it is required, and left out if it is preferred, unless it is the gang's only one.
@@ -14,7 +17,7 @@ import msgspec
 from bosket.api import keys
 from bosket.api.core import Pod
 from bosket.api.grove import GangTopologyConstraint, PodGang
-from bosket.api.koordinator import ClusterNetworkTopology, PodGroup, PodGroupSpec
+from bosket.api.koordinator import ClusterNetworkTopology, OwnPodGroup, PodGroup, PodGroupSpec
 from bosket.api.object import KubeObject
 from bosket.grove_backends.backend import (
     Refused,
@@ -35,20 +38,27 @@ _PLACED: Final = frozenset({"Scheduled", "Running", "Finished"})
 
 
 class KoordinatorBackend(SchedulerBackend):
-    """PodGroups of scheduling.sigs.k8s.io/v1alpha1 with Koordinator's annotations."""
+    """PodGroups with Koordinator's annotations."""
 
     name = "koordinator"
     scheduler_name = "koord-scheduler"
-    kinds = (PodGroup,)
+    kinds = (PodGroup, OwnPodGroup)
     reads = (ClusterNetworkTopology,)
     gate = "scheduling.koordinator.sh/gang"
+
+    def kinds_in(self, served: frozenset[tuple[str, str]]) -> tuple[type[KubeObject], ...]:
+        return super().kinds_in(served)[:1]
 
     def matches(self, scheduler_name: str) -> bool:
         return "koord" in scheduler_name
 
     def sync(self, gang: PodGang, cluster: Surroundings) -> Rendering:
-        if not cluster.serves(PodGroup):
-            raise Refused("the API server doesn't serve scheduling.sigs.k8s.io/v1alpha1 PodGroups")
+        kind = next((each for each in (PodGroup, OwnPodGroup) if cluster.serves(each)), None)
+        if kind is None:
+            raise Refused(
+                "the API server serves PodGroups neither of scheduling.sigs.k8s.io/v1alpha1 nor of "
+                "scheduling.koordinator.sh/v1alpha1"
+            )
         strategy, untold = _gather_strategy(gang, cluster)
         parts = gang.spec.podgroups
         bundle = json.dumps([f"{gang.metadata.namespace}/{label_name(part.name)}" for part in parts])
@@ -57,7 +67,7 @@ class KoordinatorBackend(SchedulerBackend):
             shared[_TOPOLOGY_ANNOTATION] = json.dumps({"gatherStrategy": strategy})
         return Rendering(
             tuple(
-                PodGroup(
+                kind(
                     metadata=owned_metadata(
                         gang,
                         label_name(part.name),

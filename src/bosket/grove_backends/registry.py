@@ -62,6 +62,14 @@ class Registry:
         """The backend for pods of this scheduler, unless an annotation of their set names one."""
         return self._choose((annotations or {}).get(keys.GROVE_BACKEND_ANNOTATION, ""), scheduler_name)
 
+    def scheduler_of_pods(self, backend: SchedulerBackend, scheduler_name: str) -> str:
+        """`schedulerName` of pods that `backend` speaks for and whose clique says `scheduler_name`.
+
+        What the clique says, unless that is another backend's scheduler: an annotation overrules both.
+        """
+        named = self.scheduler_name(scheduler_name)
+        return named if self._choose("", named) is backend else backend.scheduler_name
+
     def of_gang(self, gang: PodGang) -> SchedulerBackend:
         """The gang's backend: by its annotation, its label, its scheduler's name. Remembered, and counted once."""
         named = gang.metadata.annotations.get(keys.GROVE_BACKEND_ANNOTATION) or gang.metadata.labels.get(
