@@ -43,7 +43,9 @@ def test_every_flag_arrives() -> None:
     )
     default = BinderFlags()
     assert all(getattr(flags, each.name) != getattr(default, each.name) for each in fields(flags))
-    options = binder_options(flags, WorkloadFlags(scale_adjust_namespace="scale"), ["binder"])["binder"]
+    options = binder_options(flags, WorkloadFlags(scale_adjust_namespace="scale", scheduler_name="mine"), ["binder"])[
+        "binder"
+    ]
     assert isinstance(options, Options)
     reservation = options.reservation
     assert isinstance(reservation, ReservationOptions)
@@ -55,6 +57,7 @@ def test_every_flag_arrives() -> None:
     assert reservation.container_security_context == SecurityContext(runAsUser=2)
     assert (reservation.runtime_class_name, reservation.fake_gpu_nodes) == ("nvidia", True)
     assert (options.scale_adjust_namespace, options.max_concurrent_reconciles) == ("scale", 20)
+    assert options.scheduler_name == "mine"
     assert options.max_concurrent_binds_per_node == 4
     assert (options.rate_limiter_base_delay_seconds, options.rate_limiter_max_delay_seconds) == (2.0, 30.0)
     assert options.volume_binding_timeout_seconds == 60

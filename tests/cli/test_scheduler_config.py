@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bosket.api.core import Container, Pod, PodSpec, ResourceRequirements
+from bosket.api.keys import SCHEDULER_NAME
 from bosket.api.object import ObjectMeta
 from bosket.cli.main import main
 from bosket.cli.scheduler_flags import SchedulerFlags, scheduler_options
@@ -36,7 +37,9 @@ def _pod(name: str) -> Pod:
     resources = ResourceRequirements(requests={"nvidia.com/gpu": 1}, limits={"nvidia.com/gpu": 1})
     return Pod(
         metadata=ObjectMeta(name=name, namespace="default"),
-        spec=PodSpec(containers=(Container(name="main", image="i", resources=resources),)),
+        spec=PodSpec(
+            schedulerName=SCHEDULER_NAME, containers=(Container(name="main", image="i", resources=resources),)
+        ),
     )
 
 

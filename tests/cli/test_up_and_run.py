@@ -93,6 +93,7 @@ async def test_up_says_ready_when_it_is_and_stops_when_told(tmp_path: Path) -> N
     async with bosket("up", "--nodes", "2", "--gpus", "3", "--cpu", "4", "--kubeconfig", str(kubeconfig)) as process:
         lines = await lines_until(process, "^ready$")
         assert lines[0].startswith("starting 2 nodes with 3 GPUs, 4 CPUs")
+        assert any('those that name none, or "default-scheduler", without queues' in line for line in lines)
         async with client_of(kubeconfig) as client:
             nodes = (await client.list(Node)).items
             assert [node.status.allocatable["nvidia.com/gpu"] for node in nodes] == ["3", "3"]
@@ -255,5 +256,8 @@ _POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "p", "namespace": "default"},
-    "spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+    "spec": {
+        "schedulerName": "kai-scheduler",
+        "containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+    },
 }

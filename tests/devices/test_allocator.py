@@ -268,6 +268,14 @@ def test_many_equal_devices_are_no_maze():
     assert names(search(slices, claim_spec(first), claim_spec(second))) is None
 
 
+def test_so_many_claims_that_a_search_would_not_end_are_refused():
+    slices = [device_slice("n", *[device(f"d{number:04}") for number in range(600)])]
+    assert names(search(slices, *[claim_spec(device_request(count=3))] * 50)) is not None
+    refused = search(slices, *[claim_spec(device_request(count=5))] * 100)
+    assert isinstance(refused, Refusal)
+    assert "so many resource claims" in refused.text
+
+
 # Against brute force
 
 MODELS, RACKS = ("A", "B"), ("x", "y")

@@ -55,6 +55,11 @@ def test_no_default_queue() -> None:
     assert only(without(installed(), Queue, "default-queue")).code == "queue-default-missing"
 
 
+def test_a_queue_without_limits_is_fine() -> None:
+    amounts = {"gpu": {"quota": 0}, "cpu": {"quota": 0}, "memory": {"quota": 0}}
+    assert findings(edited(installed(), Queue, "default-queue", "spec.resources", amounts)) == []
+
+
 def test_a_queue_that_says_nothing_about_resources() -> None:
     found = only(edited(installed(), Queue, "default-queue", "spec.resources", None))
     assert (found.code, found.field) == ("queue-resources-missing", "spec.resources")
@@ -66,8 +71,8 @@ def test_an_amount_that_makes_no_sense(key: str) -> None:
     assert (found.code, found.field) == ("queue-amount-negative", f"spec.resources.cpu.{key}")
 
 
-def test_a_limit_that_was_left_out() -> None:
-    found = only(edited(installed(), Queue, "default-queue", "spec.resources.memory.limit", None))
+def test_a_limit_of_zero() -> None:
+    found = only(edited(installed(), Queue, "default-queue", "spec.resources.memory.limit", 0))
     assert (found.code, found.severity) == ("queue-limit-zero", Severity.ERROR)
     assert found.command == (
         'kubectl patch queue default-queue --type merge -p \'{"spec":{"resources":{"memory":{"limit":-1}}}}\''
@@ -192,6 +197,13 @@ def test_pods_for_a_scheduler_that_nobody_runs() -> None:
 def test_a_plugin_that_there_is_not() -> None:
     found = only(edited(installed(), SchedulingShard, "default", "spec.plugins", {"proportional": {}}))
     assert (found.code, found.field) == ("shard-plugin-unknown", "spec.plugins.proportional")
+
+
+def test_a_shard_without_generators_of_scenarios() -> None:
+    off = {name: {"enabled": False} for name in ("sg-nodelocalgreedy", "sg-multinodegang")}
+    found = only(edited(installed(), SchedulingShard, "default", "spec.plugins", off))
+    assert (found.code, found.field) == ("shard-never-evicts", "spec.plugins")
+    assert "so consolidation, reclaim, preempt will never evict anybody" in found.problem
 
 
 @pytest.mark.parametrize(

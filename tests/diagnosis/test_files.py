@@ -91,7 +91,7 @@ def test_kinds_of_others_are_kept_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("a: [", "neither YAML nor JSON"),
+        ("a: [", "neither JSON nor YAML"),
         ("just a text", "it has no kind"),
         ("{}", "it has no kind"),
         (b"\xff\xfe\x00", "neither text nor a zipped snapshot"),

@@ -13,6 +13,7 @@ from bosket.api.batch import Job, JobSpec
 from bosket.api.core import (
     ConfigMap,
     Container,
+    Namespace,
     Node,
     Pod,
     PodSpec,
@@ -39,7 +40,11 @@ def gang(name: str, pods: int, *, gpus: int, run_duration: str = "5s") -> Job:
     resources = ResourceRequirements(requests={"nvidia.com/gpu": gpus}, limits={"nvidia.com/gpu": gpus})
     template = PodTemplateSpec(
         metadata=ObjectMeta(annotations={"bosket.dev/run-duration": run_duration}),
-        spec=PodSpec(restartPolicy="Never", containers=(Container(name="main", image="i", resources=resources),)),
+        spec=PodSpec(
+            schedulerName=SCHEDULER_NAME,
+            restartPolicy="Never",
+            containers=(Container(name="main", image="i", resources=resources),),
+        ),
     )
     return Job(
         metadata=ObjectMeta(name=name, namespace="default", annotations={"kai.scheduler/batch-min-member": str(pods)}),
@@ -154,6 +159,26 @@ async def test_servers_beside_the_api_server_find_whom_it_believes_and_where_it_
         assert believed["client-ca-file"].startswith("-----BEGIN CERTIFICATE-----")
         assert believed["requestheader-client-ca-file"] != believed["client-ca-file"]
         assert (await client.get(Service, "kubernetes", "default")).spec.clusterIP == "10.96.0.1"
+
+
+async def test_every_namespace_has_the_root_certificate_whatever_happens_to_it(tmp_path: Path) -> None:
+    async with EmbeddedCluster(nodes=0, services=(), listen=Listen(kubeconfig=tmp_path / "kubeconfig")) as cluster:
+        await cluster.wait_ready()
+        client = cluster.client()
+        name = "kube-root-ca.crt"
+        root = (await client.get(ConfigMap, name, "kube-system")).data
+        await client.create(Namespace(metadata=ObjectMeta(name="team")))
+
+        async def until_right(namespace: str) -> None:
+            async with asyncio.timeout(30):
+                async for change in client.watch(ConfigMap, namespace, resource_version="0"):
+                    if change.type != "DELETED" and change.object is not None and change.object.data == root:
+                        return
+
+        for namespace in ("default", "team"):
+            await until_right(namespace)
+        await client.patch(ConfigMap, name, {"data": {"ca.crt": "mine"}}, namespace="team")
+        await until_right("team")
 
 
 async def test_an_unknown_service_is_named_with_those_there_are() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from bosket.api.core import ConfigMap, Container, Pod, PodSpec
-from bosket.api.keys import RESERVATION_NAMESPACE, RESERVED_GPU_ANNOTATION
+from bosket.api.keys import RESERVATION_NAMESPACE, RESERVED_GPU_ANNOTATION, SCHEDULER_NAME
 from bosket.api.object import ObjectMeta
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.embedded.node import NodeShape
@@ -24,7 +24,7 @@ def pod(name: str, **annotations: str) -> Pod:
     said = {key.replace("_", "-"): value for key, value in annotations.items()}
     return Pod(
         metadata=ObjectMeta(name=name, namespace="default", annotations=said),
-        spec=PodSpec(containers=(Container(name="main", image="i"),)),
+        spec=PodSpec(schedulerName=SCHEDULER_NAME, containers=(Container(name="main", image="i"),)),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bosket.api.core import ResourceRequirements
 from bosket.api.kai.config import (
@@ -15,12 +16,14 @@ from bosket.api.kai.config import (
     NodeScaleAdjusterArgs,
     NodeScaleAdjusterConfig,
     NumaPlacementExporterConfig,
+    PodGroupControllerConfig,
     PodGrouperArgs,
     PodGrouperConfig,
     QueueControllerConfig,
     ResourceReservationConfig,
+    SchedulerConfig,
 )
-from bosket.api.kai.operand import ServiceConfig
+from bosket.api.kai.operand import K8sClientConfig, ServiceConfig
 from bosket.api.kai.shard import PluginConfig
 from bosket.cli.main import app
 from bosket.operator import shard as shard_part
@@ -47,6 +50,10 @@ EVERYTHING = config(
             defaultPrioritiesConfigMapNamespace="y",
         ),
     ),
+    podGroupController=PodGroupControllerConfig(
+        maxConcurrentReconciles=3, service=ServiceConfig(k8sClientConfig=K8sClientConfig(qps=30))
+    ),
+    scheduler=SchedulerConfig(service=ServiceConfig(k8sClientConfig=K8sClientConfig(qps=30, burst=60))),
     binder=BinderConfig(
         maxConcurrentReconciles=3,
         volumeBindingTimeoutSeconds=7,
@@ -84,6 +91,7 @@ FLAGS = {
     "schedule-csi-storage": "true",
     "plugin-server-port": "0",
     "log-level": "debug",
+    "burst": "80",
 }
 
 
@@ -125,3 +133,27 @@ def test_a_shards_flags_arrive() -> None:
     assert told["workloads"].scheduler_name == "mine"
     assert told["workloads"].nodepool_label_key == "pool"
     assert told["log_level"] == "debug"
+
+
+def test_how_fast_services_may_write_arrives_with_kais_defaults_for_what_is_left_out() -> None:
+    for name, told in (("mine-a-all", (30, 80)), ("podgroup-controller-all", (30, 100)), ("binder-all", (None, 100))):
+        command = commands()[name]
+        _, bound, _ = app.parse_args(command[1:], print_error=False, exit_on_error=False)
+        assert (bound.arguments.get("qps"), bound.arguments.get("burst", 100)) == told
+
+
+def test_access_control_is_switched_on_by_an_annotation_of_the_config() -> None:
+    """KAI's Config has no field for it."""
+    said = {"bosket.dev/access-control": "true", "bosket.dev/trusted-subjects": "serviceaccount:kubeflow/trainer"}
+    given = config()
+    given = replace(given, metadata=replace(given.metadata, annotations=said))
+    common = Common(given, Options())
+    made = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0]["args"]
+        for each in (*plan(common, []), *shard_part.objects(shard("a"), common, None))
+        if each["kind"] == "Deployment"
+    }
+    told = {name for name, arguments in made.items() if "--access-control" in arguments}
+    assert told == {"admission", *(name for name in made if name.startswith("kai-scheduler"))}
+    assert "--trusted-subjects=serviceaccount:kubeflow/trainer" in made["admission"]
+    assert not any("--access-control" in each for arguments in commands().values() for each in arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from bosket.api.kai.operand import VPASpec
 from bosket.api.resource import AnyResource
 from bosket.operator import service
 from bosket.operator.kind import AUTOSCALER, PROMETHEUS, SERVICE_MONITOR
-from tests.operator.scene import condition, config, make_scene, names, raw, shard
+from tests.operator.scene import condition, conditions_of, config, make_scene, names, raw, shard
 from tests.rig import Rig
 
 ALL_SERVICES = [
@@ -107,3 +108,33 @@ async def test_a_prometheus_elsewhere_is_asked_whether_it_lives() -> None:
     assert told.reason == "prometheus_connection_failed"
     assert told.message.startswith("the Prometheus at http://127.0.0.1:9 can't be reached")
     assert "secret" not in told.message
+
+
+@pytest.mark.looptime
+async def test_a_prometheus_that_answered_is_called_unreachable_only_after_failures_in_a_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As often, and at the pace, that the Config says."""
+    rig = await make_scene()
+    await define(rig, SERVICE_MONITOR, PROMETHEUS)
+    asked_at: list[float] = []
+    down_from = 3
+
+    async def probe(_address: str, timeout_seconds: float) -> str | None:
+        assert timeout_seconds == 10
+        asked_at.append(rig.clock.monotonic())
+        return None if len(asked_at) < down_from else "nobody answers"
+
+    monkeypatch.setattr("bosket.operator.reconciler.probe", probe)
+    rules = ExternalPrometheusHealthProbe(interval=7, maxRetries=3)
+    await rig.apply(
+        config(prometheus=PrometheusConfig(externalPrometheusUrl="http://x", externalPrometheusHealthProbe=rules))
+    )
+    async with rig.running(service):
+        told = []
+        while len(asked_at) < down_from + 2:
+            await rig.clock.sleep(1)
+            told.append((await conditions_of(rig, config()))["DependenciesFulfilled"].status)
+        assert set(told[:-1]) == {"True"}
+        await condition(rig, config(), "DependenciesFulfilled", "False")
+    assert [round(later - earlier) for earlier, later in pairwise(asked_at[2 : down_from + 2])] == [7, 7]

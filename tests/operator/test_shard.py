@@ -10,11 +10,13 @@ import yaml
 
 from bosket.api.apps import Deployment
 from bosket.api.coordination import Lease, LeaseSpec
-from bosket.api.core import ConfigMap, Container, Pod, PodSpec, Service
+from bosket.api.core import ConfigMap, Container, Pod, PodSpec, Service, ServiceAccount
 from bosket.api.discovery_k8s import EndpointSlice
-from bosket.api.kai.config import SchedulerConfig
+from bosket.api.kai.config import Config, SchedulerConfig
+from bosket.api.kai.operand import ServiceConfig
 from bosket.api.kai.shard import MinRuntime, PlacementStrategy, SchedulingShard
 from bosket.api.object import ObjectMeta
+from bosket.api.time import format_micro_time
 from bosket.operator import service
 from tests.operator.scene import condition, conditions_of, config, make_scene, names, raw, shard
 from tests.rig import Rig
@@ -51,22 +53,29 @@ async def test_each_shard_has_a_scheduler_with_its_own_settings() -> None:
         ] == "scheduler"
 
 
-async def test_another_configuration_makes_other_pods_and_the_same_one_does_not() -> None:
+async def test_other_settings_make_no_other_pods_and_other_flags_do() -> None:
+    """The scheduler follows its ConfigMap while it runs; flags are read at its start."""
     rig = await make_scene()
     await rig.apply(config(), shard())
 
-    async def version() -> Any:
-        template = (await raw(rig, Deployment, "kai-scheduler-default"))["spec"]["template"]
-        return template["metadata"]["annotations"]["configMapVersion"]
+    async def generation() -> Any:
+        return (await raw(rig, Deployment, "kai-scheduler-default"))["metadata"]["generation"]
+
+    async def change(**spec: Any) -> None:
+        before = await rig.client.get(SchedulingShard, "default")
+        wanted = msgspec.structs.replace(before.spec, **spec)
+        await rig.client.modify(before, msgspec.structs.replace(before, spec=wanted))
+        await condition(rig, shard(), "Deployed", "True")
 
     async with rig.running(service):
         await condition(rig, shard(), "Deployed", "True")
-        first = await version()
-        before = await rig.client.get(SchedulingShard, "default")
-        wanted = msgspec.structs.replace(before.spec, minRuntime=MinRuntime(preemptMinRuntime="10m"))
-        await rig.client.modify(before, msgspec.structs.replace(before, spec=wanted))
-        await condition(rig, shard(), "Deployed", "True")
-        assert await version() != first
+        first = await generation()
+        assert "--scheduler-config-map=kai-scheduler-default" in await arguments(rig, "kai-scheduler-default")
+        await change(minRuntime=MinRuntime(preemptMinRuntime="10m"))
+        assert "10m" in (await raw(rig, ConfigMap, "kai-scheduler-default"))["data"]["config.yaml"]
+        assert await generation() == first
+        await change(args={"schedule-period": "2s"})
+        assert await generation() != first
 
 
 async def test_the_service_of_replicas_leads_to_the_pod_that_holds_the_lease() -> None:
@@ -131,3 +140,70 @@ async def test_a_shard_waits_for_the_config() -> None:
         assert (await conditions_of(rig, shard()))["DependenciesFulfilled"].message == "Config kai-config doesn't exist"
         await rig.apply(config())
         await condition(rig, shard(), "Deployed", "True")
+
+
+async def test_schedulers_go_and_come_back_with_the_switch_in_the_config_which_the_shard_tells() -> None:
+    rig = await make_scene()
+    off = SchedulerConfig(service=ServiceConfig(enabled=False))
+    await rig.apply(config(), shard())
+    async with rig.running(service):
+        await condition(rig, shard(), "Deployed", "True")
+        found = await rig.client.get(Config, "kai-config")
+        await rig.client.modify(found, msgspec.structs.replace(found, spec=config(scheduler=off).spec))
+
+        async def gone() -> bool:
+            kinds = (Deployment, ConfigMap, Service, EndpointSlice)
+            return not [name for kind in kinds for name in await names(rig, kind) if "kai-scheduler-default" in name]
+
+        await rig.until(gone)
+
+        async def told() -> bool:
+            said = (await conditions_of(rig, shard()))["Deployed"].message
+            return said.endswith("no scheduler is deployed: spec.scheduler.service.enabled of the Config is false")
+
+        await rig.until(told)
+        assert "scheduler" not in await names(rig, ServiceAccount)
+        mentioned = await condition(rig, config(), "Deployed", "True")
+        assert mentioned.message.endswith("is false: no SchedulingShard has a scheduler")
+        found = await rig.client.get(Config, "kai-config")
+        await rig.client.modify(found, msgspec.structs.replace(found, spec=config().spec))
+
+        async def back() -> bool:
+            return "kai-scheduler-default" in await names(rig, Deployment)
+
+        await rig.until(back)
+
+
+async def test_the_lease_of_a_deleted_shard_goes_with_it_once_nobody_holds_it() -> None:
+    """Also one that a scheduler makes anew while it ends."""
+    rig = await make_scene()
+    await rig.apply(config(), shard(), shard("a", partitionLabelValue="pool-a"))
+    meta = ObjectMeta(name="kai-scheduler-pool-a", namespace="kai-scheduler")
+    held = LeaseSpec(
+        holderIdentity="gone_1", leaseDurationSeconds=15, renewTime=format_micro_time(rig.clock.now() + 20)
+    )
+    others = ObjectMeta(name="kai-scheduler", namespace="kai-scheduler")
+
+    async def leases() -> set[str]:
+        return {each.metadata.name for each in (await rig.client.list(Lease, "kai-scheduler")).items}
+
+    async with rig.running(service):
+        await condition(rig, shard("a"), "Deployed", "True")
+        await rig.apply(Lease(metadata=meta, spec=held), Lease(metadata=others, spec=held))
+
+        async def owned() -> bool:
+            owners = (await rig.client.get(Lease, meta.name, meta.namespace)).metadata.ownerReferences
+            return [each.kind for each in owners] == ["SchedulingShard"]
+
+        await rig.until(owned)
+        await rig.client.delete(SchedulingShard, "a")
+        await rig.clock.sleep(5)
+        assert await leases() == {meta.name, others.name}
+        await rig.clock.sleep(60)
+        assert await leases() == {others.name}
+        await rig.apply(Lease(metadata=meta, spec=LeaseSpec(holderIdentity="")))
+
+        async def gone() -> bool:
+            return await leases() == {others.name}
+
+        await rig.until(gone)

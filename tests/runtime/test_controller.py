@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -215,3 +216,21 @@ async def test_a_closed_queue_ends_the_run() -> None:
     controller.queue.close()
     await controller.run()
     assert done == ["last"]
+
+
+async def test_others_have_their_turn_while_keys_are_reconciled_that_need_no_waiting() -> None:
+    done = 0
+
+    async def reconcile(key: int) -> None:
+        nonlocal done
+        done += 1
+
+    controller: Controller[int] = Controller("test", reconcile, workers=4, clock=LoopClock())
+    for key in range(1000):
+        controller.queue.add(key)
+    turns: list[int] = []
+    async with running(controller.run):
+        while done < 1000:
+            turns.append(done)
+            await asyncio.sleep(0)
+    assert max(after - before for before, after in pairwise(turns)) <= 4 * 4

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
-from bosket.api.core import Event, Node, Pod
+from bosket.api.core import Event, Namespace, Node, Pod
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.kube.client import Client
 from bosket.runtime.events import EventRecorder
@@ -201,6 +202,19 @@ async def test_what_the_server_refuses_for_good_is_dropped_and_the_rest_goes_on(
         await asyncio.sleep(100)
     assert [each.metadata.namespace for each in await events(cluster)] == ["default"]
     assert len(wire.writes()) == 2
+
+
+async def test_a_namespace_that_is_being_deleted_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = await Cluster().start()
+    await cluster.client.create(Namespace(metadata=ObjectMeta(name="going", finalizers=("example.com/wait",))))
+    await cluster.client.delete(Namespace, "going")
+    async with recording(cluster) as recorder:
+        for namespace in ("going", "gone"):
+            metadata = ObjectMeta(name="p", namespace=namespace, uid=f"uid-{namespace}", resourceVersion="7")
+            recorder.event(Pod(metadata=metadata), "Warning", "Odd", "something happened")
+        await asyncio.sleep(5)
+    assert await events(cluster) == []
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 async def test_a_cluster_scoped_object_s_events_are_in_the_default_namespace() -> None:

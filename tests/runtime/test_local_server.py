@@ -14,6 +14,7 @@ from bosket.kube.client import Client
 from bosket.kube.informer import Informers
 from bosket.runtime.clock import SystemClock
 from bosket.runtime.events import EventRecorder
+from bosket.runtime.health import Address, serve_health
 from bosket.runtime.local_server import Answer, LocalPages, serve_local
 from bosket.runtime.service import Environment, run_services
 
@@ -29,8 +30,8 @@ def pages() -> LocalPages:
     return made
 
 
-async def fetch(url: str, method: str = "GET", host: str | None = None) -> tuple[int, str, dict[str, str]]:
-    headers = {"Host": host} if host else {}
+async def fetch(url: str, method: str = "GET", host: str | None = None, **more: str) -> tuple[int, str, dict[str, str]]:
+    headers = ({"Host": host} if host else {}) | {key.replace("_", "-"): value for key, value in more.items()}
     async with (
         aiohttp.ClientSession() as session,
         session.request(method, url, headers=headers) as answer,
@@ -80,6 +81,52 @@ async def test_who_asks_under_another_name_gets_nothing(pages: LocalPages, host:
         answered, text, _ = await fetch(f"{url}/page", host=host)
     assert answered == status
     assert ("content" in text) == (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec_Fetch_Site": "none"}, 200),
+        ({"Sec_Fetch_Site": "same-origin"}, 200),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"Sec_Fetch_Site": "same-site"}, 403),
+        ({"Sec_Fetch_Site": "Cross-Site"}, 403),
+        ({"Sec_Fetch_Site": ""}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+        ({"Origin": "http://localhost"}, 403),
+        ({"Origin": "", "Sec_Fetch_Site": "same-origin"}, 403),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_web_page_from_elsewhere_gets_nothing_and_starts_nothing(
+    pages: LocalPages, method: str, headers: dict[str, str], status: int
+) -> None:
+    started: list[bytes] = []
+
+    async def form(posted: bytes) -> Answer:
+        started.append(posted)
+        return Answer(b"content")
+
+    pages.add_form("/page", form)
+    async with serve_local(pages, 0) as url:
+        answered, text, _ = await fetch(f"{url}/page", method, **headers)
+        assert (await fetch(f"{url}/page", method, Origin=url))[0] == 200, "its own pages may ask"
+    assert answered == status
+    assert ("content" in text) == (status == 200)
+    assert len(started) == (0 if method == "GET" else 1 + (status == 200))
+
+
+async def test_metrics_are_guarded_like_pages_and_by_name_only_on_loopback() -> None:
+    for host, renamed in (("127.0.0.1", 403), ("0.0.0.0", 200)):
+        async with serve_health(CollectorRegistry(), {}, Address(host)) as url:
+            local = url.replace("0.0.0.0", "127.0.0.1")
+            for path in ("metrics", "healthz", "livez", "readyz"):
+                assert (await fetch(f"{local}/{path}"))[0] == 200
+                assert (await fetch(f"{local}/{path}", host="pod.example:8080"))[0] == renamed
+                assert (await fetch(f"{local}/{path}", Sec_Fetch_Site="cross-site"))[0] == 403
+                assert (await fetch(f"{local}/{path}", Origin="https://evil.example"))[0] == 403
 
 
 async def test_a_service_that_starts_anew_takes_its_path_over(pages: LocalPages) -> None:

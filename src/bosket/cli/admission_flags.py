@@ -54,6 +54,9 @@ class AdmissionFlags:
         The one for pod groups.
     queue_label_selector
         Ask only about pods in namespaces that have the queue label.
+    trusted_subjects
+        With access control: controllers, beside Kubernetes' own, whose pods are judged by who made their owner, such
+        as serviceaccount:kubeflow/training-operator, with commas between them.
     """
 
     gpu_sharing_enabled: bool = False
@@ -72,6 +75,7 @@ class AdmissionFlags:
     queue_webhook_configuration_name: str = "kai-queue-validation-v2"
     podgroup_webhook_configuration_name: str = "kai-podgroup-validation-v2alpha2"
     queue_label_selector: bool = False
+    trusted_subjects: str = ""
 
 
 def admission_options(flags: AdmissionFlags, workloads: WorkloadFlags, services: Collection[str]) -> dict[str, object]:
@@ -82,6 +86,7 @@ def admission_options(flags: AdmissionFlags, workloads: WorkloadFlags, services:
         raise UsageError(f"--webhook-url {flags.webhook_url}: not a URL such as https://10.0.0.7:9443")
 
     from bosket.admission import Options, PodRules
+    from bosket.admission.options import TRUSTED_SUBJECTS
 
     runtime_class = flags.gpu_fraction_runtime_class_name
     if runtime_class is None:
@@ -97,6 +102,8 @@ def admission_options(flags: AdmissionFlags, workloads: WorkloadFlags, services:
     )
     options = Options(
         pods=pods,
+        access_control=workloads.access_control,
+        trusted_subjects=(*TRUSTED_SUBJECTS, *_subjects(flags.trusted_subjects)),
         enable_quota_validation=flags.enable_quota_validation,
         host=flags.webhook_host,
         port=flags.webhook_addr,
@@ -113,6 +120,16 @@ def admission_options(flags: AdmissionFlags, workloads: WorkloadFlags, services:
         pod_label_selector=pairs("--pod-label-selector", workloads.pod_label_selector),
     )
     return {"admission": options}
+
+
+def _subjects(text: str) -> list[str]:
+    from bosket.kube.access import subject_problem
+
+    found = [each.strip() for each in text.split(",") if each.strip()]
+    for each in found:
+        if problem := subject_problem(each):
+            raise UsageError(f"--trusted-subjects: {problem}")
+    return found
 
 
 def is_https(url: str) -> bool:

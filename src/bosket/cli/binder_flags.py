@@ -83,10 +83,10 @@ class BinderFlags:
 def binder_options(flags: BinderFlags, workloads: WorkloadFlags, services: Collection[str]) -> dict[str, object]:
     """The binder's options by its name, unless they are the default ones; raises `UsageError`."""
     told = is_told("binder", flags, workloads, services)
-    return {"binder": _options(flags, workloads.scale_adjust_namespace)} if told else {}
+    return {"binder": _options(flags, workloads)} if told else {}
 
 
-def _options(flags: BinderFlags, scale_adjust_namespace: str) -> Options:
+def _options(flags: BinderFlags, workloads: WorkloadFlags) -> Options:
     from bosket.api.core import PodSecurityContext, ResourceRequirements, SecurityContext
     from bosket.api.kai import PluginConfig
     from bosket.binder import InvalidPluginSettings, Options, ReservationOptions, check_settings
@@ -100,6 +100,7 @@ def _options(flags: BinderFlags, scale_adjust_namespace: str) -> Options:
     except InvalidPluginSettings as error:
         raise UsageError(f"--plugins: {error}") from error
     return Options(
+        scheduler_name=workloads.scheduler_name,
         max_concurrent_reconciles=flags.max_concurrent_reconciles,
         max_concurrent_binds_per_node=flags.max_concurrent_binds_per_node,
         rate_limiter_base_delay_seconds=flags.rate_limiter_base_delay,
@@ -124,7 +125,7 @@ def _options(flags: BinderFlags, scale_adjust_namespace: str) -> Options:
             runtime_class_name=flags.runtime_class_name,
             fake_gpu_nodes=flags.fake_gpu_nodes,
         ),
-        scale_adjust_namespace=scale_adjust_namespace,
+        scale_adjust_namespace=workloads.scale_adjust_namespace,
         volume_binding_timeout_seconds=flags.volume_binding_timeout_seconds,
         plugins=plugins,
     )
@@ -134,9 +135,11 @@ def _json(flag: str, text: str, kind: type[T]) -> T | None:
     """What the text of a flag says; None where it is empty."""
     import msgspec
 
+    from bosket.api.document import UnreadableDocument, read_json
+
     if not text:
         return None
     try:
-        return msgspec.json.decode(text.encode(), type=kind)
-    except msgspec.MsgspecError as error:
+        return read_json(text.encode(), kind)
+    except (UnreadableDocument, msgspec.MsgspecError) as error:
         raise UsageError(f"--{flag} {text}: {error}") from error

@@ -62,6 +62,11 @@ _add_command(
     "bosket run reservation     # in a pod that holds a shared GPU",
 )
 _add_command(
+    "bosket.cli.repair:repair",
+    "Make a damaged data directory of bosket up usable again, with what can be read of it.",
+    "bosket repair cluster-data     # of: bosket up --data cluster-data",
+)
+_add_command(
     "bosket.cli.example.command:example",
     "Run a workload of a kind whose operator isn't there, and show how it is grouped.",
     "bosket example examples/00-queues.yaml examples/kinds/ray-job.yaml --kubeconfig kubeconfig",
@@ -191,6 +196,9 @@ def _report(error: Exception) -> int:
         return error.exit_code
     if isinstance(error, KubeError | OSError):
         complain(str(error))
+        return 1
+    if isinstance(error, RecursionError | MemoryError):
+        complain("what was asked for is too large, or nested too deeply (--debug shows where)")
         return 1
     complain(f"{type(error).__name__}: {error} (this is a bug; --debug shows where)")
     return 1

@@ -39,7 +39,7 @@ def manifests(
     given: Values = {}
     try:
         for path in values:
-            given = overlaid(given, read_values(path.read_text(), str(path)))
+            given = overlaid(given, read_values(path.read_bytes(), str(path)))
         for each in set_:
             given = overlaid(given, parse_set(each))
         objects = manifests(given, namespace, definitions=not skip_crds)

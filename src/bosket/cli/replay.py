@@ -7,7 +7,7 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -54,7 +54,7 @@ def replay(
         A JSON file that says what parts of the cluster queues used in the past, instead of what the snapshot says
         (KAI's don't): {"team-a": {"gpu": 0.5, "cpu": 0.1, "memory": 0}}.
     """
-    from bosket.scheduler.decide import known_part
+    from bosket.scheduler.decide import about_idle_actions, known_part
     from bosket.scheduler.framework.configuration import ConfigurationError
     from bosket.scheduler.snapshot.recorded import RecordedError, load
 
@@ -78,6 +78,8 @@ def replay(
         raise CommandError(f"{file}: {error}") from error
     for problem in best.left_out:
         complain(f"{file}: {problem}")
+    if best.decisions.idle_actions:
+        complain(f"{file}: {about_idle_actions(best.decisions.idle_actions)}")
     costs = {"load": watch.spent["load"], **best.spent, "total": best.total}
     if json:
         import msgspec
@@ -133,10 +135,12 @@ class _Cycle:
 
 def _cheapest(recorded: Recorded, configuration: Configuration, now: float, repeat: int) -> _Cycle:
     """Runs the cycle so many times. Only the best is kept, so that memory is what one cycle needs."""
+    import msgspec
+
     best = _cycle(recorded, configuration, now)
     for _ in range(repeat - 1):
         other = _cycle(recorded, configuration, now)
-        if other.answer != best.answer:
+        if msgspec.json.encode(other.answer) != msgspec.json.encode(best.answer):
             raise CommandError("the same snapshot was decided on differently the next time: this is a bug")
         if other.total < best.total:
             best = other
@@ -146,6 +150,7 @@ def _cheapest(recorded: Recorded, configuration: Configuration, now: float, repe
 def _cycle(recorded: Recorded, configuration: Configuration, now: float) -> _Cycle:
     from bosket.kube.codec import gc_paused
     from bosket.scheduler.decide import decide
+    from bosket.scheduler.framework.configuration import ConfigurationError
     from bosket.scheduler.outcome import answer
 
     watch = _Stopwatch()
@@ -153,11 +158,32 @@ def _cycle(recorded: Recorded, configuration: Configuration, now: float) -> _Cyc
     with gc_paused():  # as in `decide`
         with watch("open", ""):
             snapshot = recorded.snapshot(now, left_out.append)
-        decisions = decide(snapshot, configuration, watch)
+        try:
+            decisions = decide(snapshot, configuration, watch)
+        except ConfigurationError:
+            raise
+        except Exception as error:
+            snapshot, decisions = _without_culprits(snapshot, configuration, error, left_out.append)
         answered = answer(snapshot, decisions)
     shares = answered["fairShare"].items()  # without a plugin that divides there are none
     answered["fairShare"] = {queue: share for queue, share in shares if all(map(math.isfinite, share.values()))}
     return _Cycle(snapshot, decisions, answered, watch.spent, left_out)
+
+
+def _without_culprits(
+    snapshot: Snapshot, configuration: Configuration, error: Exception, report: Callable[[str], None]
+) -> tuple[Snapshot, Decisions]:
+    """What the running scheduler does when `decide` raises: it decides without what it raises with."""
+    from bosket.scheduler.culprits import failure_text, find_culprits, run_through, without_suspects
+    from bosket.scheduler.decide import decide
+
+    found = run_through(find_culprits(snapshot, configuration))
+    if found is None:
+        raise CommandError(f"the scheduler fails on this snapshot: {failure_text(error)}") from error
+    for each in found:
+        report(f"{each} is left out, because the scheduler fails with it: {failure_text(error)}")
+    part, known = without_suspects(snapshot, configuration, dict.fromkeys(found, failure_text(error)))
+    return part, decide(part, known)
 
 
 def _time(text: str) -> float:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -23,9 +23,11 @@ from bosket.cli.numa_exporter import NumaExporterFlags, export_placements
 from bosket.cli.operator_flags import OperatorFlags, operator_options
 from bosket.cli.output import CommandError, LogFormat, LogLevel, UsageError, flush_line
 from bosket.cli.path import OptionalFilePath
+from bosket.cli.podgroup_controller_flags import PodGroupControllerFlags, podgroup_controller_options
 from bosket.cli.podgrouper_flags import PodGrouperFlags, podgrouper_options
 from bosket.cli.queue_controller_flags import QueueControllerFlags, queue_controller_options
 from bosket.cli.reservation import hold_gpu
+from bosket.cli.scheduler_flags import NAME as SCHEDULER
 from bosket.cli.scheduler_flags import SchedulerFlags, scheduler_options
 from bosket.cli.workload_flags import WorkloadFlags
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from bosket.embedded.services import ServiceEntry
     from bosket.kube.client import Client
+    from bosket.kube.transport import Transport
     from bosket.runtime.health import Address
     from bosket.runtime.leader import LeaseTiming
     from bosket.runtime.service import Environment
@@ -53,6 +56,9 @@ def run(
     plugin_server_port: Port = 8081,
     enable_profiler: bool = False,
     profiler_port: Port = 8182,
+    pyroscope_address: str = "",
+    qps: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    burst: Annotated[int, Parameter(validator=Number(gte=1))] = 100,
     log_format: LogFormat | None = None,
     log_level: LogLevel | None = None,
     list_services: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
@@ -63,6 +69,7 @@ def run(
     node_scale_adjuster: NodeScaleAdjusterFlags | None = None,
     numa_exporter: NumaExporterFlags | None = None,
     operator: OperatorFlags | None = None,
+    podgroup_controller: PodGroupControllerFlags | None = None,
     podgrouper: PodGrouperFlags | None = None,
     queue_controller: QueueControllerFlags | None = None,
     scheduler: SchedulerFlags | None = None,
@@ -97,6 +104,12 @@ def run(
         its plugins' port anyway.
     profiler_port
         Port on 127.0.0.1 for that; 0 takes a free one.
+    pyroscope_address
+        URL of a Pyroscope server to which profiles of this process are sent all the time; needs bosket[pyroscope].
+    qps
+        Requests a second that the services send to the API server at most, leases aside; by default without bound.
+    burst
+        With --qps: how many of them may go at once after a while of rest.
     log_format
         Lines for people (human, the default), or JSON objects for machines.
     log_level
@@ -147,15 +160,19 @@ def run(
     said = groves.process if groves is not None else ProcessSettings()
     _configure_logging(log_format or said.log_format, log_level or said.log_level)
     workloads = workloads or WorkloadFlags()
-    workloads.check(names)
-    options = scheduler_options(scheduler_config, scheduler or SchedulerFlags(), workloads, names)
-    options |= admission_options(admission or AdmissionFlags(), workloads, names)
-    options |= binder_options(binder or BinderFlags(), workloads, names)
+    given = {
+        "admission": admission,
+        "binder": binder,
+        "node_scale_adjuster": node_scale_adjuster,
+        "operator": operator,
+        "podgroup_controller": podgroup_controller,
+        "podgrouper": podgrouper,
+        "queue_controller": queue_controller,
+        "scheduler": scheduler,
+        "workloads": workloads,
+    }
+    options = service_options(names, given, scheduler_config)
     options |= grove_options(grove, names, groves.configuration) if groves is not None else {}
-    options |= node_scale_adjuster_options(node_scale_adjuster or NodeScaleAdjusterFlags(), workloads, names)
-    options |= operator_options(operator or OperatorFlags(), names)
-    options |= podgrouper_options(podgrouper or PodGrouperFlags(), workloads, names)
-    options |= queue_controller_options(queue_controller or QueueControllerFlags(), workloads, names)
     settings = _Settings(
         kubeconfig=kubeconfig,
         context=context,
@@ -165,9 +182,40 @@ def run(
         listen=said.listen if listen is None and said.listen else _addresses(listen or _LISTEN),
         plugin_server_port=plugin_server_port,
         profiler_port=profiler_port if enable_profiler else said.profiler_port,
+        qps=qps,
+        burst=burst,
         service_options=options,
     )
-    asyncio.run(_run(chosen, settings))
+    from bosket.runtime.pyroscope_push import PyroscopeError, push_profiles
+
+    # As KAI calls it: after the scheduler, where it is one.
+    application = workloads.scheduler_name if names == [SCHEDULER] else f"bosket-{'-'.join(names)}"
+    try:
+        with push_profiles(application, pyroscope_address):
+            asyncio.run(_run(chosen, settings))
+    except PyroscopeError as error:
+        raise UsageError(f"--pyroscope-address: {error}") from error
+
+
+def service_options(
+    names: Collection[str], given: Mapping[str, Any], scheduler_config: Path | None = None
+) -> dict[str, object]:
+    """Options of KAI's services, where they aren't the default ones, from groups of flags; raises `UsageError`.
+
+    `given`: by the name of the parameter of `run`; what is None, or isn't there, is as by default.
+    """
+    workloads = given.get("workloads") or WorkloadFlags()
+    workloads.check(names)
+    options = scheduler_options(scheduler_config, given.get("scheduler") or SchedulerFlags(), workloads, names)
+    options |= admission_options(given.get("admission") or AdmissionFlags(), workloads, names)
+    options |= binder_options(given.get("binder") or BinderFlags(), workloads, names)
+    adjuster = given.get("node_scale_adjuster") or NodeScaleAdjusterFlags()
+    options |= node_scale_adjuster_options(adjuster, workloads, names)
+    options |= operator_options(given.get("operator") or OperatorFlags(), names)
+    options |= podgroup_controller_options(given.get("podgroup_controller") or PodGroupControllerFlags(), names)
+    options |= podgrouper_options(given.get("podgrouper") or PodGrouperFlags(), workloads, names)
+    options |= queue_controller_options(given.get("queue_controller") or QueueControllerFlags(), workloads, names)
+    return options
 
 
 def _configure_logging(log_format: LogFormat | None, log_level: LogLevel | None) -> None:
@@ -188,6 +236,9 @@ class _Settings:
     plugin_server_port: int
     #: None: no profiles are taken there.
     profiler_port: int | None
+    #: None: as fast as the API server lets them.
+    qps: float | None
+    burst: int
     service_options: Mapping[str, object]
 
 
@@ -212,8 +263,11 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
     from prometheus_client import CollectorRegistry, ProcessCollector
 
     from bosket.kube.client import Client
+    from bosket.kube.device_versions import DeviceVersions
     from bosket.kube.http import HttpTransport
     from bosket.kube.kubeconfig import find
+    from bosket.kube.throttle import ThrottledTransport
+    from bosket.runtime.clock import SystemClock
     from bosket.runtime.leader import DEFAULT_TIMING
     from bosket.runtime.profile_page import add_profile_page, serve_profiles
     from bosket.runtime.rest_metrics import MeasuredTransport
@@ -221,7 +275,12 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
 
     metrics = CollectorRegistry()
     ProcessCollector(registry=metrics)
-    client = Client(MeasuredTransport(HttpTransport(find(settings.kubeconfig, settings.context)), metrics))
+    # Measured below the throttle: how long the API server takes, not how long a request waits for its turn.
+    measured = MeasuredTransport(HttpTransport(find(settings.kubeconfig, settings.context)), metrics)
+    transport: Transport = DeviceVersions(measured)
+    if settings.qps is not None:
+        transport = ThrottledTransport(transport, settings.qps, settings.burst, SystemClock())
+    client = Client(transport)
     try:
         await _check_cluster(client, settings.namespace if settings.leader_elect else None)
         environment = make_environment(client, metrics, settings.namespace)

@@ -50,8 +50,16 @@ class SchedulerFlags:
         After this long past its deadline, a pod that is being deleted promises its resources to nobody.
     evict_by_deletion
         Delete pods that have to make way, instead of asking the eviction API, which respects disruption budgets.
+    scheduler_config_map
+        A ConfigMap of the namespace with the configuration under config.yaml: it is followed while the scheduler runs.
+        Without one, the file of --scheduler-config is.
+    detailed_fit_errors
+        Tell those who wait what each node lacks, and not only how many nodes lack it.
     schedule_csi_storage
         Count down what CSI drivers have left, when deciding where volumes are made.
+    failed_snapshots
+        The directory for snapshots on which the scheduler itself failed, for bosket replay: the newest five. By default
+        one in the directory for temporary files; "" keeps none.
     """
 
     partition_label_value: str = ""
@@ -66,7 +74,10 @@ class SchedulerFlags:
     default_staleness_grace_period: str = "60s"
     stuck_in_releasing_threshold: str = "2m"
     evict_by_deletion: bool = False
+    scheduler_config_map: str = ""
+    detailed_fit_errors: bool = False
     schedule_csi_storage: bool = False
+    failed_snapshots: str | None = None
 
 
 def scheduler_options(
@@ -89,6 +100,7 @@ def scheduler_options(
         allow_consolidating_reclaim=flags.allow_consolidating_reclaim,
         default_staleness_grace_seconds=_seconds(flags, "default_staleness_grace_period"),
         schedule_csi_storage=flags.schedule_csi_storage,
+        detailed_fit_errors=flags.detailed_fit_errors,
     )
     period = _seconds(flags, "schedule_period")
     if period <= 0:
@@ -103,10 +115,22 @@ def scheduler_options(
         schedule_period_seconds=period,
         stuck_in_releasing_seconds=_seconds(flags, "stuck_in_releasing_threshold"),
         worker_labels=workers if flags.restrict_node_scheduling else None,
+        access_control=workloads.access_control,
         evict_by_deletion=flags.evict_by_deletion,
+        configuration_file=file,
+        configuration_map=flags.scheduler_config_map,
         metrics_namespace=workloads.metrics_namespace,
+        failed_snapshots=_directory(flags.failed_snapshots),
     )
     return {NAME: options}
+
+
+def _directory(name: str | None) -> Path | None:
+    from bosket.scheduler.failed_snapshots import default_directory
+
+    if name is None:
+        return default_directory()
+    return Path(name) if name else None
 
 
 def _seconds(flags: SchedulerFlags, name: str) -> float:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bosket.cli.output import CommandError, LogFormat, LogLevel, UsageError, flush_line
+from bosket.cli.interpretation import interpret
+from bosket.cli.output import CommandError, Flag, LogFormat, LogLevel, UsageError, flush_line
 from bosket.cli.path import FilePath, OptionalFilePath
 from bosket.cli.run import Port
 from bosket.cli.scheduler_flags import SchedulerFlags, scheduler_options
@@ -31,13 +34,16 @@ def up(
     racks: Annotated[int, Parameter(validator=Number(gte=1))] = 2,
     zones: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
     data: OptionalFilePath = None,
+    accept_loss: Flag = False,
     kubeconfig: FilePath = Path("kubeconfig"),
     port: Port = 0,
     plugin_server_port: Port = 0,
     services: str = "all",
     without: str = "",
+    default_scheduler: Literal["default-scheduler", "kai-scheduler"] = "default-scheduler",
     scheduler_config: OptionalFilePath = None,
     evict_by_deletion: bool = False,
+    access_control: bool = False,
     schedule_csi_storage: bool = False,
     log_format: LogFormat = "human",
     log_level: LogLevel = "warning",
@@ -61,6 +67,9 @@ def up(
     data
         A directory to keep the cluster in; started again with the same one, it goes on where it ended. Without it the
         cluster is gone with the process.
+    accept_loss
+        Go on though files in the data directory are damaged, with what can be read; what is lost is said, and the
+        damaged files are kept beside the new ones. Without it a damaged directory is refused.
     kubeconfig
         Where to write the kubeconfig; a file that is not an embedded cluster's is not overwritten.
     port
@@ -73,11 +82,16 @@ def up(
     without
         Which of Kubernetes' controllers don't run in it, because others do their work: names with commas between them,
         as kube-controller-manager has them ("job,replicaset,namespace,garbage-collector").
+    default_scheduler
+        The scheduler of pods that name none, as spec.schedulerName: Kubernetes' own by its name, which places them
+        without queues, or Bosket's.
     scheduler_config
         The scheduler's configuration, a YAML file in KAI's format; what it doesn't say is as by default.
     evict_by_deletion
         Let the scheduler delete pods that have to make way, instead of asking the eviction API, which respects
         disruption budgets.
+    access_control
+        Let only those namespaces and users use a queue or a priority class that its annotations admit.
     schedule_csi_storage
         Let the scheduler count down what CSI drivers have left, as it decides where volumes are made.
     log_format
@@ -96,7 +110,9 @@ def up(
     chosen = _service_names(services)
     left_out = _controller_names(without)
     scheduler = SchedulerFlags(evict_by_deletion=evict_by_deletion, schedule_csi_storage=schedule_csi_storage)
-    options = scheduler_options(scheduler_config, scheduler, WorkloadFlags(), chosen)
+    workloads = WorkloadFlags(access_control=access_control)
+    workloads.check(chosen)
+    options = scheduler_options(scheduler_config, scheduler, workloads, chosen) | _admission_options(workloads, chosen)
     flush_line(
         f"starting {nodes} nodes with {gpus} GPUs, {cpu} CPUs and {memory} of memory each; "
         f"services: {', '.join(chosen) or 'none'}"
@@ -108,7 +124,9 @@ def up(
     from bosket.embedded.node import NodeShape
 
     try:
-        with nullcontext() if data is None else DataDirectory(data) as directory:
+        with nullcontext() if data is None else DataDirectory(data, accept_loss=accept_loss) as directory:
+            if directory is not None and directory.database.loss:
+                flush_line(f"{data} was damaged: {directory.database.loss}")
             cluster = EmbeddedCluster(
                 nodes=nodes,
                 shape=NodeShape(gpus=gpus, cpu=cpu, memory=memory),
@@ -116,14 +134,26 @@ def up(
                 zones=zones,
                 services=chosen,
                 without=left_out,
+                default_scheduler=default_scheduler,
                 service_options=options,
                 listen=Listen(kubeconfig=kubeconfig, port=port),
                 plugin_server_port=plugin_server_port,
                 data=directory,
+                interpret=interpret,
             )
             asyncio.run(_serve(cluster, kubeconfig))
     except StorageError as error:
         raise CommandError(str(error)) from error
+
+
+def _admission_options(workloads: WorkloadFlags, services: Collection[str]) -> dict[str, object]:
+    """Options by the name of the service, if they aren't those of any embedded cluster."""
+    if not workloads.access_control or "admission" not in services:
+        return {}
+
+    from bosket.embedded.object_admission import DEFAULT_OPTIONS
+
+    return {"admission": replace(DEFAULT_OPTIONS, access_control=True)}
 
 
 async def _serve(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
@@ -137,6 +167,7 @@ async def _serve(cluster: EmbeddedCluster, kubeconfig: Path) -> None:
             if cluster.scheduler_url:
                 flush_line(f"scheduler: {cluster.scheduler_url}")
                 flush_line(f"try: bosket snapshot --kubeconfig {kubeconfig}")
+            flush_line(cluster.said_of_schedulers)
             flush_line("ready")
             await cluster.wait_stopped()
     flush_line("stopped")

@@ -13,11 +13,12 @@ from bosket.cli.output import UsageError
 from bosket.cli.service_flags import are_given, check_metric_name
 
 _USERS: Final = {
-    "scheduler_name": ("admission", "podgrouper", "scheduler", "node-scale-adjuster"),
+    "scheduler_name": ("admission", "binder", "podgrouper", "scheduler", "node-scale-adjuster"),
     "queue_label_key": ("admission", "podgrouper"),
     "nodepool_label_key": ("podgrouper", "scheduler"),
     "pod_label_selector": ("admission", "podgrouper"),
     "namespace_label_selector": ("admission", "podgrouper"),
+    "access_control": ("admission", "scheduler"),
     "scale_adjust_namespace": ("binder", "node-scale-adjuster"),
     "metrics_namespace": ("scheduler", "queue-controller"),
 }
@@ -40,6 +41,8 @@ class WorkloadFlags:
         Labels that pods must have to be completed, checked and grouped: key=value,key2=value2.
     namespace_label_selector
         Labels that their namespaces must have.
+    access_control
+        Let only those namespaces and users use a queue or a priority class that its annotations admit.
     scale_adjust_namespace
         Where the node scale adjuster makes its pods; while one of them waits for a node, the binder reserves no GPU.
     metrics_namespace
@@ -51,6 +54,7 @@ class WorkloadFlags:
     nodepool_label_key: str = keys.NODE_POOL_LABEL
     pod_label_selector: str = ""
     namespace_label_selector: str = ""
+    access_control: bool = False
     scale_adjust_namespace: str = keys.SCALE_ADJUST_NAMESPACE
     metrics_namespace: str = keys.METRICS_NAMESPACE
 

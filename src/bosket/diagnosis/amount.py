@@ -6,12 +6,12 @@ be known of it (pods that aren't there yet) is taken to be as small as the small
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from bosket.api.core import Node, Pod
-from bosket.api.gang import minimum
-from bosket.api.kai import PodGroupSpec, QueueResources, SubGroup
+from bosket.api.gang import leaves_first, minimum
+from bosket.api.kai import PodGroupSpec, QueueResources
 from bosket.api.keys import SUBGROUP_LABEL
 from bosket.api.quantity import InvalidQuantity
 from bosket.scheduler.model.gpu_share import UnusableShare, share_of
@@ -70,29 +70,17 @@ def needed_by(spec: PodGroupSpec, pods: Sequence[Pod]) -> Shares | None:
         return None
     if not spec.subGroups:
         return _smallest([share for shares in by_part.values() for share in shares], minimum(spec))
-    children: dict[str, list[SubGroup]] = {}
-    for each in spec.subGroups:
-        children.setdefault(each.parent or "", []).append(each)
-    return _least(children, by_part, "", spec.minSubGroup, frozenset())
-
-
-def _least(
-    children: Mapping[str, list[SubGroup]],
-    pods: Mapping[str, list[Shares]],
-    parent: str,
-    enough: int | None,
-    above: frozenset[str],
-) -> Shares:
-    """What the smallest of the sub-groups below `parent` need, as many as are enough."""
-    below = children.get(parent, [])
-    needs = []
-    for each in below:
-        if each.name in above:
-            continue  # a circle of parents, which admission refuses
-        if children.get(each.name):
-            needs.append(_least(children, pods, each.name, each.minSubGroup, above | {each.name}))
+    needs: dict[str, Shares] = {}
+    for each, below in leaves_first(spec.subGroups):
+        if below:
+            needs[each.name] = _least([needs[child.name] for child in below if child.name in needs], each.minSubGroup)
         else:
-            needs.append(_smallest(pods.get(each.name, []), each.minMember or 0))
+            needs[each.name] = _smallest(by_part.get(each.name, []), each.minMember or 0)
+    return _least([needs[each.name] for each in spec.subGroups if not each.parent], spec.minSubGroup)
+
+
+def _least(needs: Sequence[Shares], enough: int | None) -> Shares:
+    """What the smallest of some sub-groups need, as many as are enough."""
     return _smallest(needs, len(needs) if enough is None else min(enough, len(needs)))
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
+from bosket.api.document import UnreadableDocument, read_json, read_yaml_documents
 from bosket.api.object import KubeObject
 from bosket.api.table import resource_for
 from bosket.diagnosis.bundle import Bundle, bundle_of
@@ -85,10 +85,9 @@ def _read(data: bytes, source: str, into: _Gathered) -> None:
     except UnicodeDecodeError as error:
         raise UnreadableFile(f"{source}: neither text nor a zipped snapshot") from error
     try:
-        documents = list(_documents(text))
-    except (yaml.YAMLError, RecursionError) as error:
-        told = " ".join(str(error).split())
-        raise UnreadableFile(f"{source}: neither YAML nor JSON: {told[:200]}") from error
+        documents = _documents(text)
+    except UnreadableDocument as error:
+        raise UnreadableFile(f"{source}: neither JSON nor YAML: {error}") from error
     for document in documents:
         if isinstance(document, dict) and "rawObjects" in document:
             _read_snapshot(data, source, into)
@@ -96,13 +95,12 @@ def _read(data: bytes, source: str, into: _Gathered) -> None:
             _take(document, source, into)
 
 
-def _documents(text: str) -> Iterator[Any]:
+def _documents(text: str) -> list[Any]:
     # JSON is YAML, too, but a hundred times slower to read as such.
     try:
-        yield msgspec.json.decode(text.encode())
-    except msgspec.DecodeError:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        yield from yaml.load_all(text, Loader=loader)
+        return [read_json(text.encode())]
+    except UnreadableDocument:
+        return read_yaml_documents(text)
 
 
 def _read_snapshot(data: bytes, source: str, into: _Gathered) -> None:

@@ -16,17 +16,17 @@ import logging
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from prometheus_client import CollectorRegistry
 
 from bosket.admission.options import Options
-from bosket.api.keys import SCHEDULER_NAME
+from bosket.api.keys import DEFAULT_SCHEDULER_NAME, SCHEDULER_NAME
 from bosket.apiserver import ApiServer
 from bosket.apiserver.admission_chain import Member
 from bosket.apiserver.storage.directory import DataDirectory
@@ -34,22 +34,34 @@ from bosket.apiserver.store import Store
 from bosket.embedded.bootstrap import bootstrap, create_if_absent
 from bosket.embedded.controllers import check_names, controllers
 from bosket.embedded.controllers.simulated_storage import DEFAULT_CLASS
+from bosket.embedded.default_scheduler import BindGuard, DefaultScheduler
 from bosket.embedded.gpu_devices import GpuDevices
-from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION, GroveChecks, GroveDefaults, grove_options
+from bosket.embedded.grove_admission import GroveChecks, GroveDefaults, configuration_for, grove_options
 from bosket.embedded.kubeconfig import admin_kubeconfig, write_kubeconfig
 from bosket.embedded.kubelet import Kubelet
 from bosket.embedded.node import Layout, NodeShape, simulated_node
 from bosket.embedded.node_lifecycle import NodeLifecycle
 from bosket.embedded.object_admission import DEFAULT_OPTIONS, Members, ObjectAdmission
-from bosket.embedded.services import ADMISSION, DEFAULT_SERVICES, GROVE_ADMISSION, SERVICES, ServiceEntry, entries
+from bosket.embedded.services import (
+    ADMISSION,
+    BINDER,
+    DEFAULT_SERVICES,
+    GROVE_ADMISSION,
+    SERVICES,
+    ServiceEntry,
+    entries,
+)
 from bosket.grove_admission.options import Options as GroveOptions
 from bosket.kube.client import Client
-from bosket.kube.informer import Informers
+from bosket.kube.informer import InformerBranch, Informers
 from bosket.runtime.clock import Clock, SystemClock
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.local_server import LocalPages, serve_local
 from bosket.runtime.profile_page import add_profile_page
 from bosket.runtime.service import Environment, Service, run_services
+
+if TYPE_CHECKING:
+    from bosket.embedded.in_process_operator import Interpreter
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +69,10 @@ _STOP_SECONDS: Final = 5.0
 #: Who those are that run in this process: whoever uses it, and controllers, which webhooks know by this name.
 _ADMINISTRATOR: Final = "system:admin"
 _CONTROLLERS: Final = "system:kube-controller-manager"
+_DEFAULT_SCHEDULER: Final = "system:kube-scheduler"
+#: Versions of the gang API that its default scheduler reads, served where pods can be bound. kube-apiserver serves them
+#: when it is told to.
+_GANG_VERSIONS: Final = ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +89,15 @@ class EmbeddedCluster:
     """A cluster of simulated nodes in this process; starts on entering, stops on leaving.
 
     `without` are names of `bosket.embedded.controllers` that don't run here, because something else does their work.
+    `default_scheduler` is the scheduler of pods that name none.
     `services` are names of `bosket.embedded.services`; those named in `service_options` run with these instead of
     their default options. Admission is asked by the API server itself, and by default lets GPUs be shared. With
     `isolated` each of the others has a client and informers of its own, as in a process of its own, and can be stopped
     and started (`stop_service`, `start_service`); otherwise they share them, which is cheaper. With a
     `plugin_server_port` (0 for any that is free) the scheduler's plugins answer over HTTP on this machine. With `data`
     the cluster goes on where the last one with this directory ended, and whoever knew that one knows it.
+    With `interpret` Config and SchedulingShards decide which services run, and with which options, as they do where the
+    operator deploys them (`in_process_operator`); both are made with the cluster, unless they are there.
     `more_services` run beside those of the control plane: what the caller's cluster has and this one lacks.
     """
 
@@ -91,6 +110,7 @@ class EmbeddedCluster:
         zones: int = 1,
         services: Iterable[str] = DEFAULT_SERVICES,
         without: Iterable[str] = (),
+        default_scheduler: str = DEFAULT_SCHEDULER_NAME,
         service_options: Mapping[str, object] | None = None,
         isolated: bool = False,
         clock: Clock | None = None,
@@ -98,20 +118,25 @@ class EmbeddedCluster:
         plugin_server_port: int | None = None,
         data: DataDirectory | None = None,
         more_services: Sequence[Callable[[Environment], Service]] = (),
+        interpret: Interpreter | None = None,
     ) -> None:
         self.layout = Layout(nodes, racks=max(1, min(racks, nodes)), zones=max(1, min(zones, racks, nodes)))
         self.shape = shape or NodeShape()
         self.clock: Clock = clock or SystemClock()
         self.metrics = CollectorRegistry()
+        self._default_scheduler_name = default_scheduler
+        self._grove = configuration_for(default_scheduler)
         chosen = entries(services)
         self._without = frozenset(without)
         check_names(self._without)
         names = {entry.name for entry in chosen}
         self._services = [entry for entry in chosen if entry.name not in (ADMISSION, GROVE_ADMISSION)]
         self._service_options = service_options or {}
+        self._object_admission: ObjectAdmission | None = None
         self.server = ApiServer(
             clock=self.clock,
-            default_scheduler_name=SCHEDULER_NAME,
+            default_scheduler_name=default_scheduler,
+            enabled_versions=_GANG_VERSIONS if self._has_binder else (),
             without=self._without,
             admission=partial(self._admission, names),
             validation=self._validation if GROVE_ADMISSION in names else None,
@@ -119,6 +144,7 @@ class EmbeddedCluster:
         )
         self._data = data
         self._more_services = tuple(more_services)
+        self._interpret, self._chosen = interpret, names
         #: The address of the network listener; empty without one.
         self.url = ""
         #: Where the scheduler's plugins answer on this machine; empty where they don't.
@@ -147,6 +173,17 @@ class EmbeddedCluster:
     def client(self, name: str = "user", user: str = _ADMINISTRATOR) -> Client:
         """A client in this process with all rights; `name` is what it calls itself, `user` what webhooks are told."""
         return Client(self.server.transport(user), user_agent=name, clock=self.clock)
+
+    @property
+    def said_of_schedulers(self) -> str:
+        """Which pods are whose, in a sentence."""
+        name = self._default_scheduler_name
+        others = f'"{SCHEDULER_NAME}" are placed by queues'
+        if not self._has_default_scheduler and name == DEFAULT_SCHEDULER_NAME:
+            return f'pods that name the scheduler {others}; those that name none wait for a scheduler "{name}"'
+        if name == DEFAULT_SCHEDULER_NAME:
+            return f'pods that name the scheduler {others}; those that name none, or "{name}", without queues'
+        return f'pods that name no scheduler, or {others}; those that name "{DEFAULT_SCHEDULER_NAME}", without queues'
 
     async def wait_ready(self) -> None:
         """Until everything that runs has seen the cluster; raises what stops one of the parts for good."""
@@ -185,6 +222,7 @@ class EmbeddedCluster:
             NodeLifecycle(control_plane, shape=self.shape),
             Kubelet(control_plane),
             GpuDevices(control_plane),
+            *self._default_scheduler(control_plane),
             *(make(control_plane) for make in self._more_services),
         ]
         if self._isolated:
@@ -193,30 +231,86 @@ class EmbeddedCluster:
                 await self.start_service(entry.name)
         else:
             # The services come first: on the way down they end before those who carry out what they asked for.
-            self._run("control-plane", control_plane, [*(self._make(e, control_plane) for e in self._services), *parts])
+            services = await self._start_managed(control_plane)
+            self._run("control-plane", control_plane, [*services, *parts])
         if self._plugin_server_port is not None and self._local_pages.paths:
             add_profile_page(self._local_pages, "embedded cluster")
             server = serve_local(self._local_pages, self._plugin_server_port)
             self.scheduler_url = await self._stack.enter_async_context(server)
         await self._open_listener()
 
+    @property
+    def _has_binder(self) -> bool:
+        return any(entry.name == BINDER for entry in self._services)
+
+    @property
+    def _has_default_scheduler(self) -> bool:
+        """It runs where the binder does, which carries its decisions out, unless somebody else does its work."""
+        return self._has_binder and DEFAULT_SCHEDULER_NAME not in self._without
+
+    def _default_scheduler(self, environment: Environment) -> list[Service]:
+        if not self._has_default_scheduler:
+            return []
+        transport = self.server.transport(_DEFAULT_SCHEDULER)
+        return [DefaultScheduler(environment, transport, started=self._bind_guard.activate)]
+
+    async def _start_managed(self, control_plane: Environment) -> list[Service]:
+        """Those that run until the cluster stops; what Config and shards speak of, the operator among them runs."""
+        if self._interpret is None:
+            return [self._make(each, control_plane) for each in self._services]
+        from bosket.embedded.in_process_operator import MANAGED, InProcessOperator, default_objects
+
+        # Where others run all of them, Config and shards are theirs, too.
+        if self._chosen.isdisjoint(MANAGED):
+            return [self._make(each, control_plane) for each in self._services]
+        admin = self.client("bosket-embedded")
+        await asyncio.gather(*(create_if_absent(admin, each) for each in default_objects()))
+
+        def environment(service: str, name: str) -> Environment:
+            client = self.client(f"bosket-{service}")
+            metrics = CollectorRegistry()
+            # Pages are the default scheduler's: others have the same paths.
+            pages = self._local_pages if name == f"{SCHEDULER_NAME}-default" else LocalPages()
+            return replace(
+                control_plane,
+                client=client,
+                informers=InformerBranch(client, control_plane.informers),
+                events=EventRecorder(client, self.clock, SCHEDULER_NAME, metrics=metrics),
+                metrics=metrics,
+                local_pages=pages,
+                readiness={},
+            )
+
+        operator = InProcessOperator(
+            control_plane,
+            chosen=self._chosen,
+            given=self._service_options,
+            interpret=self._interpret,
+            environment=environment,
+            admission=self._object_admission,
+        )
+        await operator.start()
+        return [operator, *(self._make(e, control_plane) for e in self._services if e.name not in MANAGED)]
+
     def _admission(self, names: Collection[str], store: Store) -> Members:
-        members: list[Member] = []
+        self._bind_guard = BindGuard(store)
+        members: list[Member] = [self._bind_guard]
         if ADMISSION in names:
             options = self._service_options.get(ADMISSION, DEFAULT_OPTIONS)
-            members.append(ObjectAdmission(cast("Options", options), store))
+            self._object_admission = ObjectAdmission(cast("Options", options), store)
+            members.append(self._object_admission)
         if GROVE_ADMISSION in names:
             members.append(GroveDefaults())
         return Members(members)
 
     def _validation(self, store: Store) -> GroveChecks:
         options = self._service_options.get(GROVE_ADMISSION)
-        configuration = DEFAULT_CONFIGURATION if options is None else cast("GroveOptions", options).configuration
+        configuration = self._grove if options is None else cast("GroveOptions", options).configuration
         return GroveChecks(configuration, store)
 
     def _make(self, entry: ServiceEntry, environment: Environment) -> Service:
         options = self._service_options.get(entry.name)
-        return entry.make(environment, grove_options(entry.name) if options is None else options)
+        return entry.make(environment, grove_options(entry.name, self._grove) if options is None else options)
 
     def _environment(self, name: str, user: str = _ADMINISTRATOR) -> Environment:
         client = self.client(f"bosket-{name}" if name in SERVICES else name, user)

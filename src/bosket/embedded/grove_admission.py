@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from bosket.api.admission import AdmissionRequest
 from bosket.api.grove import ClusterTopologyBinding
@@ -34,7 +35,7 @@ _GROUP: Final = "grove.io"
 _SETS: Final = "podcliquesets"
 _BINDINGS: Final = "clustertopologybindings"
 
-#: Pods are Bosket's unless they say otherwise, everything that can be told of them may be said.
+#: All schedulers that gangs can be told to; pods that name none are Bosket's.
 DEFAULT_CONFIGURATION: Final = OperatorConfiguration(
     topologyAwareScheduling=TopologyAwareSchedulingConfiguration(enabled=True),
     scheduler=SchedulerConfiguration(
@@ -44,16 +45,22 @@ DEFAULT_CONFIGURATION: Final = OperatorConfiguration(
 )
 
 
-def grove_options(service: str) -> object | None:
-    """Options of Grove's operator and of its backends that agree with `DEFAULT_CONFIGURATION`; None for others."""
+def configuration_for(default_scheduler: str) -> OperatorConfiguration:
+    """The configuration of a cluster whose pods that name no scheduler are this one's."""
+    scheduler = replace(DEFAULT_CONFIGURATION.scheduler, defaultProfileName=default_scheduler)
+    return replace(DEFAULT_CONFIGURATION, scheduler=scheduler)
+
+
+def grove_options(service: str, configuration: OperatorConfiguration = DEFAULT_CONFIGURATION) -> object | None:
+    """Options of Grove's operator and of its backends that agree with the configuration; None for others."""
     if service == "grove-operator":
         from bosket.grove import Options as OperatorOptions  # only a cluster that runs it pays for it
 
-        return OperatorOptions(DEFAULT_CONFIGURATION)
+        return OperatorOptions(configuration)
     if service == "grove-backends":
         from bosket.grove_backends import Options as BackendOptions
 
-        return BackendOptions(default_scheduler_name=DEFAULT_CONFIGURATION.scheduler.defaultProfileName)
+        return BackendOptions(default_scheduler_name=configuration.scheduler.defaultProfileName)
     return None
 
 

@@ -52,5 +52,5 @@ def belongs_to_embedded_cluster(path: Path) -> bool:
     try:
         content = json.loads(path.read_bytes())
         return [cluster["name"] for cluster in content["clusters"]] == [CLUSTER_NAME]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False

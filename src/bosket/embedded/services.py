@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 ADMISSION: Final = "admission"
 #: So is Grove's.
 GROVE_ADMISSION: Final = "grove-admission"
+#: The one that binds pods, for all schedulers of a cluster.
+BINDER: Final = "binder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ SERVICES: Final = {
             "queue-controller", "bosket.queue_controller", "says in queues what is used and asked for in them"
         ),
         ServiceEntry("scheduler", "bosket.scheduler", "decides which pods run where"),
-        ServiceEntry("binder", "bosket.binder", "carries the scheduler's decisions out"),
+        ServiceEntry(BINDER, "bosket.binder", "carries the scheduler's decisions out"),
         ServiceEntry(
             "node-scale-adjuster",
             "bosket.node_scale_adjuster",

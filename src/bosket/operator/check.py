@@ -21,7 +21,15 @@ _DURATION: Final = re.compile(r"0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d|w))+",
 _PORT_NAMES: Final = frozenset({"port", "targetPort", "probePort", "metricsPort"})
 _HAS_PORTS: Final = (AdmissionWebhook, BinderConfig, PortMapping, SchedulerService)
 _AT_LEAST_ONE: Final = frozenset(
-    {"maxConcurrentReconciles", "volumeBindingTimeoutSeconds", "allocationTimeout", "interval", "timeout"}
+    {
+        "maxConcurrentReconciles",
+        "volumeBindingTimeoutSeconds",
+        "allocationTimeout",
+        "interval",
+        "timeout",
+        "qps",
+        "burst",
+    }
 )
 
 

@@ -10,12 +10,16 @@ import msgspec
 from bosket.api import keys
 from bosket.api.core import Affinity
 from bosket.api.kai.config import Config, GlobalConfig
+from bosket.api.kai.operand import K8sClientConfig
 from bosket.install.security import LOCKED_DOWN
 from bosket.operator.manifest import Manifest
 from bosket.operator.options import Options
 
 #: Two, so that one may fail; a lease says which of them works.
 DEFAULT_REPLICAS: Final = 2
+#: KAI's.
+DEFAULT_QPS: Final = 20
+DEFAULT_BURST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,11 @@ class Common:
         return keys.NODE_POOL_LABEL if key is None else key
 
     @property
+    def access_control(self) -> bool:
+        """Whether only those may use a queue whom its annotations admit. Bosket's own: a Config has no field for it."""
+        return self.config.metadata.annotations.get(keys.ACCESS_CONTROL_ANNOTATION) == "true"
+
+    @property
     def scale_adjust_namespace(self) -> str:
         adjuster = self.config.spec.nodeScaleAdjuster
         arguments = adjuster.args if adjuster is not None else None
@@ -55,10 +64,17 @@ class Common:
             return own
         return DEFAULT_REPLICAS if self.settings.replicaCount is None else self.settings.replicaCount
 
-    def arguments(self, port: int) -> list[str]:
-        """Those of every service: where it lives, where it can be asked, and how it logs."""
+    def arguments(self, port: int, client: K8sClientConfig | None) -> list[str]:
+        """Those of every service: where it lives, where it can be asked, how it logs, how fast it may write.
+
+        Services are as fast as the API server lets them, unless the Config bounds them; half a bound is completed by
+        KAI's defaults.
+        """
         log_format = "json" if self.settings.jsonLog else "human"
-        return [f"--namespace={self.namespace}", f"--listen=0.0.0.0:{port}", f"--log-format={log_format}"]
+        said = [f"--namespace={self.namespace}", f"--listen=0.0.0.0:{port}", f"--log-format={log_format}"]
+        if client is None or (client.qps is None and client.burst is None):
+            return said
+        return [*said, f"--qps={client.qps or DEFAULT_QPS}", f"--burst={client.burst or DEFAULT_BURST}"]
 
     def security_context(self) -> Manifest | None:
         """Of containers; OpenShift gives them one itself."""

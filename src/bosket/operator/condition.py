@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from bosket.api.condition import turned_at
 from bosket.api.object import Condition
 from bosket.operator.manifest import Manifest
+
+DEPENDENCIES: Final = "DependenciesFulfilled"
+PROMETHEUS_ANSWERS: Final = "prometheus_connected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ def conditions(findings: Findings, before: Iterable[Condition], generation: int,
     available = deployed and not findings.unavailable
     ready = available and not findings.missing
     wrong = problems or "\n".join(findings.absent)
-    fulfilled = "dependencies_fulfilled" if findings.prometheus_answers is None else "prometheus_connected"
+    fulfilled = "dependencies_fulfilled" if findings.prometheus_answers is None else PROMETHEUS_ANSWERS
     lacking = "prometheus_connection_failed" if findings.prometheus_answers is False else "dependencies_missing"
     told = [
         _condition(
@@ -47,7 +50,7 @@ def conditions(findings: Findings, before: Iterable[Condition], generation: int,
         _condition("Deployed", deployed, "deployed", wrong or "\n".join(filter(None, ("Resources deployed", notes)))),
         _condition("Available", available, "available", wrong or "\n".join(findings.unavailable) or "System available"),
         _condition(
-            "DependenciesFulfilled",
+            DEPENDENCIES,
             not findings.missing,
             lacking if findings.missing else fulfilled,
             "\n".join(findings.missing) or "Dependencies are fulfilled",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from bosket.api.kai.config import PrometheusConfig, ServiceMonitorConfig
+from bosket.api.kai.config import ExternalPrometheusHealthProbe, PrometheusConfig, ServiceMonitorConfig
 from bosket.api.keys import ACCOUNTING_LABEL, APP_LABEL
 from bosket.operator.common import Common
 from bosket.operator.manifest import Manifest, manifest
@@ -14,6 +14,21 @@ MONITORING: Final = "monitoring.coreos.com/v1"
 #: Under which the usage database finds the Prometheus that is deployed.
 USAGE_SERVICE: Final = "usage-prometheus"
 _PORT: Final = 9090
+
+
+class ProbeSettings(NamedTuple):
+    """How a Prometheus that is elsewhere is asked whether it lives."""
+
+    interval_seconds: float
+    timeout_seconds: float
+    #: In a row, after which one that answered before counts as unreachable.
+    max_failures: int
+
+
+def probe_settings(common: Common) -> ProbeSettings:
+    """What the Config says of it, with KAI's defaults."""
+    wish = settings(common).externalPrometheusHealthProbe or ExternalPrometheusHealthProbe()
+    return ProbeSettings(wish.interval or 30, wish.timeout or 10, 5 if wish.maxRetries is None else wish.maxRetries)
 
 
 def settings(common: Common) -> PrometheusConfig:

@@ -7,7 +7,7 @@ defaults.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bosket.api.kai.config import (
@@ -24,8 +24,9 @@ from bosket.api.kai.config import (
     QueueControllerService,
     ResourceReservationConfig,
 )
-from bosket.api.kai.operand import PortMapping, ServiceConfig, VPASpec, WebhookSwitch
+from bosket.api.kai.operand import K8sClientConfig, PortMapping, ServiceConfig, VPASpec, WebhookSwitch
 from bosket.api.kai.shard import PluginConfig
+from bosket.api.keys import TRUSTED_SUBJECTS_ANNOTATION
 from bosket.operator.common import Common
 from bosket.operator.flag import as_json, flags
 from bosket.operator.image import reference
@@ -54,6 +55,7 @@ class Section:
     vpa: VPASpec | None
     arguments: list[str]
     ports: tuple[Manifest, ...]
+    client: K8sClientConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Operand:
         return Workload(
             name=self.name,
             service=self.service,
-            arguments=[*common.arguments(health_port), *section.arguments],
+            arguments=[*common.arguments(health_port, section.client), *section.arguments],
             settings=section.service,
             resources=self.resources,
             health_port=health_port,
@@ -98,7 +100,8 @@ def _pod_grouper(spec: ConfigSpec, common: Common) -> Section:
         default_priorities_configmap_namespace=given.defaultPrioritiesConfigMapNamespace or None,
         grouper_concurrency=section.maxConcurrentReconciles,
     )
-    return _section(section, arguments)
+    read = _section(section, arguments)
+    return replace(read, client=read.client or section.k8sClientConfig)
 
 
 def _binder(spec: ConfigSpec, common: Common) -> Section:
@@ -110,6 +113,7 @@ def _binder(spec: ConfigSpec, common: Common) -> Section:
         known = {"cdiEnabled": str(section.cdiEnabled).lower(), **sharing.arguments}
         plugins["gpusharing"] = PluginConfig(enabled=sharing.enabled, priority=sharing.priority, arguments=known)
     arguments = flags(
+        scheduler_name=common.scheduler_name,
         resource_reservation_namespace=reserved.namespace,
         resource_reservation_service_account=reserved.serviceAccountName,
         resource_reservation_app_label=reserved.appLabel,
@@ -141,7 +145,8 @@ def _queue_controller(spec: ConfigSpec, _common: Common) -> Section:
 
 
 def _pod_group_controller(spec: ConfigSpec, _common: Common) -> Section:
-    return _section(spec.podGroupController or PodGroupControllerConfig(), [])
+    section = spec.podGroupController or PodGroupControllerConfig()
+    return _section(section, flags(podgroup_concurrency=section.maxConcurrentReconciles))
 
 
 def _node_scale_adjuster(spec: ConfigSpec, common: Common) -> Section:
@@ -154,7 +159,8 @@ def _node_scale_adjuster(spec: ConfigSpec, common: Common) -> Section:
         scaling_pod_service_account=given.nodeScaleServiceAccount or "kai-scale-adjust",
         gpu_memory_to_fraction_ratio=given.gpuMemoryToFractionRatio,
     )
-    return Section(section.service or ServiceConfig(), None, section.vpa, arguments, _METRICS_ONLY)
+    settings = section.service or ServiceConfig()
+    return Section(settings, None, section.vpa, arguments, _METRICS_ONLY, settings.k8sClientConfig)
 
 
 def _admission(spec: ConfigSpec, common: Common) -> Section:
@@ -176,6 +182,8 @@ def _admission(spec: ConfigSpec, common: Common) -> Section:
         gpu_sharing_enabled=section.gpuSharing,
         block_nvidia_visible_devices=section.blockNvidiaVisibleDevices,
         queue_label_selector=section.queueLabelSelector,
+        access_control=common.access_control or None,
+        trusted_subjects=common.config.metadata.annotations.get(TRUSTED_SUBJECTS_ANNOTATION),
         gpu_fraction_runtime_class_name=runtime_class,
         create_webhook_configurations=False,
         mutating_webhook_configuration_name=names.mutating,
@@ -221,7 +229,8 @@ _Sections = PodGrouperConfig | BinderConfig | AdmissionConfig | QueueControllerC
 
 
 def _section(section: _Sections, arguments: list[str], ports: tuple[Manifest, ...] = _METRICS_ONLY) -> Section:
-    return Section(section.service or ServiceConfig(), section.replicas, section.vpa, arguments, ports)
+    settings = section.service or ServiceConfig()
+    return Section(settings, section.replicas, section.vpa, arguments, ports, settings.k8sClientConfig)
 
 
 ADMISSION: Final = "admission"

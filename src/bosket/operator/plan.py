@@ -10,14 +10,14 @@ from bosket.operator.common import Common
 from bosket.operator.manifest import Manifest, manifest
 from bosket.operator.monitoring import prometheus, service_monitor
 from bosket.operator.operand import ADMISSION, OPERANDS, webhook_configurations
-from bosket.operator.shard import SCHEDULER
+from bosket.operator.shard import SCHEDULER, schedulers_are_on
 from bosket.operator.workload import deployment, disruption_budget, service, service_account, vertical_autoscaler
 
 
 def plan(common: Common, shards: Iterable[SchedulingShard]) -> list[Manifest]:
     """Objects in the order in which they are made: who somebody is before what they run."""
     spec = common.config.spec
-    objects = [service_account(common, SCHEDULER)]
+    objects = [service_account(common, SCHEDULER)] if schedulers_are_on(common) else []
     for operand in OPERANDS:
         section = operand.read(spec, common)
         if section.service.enabled is False:

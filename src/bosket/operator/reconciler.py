@@ -7,28 +7,32 @@ in `plan` and `shard`, which are pure. Whatever changes among the objects that i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 import msgspec
 
+from bosket.api.condition import find_condition
 from bosket.api.coordination import Lease
 from bosket.api.core import Pod
-from bosket.api.kai.config import CONFIG, CONFIG_NAME, Config, ConfigStatus, ExternalPrometheusHealthProbe
+from bosket.api.kai.config import CONFIG, CONFIG_NAME, Config, ConfigStatus
 from bosket.api.kai.shard import SCHEDULING_SHARD, SchedulingShard, SchedulingShardStatus
 from bosket.api.object import ObjectKey
+from bosket.api.time import InvalidTime, parse_time
 from bosket.kube.errors import NotFound
 from bosket.kube.informer import Change
 from bosket.operator import monitoring, shard
 from bosket.operator.check import config_problems, shard_problems
 from bosket.operator.common import Common
-from bosket.operator.condition import Findings, conditions, unavailable
+from bosket.operator.condition import DEPENDENCIES, PROMETHEUS_ANSWERS, Findings, conditions, unavailable
 from bosket.operator.manifest import Manifest, owner_reference
 from bosket.operator.options import Options
 from bosket.operator.owned import Owned
 from bosket.operator.plan import plan
 from bosket.operator.prometheus_probe import probe
 from bosket.operator.served import Served
+from bosket.operator.without_effect import config_notes, shard_notes
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
 
@@ -50,6 +54,8 @@ class Operator:
         self._shards = env.informers.of(SchedulingShard)
         self._owned = Owned(env.client, env.informers, env.namespace)
         self._served = Served(env.client, env.clock, options.look_again_seconds)
+        #: How often in a row a Prometheus that is elsewhere didn't answer.
+        self._prometheus_failures = 0
         self._leases = env.informers.of(Lease, namespace=env.namespace)
         #: By lease: the shard whose schedulers compete for it.
         self._shard_of_lease: dict[ObjectKey, str] = {}
@@ -76,8 +82,10 @@ class Operator:
         if any(each is not None and each.metadata.name == CONFIG_NAME for each in change):
             self._look_at_everything()
 
-    def _shard_changed(self, _change: Change[SchedulingShard]) -> None:
+    def _shard_changed(self, change: Change[SchedulingShard]) -> None:
         self._look_at_everything()  # others may have waited for its part of the cluster
+        if change.new is None and change.old is not None:
+            self._soon(_shard_key(change.old.metadata.name))
 
     def _owned_changed(self, owner: Manifest) -> None:
         if owner["kind"] == CONFIG.kind:
@@ -110,7 +118,9 @@ class Operator:
         if key == _CONFIG_KEY:
             return await self._reconcile_config(config) if config is not None else None
         found = self._shards.store.get(ObjectKey("", key.name))
-        return await self._reconcile_shard(found, config) if found is not None else None
+        if found is None:
+            return await self._remove_leases(key.name)
+        return await self._reconcile_shard(found, config)
 
     async def _reconcile_config(self, config: Config) -> float | None:
         if config.metadata.deletionTimestamp:
@@ -121,11 +131,13 @@ class Operator:
             findings = Findings(problems=[str(each) for each in wrong])
         else:
             findings = await self._deploy(plan(common, self._shards.store.values()), owner_reference(CONFIG, config))
-            findings = await self._with_prometheus(common, findings)
+            findings = await self._with_prometheus(common, replace(findings, notes=config_notes(common)))
         told = conditions(findings, config.status.conditions, config.metadata.generation, self._env.clock.now())
         if told != config.status.conditions:
             after = msgspec.structs.replace(config, status=ConfigStatus(conditions=told))
             self._configs.store.put(await self._env.client.modify(config, after, subresource="status"))
+        if findings.prometheus_answers is not None:
+            return monitoring.probe_settings(common).interval_seconds
         return self._look_again(findings)
 
     async def _reconcile_shard(self, found: SchedulingShard, config: Config | None) -> float | None:
@@ -139,9 +151,8 @@ class Operator:
         return self._look_again(findings)
 
     def _look_again(self, findings: Findings) -> float | None:
-        """What is in the way may go without a word: a kind is installed, a right is given, a Prometheus answers."""
-        waits = findings.problems or findings.missing or findings.prometheus_answers is not None
-        return self._options.look_again_seconds if waits else None
+        """What is in the way may go without a word: a kind is installed, a right is given."""
+        return self._options.look_again_seconds if findings.problems or findings.missing else None
 
     async def _shard_findings(self, found: SchedulingShard, config: Config | None) -> Findings:
         if config is None:
@@ -153,10 +164,8 @@ class Operator:
             return Findings(problems=wrong)
         leader = await self._leader(found, common)
         owner = owner_reference(SCHEDULING_SHARD, found)
-        notes = [
-            f"spec.args.{name}: the scheduler has no such flag; it is left out" for name in shard.not_understood(found)
-        ]
-        return replace(await self._deploy(shard.objects(found, common, leader), owner), notes=notes)
+        deployed = await self._deploy(shard.objects(found, common, leader), owner)
+        return replace(deployed, notes=shard_notes(found, common))
 
     async def _deploy(self, desired: Sequence[Manifest], owner: Manifest) -> Findings:
         """Makes the objects and looks what came of it."""
@@ -175,16 +184,25 @@ class Operator:
         settings = monitoring.settings(common)
         if not settings.externalPrometheusUrl:
             return findings
-        patience = (settings.externalPrometheusHealthProbe or ExternalPrometheusHealthProbe()).timeout or 10
-        problem = await probe(settings.externalPrometheusUrl, patience)
-        missing = [*findings.missing, *([problem] if problem else [])]
-        return replace(findings, missing=missing, prometheus_answers=problem is None)
+        rules = monitoring.probe_settings(common)
+        problem = await probe(settings.externalPrometheusUrl, rules.timeout_seconds)
+        self._prometheus_failures = 0 if problem is None else self._prometheus_failures + 1
+        # One that answered before isn't called unreachable for a single answer that is lost.
+        told = find_condition(common.config.status.conditions, DEPENDENCIES)
+        did_answer = told is not None and told.reason == PROMETHEUS_ANSWERS
+        if problem is None or (did_answer and self._prometheus_failures < rules.max_failures):
+            return replace(findings, prometheus_answers=True)
+        return replace(findings, missing=[*findings.missing, problem], prometheus_answers=False)
 
     async def _leader(self, found: SchedulingShard, common: Common) -> shard.Leader | None:
         """Who decides for the shard, if that is a pod that can be reached."""
         key = ObjectKey(common.namespace, shard.lease_name(found, common))
         self._shard_of_lease[key] = found.metadata.name
         lease = self._leases.store.get(key)
+        if lease is not None and found.metadata.uid not in {each.uid for each in lease.metadata.ownerReferences}:
+            # So that it goes with the shard, also when no operator is there to see it.
+            owner = {"metadata": {"ownerReferences": [owner_reference(SCHEDULING_SHARD, found)]}}
+            self._leases.store.put(await self._env.client.patch(Lease, key.name, owner, namespace=key.namespace))
         holder = (lease.spec.holderIdentity or "").partition("_")[0] if lease is not None else ""
         if not holder:
             return None
@@ -195,6 +213,33 @@ class Operator:
         if not pod.status.podIP or pod.metadata.deletionTimestamp:
             return None
         return shard.Leader(holder, pod.metadata.uid, pod.status.podIP)
+
+    async def _remove_leases(self, shard_name: str) -> float | None:
+        """The leases of a shard that is gone, once nobody holds them: a scheduler that ends may have made one anew."""
+        now, waits = self._env.clock.now(), []
+        for key in [key for key, name in self._shard_of_lease.items() if name == shard_name]:
+            lease = self._leases.store.get(key)
+            if lease is None:
+                continue
+            seconds = remaining_seconds(lease, now)
+            if seconds > 0:
+                waits.append(seconds)
+                continue
+            with suppress(NotFound):
+                await self._env.client.delete(Lease, key.name, key.namespace, uid=lease.metadata.uid)
+            self._leases.store.discard(key, lease.metadata.uid)
+        return min(waits, default=None)
+
+
+def remaining_seconds(lease: Lease, now: float) -> float:
+    """How long somebody holds a lease unless it is renewed; 0 when nobody does."""
+    spec = lease.spec
+    if not spec.holderIdentity or spec.renewTime is None:
+        return 0.0
+    try:
+        return max(0.0, parse_time(spec.renewTime) + (spec.leaseDurationSeconds or 0) - now)
+    except InvalidTime:
+        return 0.0
 
 
 def _shard_key(name: str) -> ObjectKey:

@@ -42,6 +42,13 @@ PLUGINS: Final = {
 }
 
 
+#: Plugins of the scheduler beside those that are on by default.
+MORE_PLUGINS: Final = frozenset({"numa", "reflectjoborder"})
+#: Plugins that generate scenarios of victims, and actions that without one of them never evict anybody.
+GENERATORS: Final = frozenset({"sg-nodelocalgreedy", "sg-multinodegang"})
+_SEARCHING: Final = frozenset({"consolidation", "reclaim", "preempt"})
+
+
 class _Choice(NamedTuple):
     """Whether something takes part, and where in the order."""
 
@@ -78,6 +85,14 @@ def enabled_actions(spec: SchedulingShardSpec) -> list[str]:
     for name, wish in spec.actions.items():
         chosen[name] = _changed(chosen.get(name), wish)
     return _in_order(chosen)
+
+
+def idle_actions(spec: SchedulingShardSpec) -> list[str]:
+    """Actions that are on and never find victims, because no plugin generates scenarios; a foreign plugin may."""
+    plugins = {each["name"] for each in _plugins(spec)}
+    if plugins & GENERATORS or plugins - PLUGINS.keys() - MORE_PLUGINS:
+        return []
+    return [name for name in enabled_actions(spec) if name in _SEARCHING]
 
 
 def prometheus_address(common: Common) -> str:

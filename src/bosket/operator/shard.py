@@ -9,7 +9,7 @@ from bosket.api.kai.operand import ServiceConfig
 from bosket.api.kai.shard import SchedulingShard
 from bosket.operator.common import Common
 from bosket.operator.flag import flags
-from bosket.operator.manifest import Manifest, digest, manifest
+from bosket.operator.manifest import Manifest, manifest
 from bosket.operator.monitoring import service_monitor
 from bosket.operator.operand import METRICS_PORT, amounts
 from bosket.operator.scheduler_file import render
@@ -28,20 +28,24 @@ SCHEDULER: Final = "scheduler"
 _FILE: Final = "config.yaml"
 _DIRECTORY: Final = "/etc/config"
 _RESOURCES: Final = amounts("250m", "512Mi", "4Gi")
-#: KAI's annotation: another configuration makes other pods.
-_VERSION_ANNOTATION: Final = "configMapVersion"
 #: Flags of KAI's scheduler that ours has, and that a shard may therefore give.
 UNDERSTOOD_ARGUMENTS: Final = frozenset(
     {
         "allow-consolidating-reclaim",
+        "burst",
         "cpu-worker-node-label-key",
         "default-staleness-grace-period",
+        "detailed-fit-errors",
+        "enable-profiler",
         "evict-by-deletion",
         "full-hierarchy-fairness",
         "gpu-worker-node-label-key",
         "log-level",
         "max-consolidation-preemptees",
         "plugin-server-port",
+        "profiler-port",
+        "pyroscope-address",
+        "qps",
         "restrict-node-scheduling",
         "schedule-csi-storage",
         "schedule-period",
@@ -70,15 +74,23 @@ def lease_name(shard: SchedulingShard, common: Common) -> str:
     return f"{common.scheduler_name}-{partition}" if partition else common.scheduler_name
 
 
+def schedulers_are_on(common: Common) -> bool:
+    """Whether shards have schedulers at all."""
+    section = common.config.spec.scheduler or SchedulerConfig()
+    return (section.service or ServiceConfig()).enabled is not False
+
+
 def not_understood(shard: SchedulingShard) -> list[str]:
     """Arguments that our scheduler doesn't have, and isn't given."""
     return sorted(shard.spec.args.keys() - UNDERSTOOD_ARGUMENTS)
 
 
 def objects(shard: SchedulingShard, common: Common, leader: Leader | None) -> list[Manifest]:
-    """All that the shard deploys."""
+    """All that the shard deploys: nothing, where the Config switches schedulers off."""
+    if not schedulers_are_on(common):
+        return []
     name, section = name_of(shard, common), common.config.spec.scheduler or SchedulerConfig()
-    ports = section.schedulerService or SchedulerService()
+    settings, ports = section.service or ServiceConfig(), section.schedulerService or SchedulerService()
     number = ports.port or METRICS_PORT
     target = ports.targetPort or number
     text = render(shard.spec, common)
@@ -87,23 +99,25 @@ def objects(shard: SchedulingShard, common: Common, leader: Leader | None) -> li
         name=name,
         service=SCHEDULER,
         arguments=[
-            *common.arguments(target),
+            *(each for each in common.arguments(target, settings.k8sClientConfig) if _flag_name(each) not in given),
             f"--scheduler-config={_DIRECTORY}/{_FILE}",
             *flags(
                 scheduler_name=common.scheduler_name,
                 nodepool_label_key=common.node_pool_label_key,
                 partition_label_value=shard.spec.partitionLabelValue,
+                # Followed while the scheduler runs: other settings need no other pods. The file is for the start.
+                scheduler_config_map=name,
+                access_control=common.access_control or None,
             ),
             *(f"--{key}={value}" for key, value in given.items()),
         ],
-        settings=section.service or ServiceConfig(),
+        settings=settings,
         resources=_RESOURCES,
         health_port=target,
         replicas=common.replicas(section.replicas),
         account=SCHEDULER,
         volumes=[{"name": "config", "configMap": {"name": name}}],
         mounts=[{"name": "config", "mountPath": _DIRECTORY, "readOnly": True}],
-        annotations={_VERSION_ANNOTATION: digest(text)},
     )
     entry = port(METRICS, number, target)
     made = [
@@ -121,6 +135,10 @@ def objects(shard: SchedulingShard, common: Common, leader: Leader | None) -> li
     reached = service(common, name, [entry], type=kind, **headless)
     del reached["spec"]["selector"]
     return [*made, reached, _slice(common, name, target, leader)]
+
+
+def _flag_name(argument: str) -> str:
+    return argument.removeprefix("--").partition("=")[0]
 
 
 def _slice(common: Common, name: str, number: int, leader: Leader | None) -> Manifest:

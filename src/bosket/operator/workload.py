@@ -15,6 +15,8 @@ from bosket.operator.manifest import Manifest, manifest
 METRICS: Final = "metrics"
 #: Where services can write: certificates on their way into a TLS library, and nothing else.
 _SCRATCH: Final = "scratch"
+#: For temporary files, in memory. A scheduler keeps snapshots there that it failed on.
+SCRATCH_MIB: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,6 @@ class Workload:
     mounts: Sequence[Manifest] = ()
     #: Ports beside the one above, by name.
     ports: Mapping[str, int] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
     security_context: Manifest | None = None  #: instead of everybody's
 
 
@@ -119,7 +120,10 @@ def _template(common: Common, workload: Workload, affinity: Manifest) -> Manifes
     pod: Manifest = {
         "serviceAccountName": workload.account or workload.name,
         "containers": [_container(common, workload)],
-        "volumes": [{"name": _SCRATCH, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}, *workload.volumes],
+        "volumes": [
+            {"name": _SCRATCH, "emptyDir": {"medium": "Memory", "sizeLimit": f"{SCRATCH_MIB}Mi"}},
+            *workload.volumes,
+        ],
     }
     if affinity:
         pod["affinity"] = affinity
@@ -127,10 +131,7 @@ def _template(common: Common, workload: Workload, affinity: Manifest) -> Manifes
         pod["priorityClassName"] = common.settings.priorityClassName
     if secrets := common.pull_secrets():
         pod["imagePullSecrets"] = secrets
-    metadata: Manifest = {"labels": {APP_LABEL: workload.name}}
-    if workload.annotations:
-        metadata["annotations"] = dict(workload.annotations)
-    return {"metadata": metadata, "spec": pod}
+    return {"metadata": {"labels": {APP_LABEL: workload.name}}, "spec": pod}
 
 
 def _container(common: Common, workload: Workload) -> Manifest:

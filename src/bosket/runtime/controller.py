@@ -9,13 +9,14 @@ a back-off.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry
 
-from bosket.kube.errors import Conflict, KubeError
+from bosket.kube.errors import Conflict, KubeError, is_namespace_going
 from bosket.kube.informer import Change, Informer
 from bosket.runtime.cancellation import being_cancelled
 from bosket.runtime.clock import Clock
@@ -28,6 +29,9 @@ T = TypeVar("T")
 Reconcile = Callable[[K], Awaitable[float | None]]
 
 _log = logging.getLogger(__name__)
+
+#: Keys that a worker handles before it lets others have their turn, if it never had to wait.
+_KEYS_IN_A_ROW: Final = 4
 
 
 class ReconcileError(Exception):
@@ -82,7 +86,7 @@ class Controller(Generic[K]):
             self.queue.suspend()
 
     async def _work(self) -> None:
-        while True:
+        for done in itertools.count(1):
             try:
                 key = await self.queue.get()
             except QueueClosed:
@@ -91,6 +95,10 @@ class Controller(Generic[K]):
                 await self._handle(key)
             finally:
                 self.queue.done(key)
+            if done % _KEYS_IN_A_ROW == 0:
+                # A reconciliation may never have to wait, as where nothing is to be done or the server is in this
+                # process: a thousand of them would keep the loop from everybody else.
+                await asyncio.sleep(0)
 
     async def _handle(self, key: K) -> None:
         started = self._clock.monotonic()
@@ -110,7 +118,14 @@ class Controller(Generic[K]):
                 self.queue.add(key)
                 result = "cancelled"
                 raise
-            self._failed(key, error)
+            if is_namespace_going(error):
+                # What is in there goes, too; until that is seen, there is nothing to be done, and nothing wrong.
+                _log.debug(
+                    "the namespace is going", extra={"controller": self.name, "key": str(key), "error": str(error)}
+                )
+                self.queue.add_rate_limited(key)
+            else:
+                self._failed(key, error)
         else:
             self.queue.forget(key)
             if look_again_seconds is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ from bosket.kube.errors import (
     ServerError,
     TooManyRequests,
     TransportError,
+    is_namespace_going,
 )
 from bosket.runtime.clock import Clock
 from bosket.runtime.metrics import runtime_metrics
@@ -44,6 +46,7 @@ _MAX_MESSAGE: Final = 1024
 _MAX_NAME: Final = 236  # of 253, so that a dot and sixteen digits fit behind it
 _MAX_ATTEMPTS: Final = 12
 _WRITERS: Final = 4
+_WRITES_IN_A_ROW: Final = 8
 
 
 class _Key(NamedTuple):
@@ -130,7 +133,7 @@ class EventRecorder:
 
     def event(
         self,
-        regarding: KubeObject,
+        regarding: KubeObject | ObjectReference,
         type: EventType,
         reason: str,
         message: str,
@@ -140,7 +143,8 @@ class EventRecorder:
         try:
             self._note(_reference(regarding), type, reason, message[:_MAX_MESSAGE], annotations or {})
         except Exception:
-            _log.exception("event not recorded", extra={"reason": reason, "object": str(regarding.key)})
+            name = regarding.name if isinstance(regarding, ObjectReference) else str(regarding.key)
+            _log.exception("event not recorded", extra={"reason": reason, "object": name})
 
     async def run(self) -> None:
         """Write what is noted, until cancelled; then write what is left, for at most `flush_seconds`."""
@@ -154,12 +158,14 @@ class EventRecorder:
             self._queue.suspend()
 
     async def _write_forever(self) -> None:
-        while True:
+        for done in itertools.count(1):
             key = await self._queue.get()
             try:
                 await self._write(key)
             finally:
                 self._queue.done(key)
+            if done % _WRITES_IN_A_ROW == 0:
+                await asyncio.sleep(0)  # others have their turn, also where the server never has to be waited for
 
     def _note(
         self, regarding: ObjectReference, type: str, reason: str, message: str, annotations: Mapping[str, str]
@@ -226,7 +232,8 @@ class EventRecorder:
                 return
             self._drop(key)
             self._metrics.event("failed")
-            _log.warning(
+            _log.log(
+                logging.DEBUG if is_namespace_going(error) else logging.WARNING,
                 "event not written",
                 extra={"object": f"{key.kind} {key.namespace}/{key.name}", "reason": key.reason, "error": str(error)},
             )
@@ -299,7 +306,9 @@ class EventRecorder:
         return self._last_suffix
 
 
-def _reference(regarding: KubeObject) -> ObjectReference:
+def _reference(regarding: KubeObject | ObjectReference) -> ObjectReference:
+    if isinstance(regarding, ObjectReference):
+        return regarding
     resource = resource_of(type(regarding))
     return ObjectReference(
         apiVersion=regarding.apiVersion or resource.api_version,

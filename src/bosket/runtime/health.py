@@ -2,7 +2,7 @@
 
 Healthy means that the event loop answers. Ready means that every check passes: for services, that the informers have
 seen the cluster. Both answer 200 `ok`, or 503 with one line per check, so that a person with curl sees what is
-missing. The server listens on loopback unless told otherwise.
+missing. The server listens on loopback unless told otherwise, and answers no web pages from elsewhere.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, exposition
+
+from bosket.runtime.browser_guard import guarded, is_loopback
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -37,7 +39,9 @@ async def serve_health(registry: CollectorRegistry, checks: Checks, address: Add
     """Serve while the block runs; gives the URL."""
     from aiohttp import web  # who only decides does without it
 
-    runner = web.AppRunner(_application(registry, checks), access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(
+        _application(registry, checks, local=is_loopback(address.host)), access_log=None, shutdown_timeout=1.0
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, address.host, address.port)
@@ -49,7 +53,7 @@ async def serve_health(registry: CollectorRegistry, checks: Checks, address: Add
         await runner.cleanup()
 
 
-def _application(registry: CollectorRegistry, checks: Checks) -> web.Application:
+def _application(registry: CollectorRegistry, checks: Checks, *, local: bool) -> web.Application:
     from aiohttp import web
 
     async def metrics(request: web.Request) -> web.Response:
@@ -71,10 +75,13 @@ def _application(registry: CollectorRegistry, checks: Checks) -> web.Application
     application = web.Application()
     application.add_routes(
         [
-            web.get("/metrics", metrics),
-            web.get("/healthz", healthy),
-            web.get("/livez", healthy),
-            web.get("/readyz", ready),
+            web.get(path, guarded(handler, local=local))
+            for path, handler in (
+                ("/metrics", metrics),
+                ("/healthz", healthy),
+                ("/livez", healthy),
+                ("/readyz", ready),
+            )
         ]
     )
     return application

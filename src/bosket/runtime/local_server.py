@@ -2,27 +2,25 @@
 
 A service adds paths to its environment's `LocalPages`; whoever runs the process serves them with `serve_local`. There
 is no authentication, so the server listens on 127.0.0.1 alone, whatever the process' other listeners do, and answers
-only requests that were meant for this machine: a web page that had its own name resolved to 127.0.0.1 gets nothing.
+nothing to web pages from elsewhere that a browser on this machine shows (`browser_guard`).
 From elsewhere one comes through `kubectl port-forward` or ssh, which do authenticate.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from bosket.runtime.browser_guard import guarded
 from bosket.runtime.health import url_of
 
 _log = logging.getLogger(__name__)
 
 HOST: Final = "127.0.0.1"
 NOTE_HEADER: Final = "X-Note"
-#: What a request that is meant for this machine calls it in its Host header.
-_OWN_NAME: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +49,10 @@ class LocalPages:
         """Answers GET."""
         self._pages[path] = page
 
+    def discard(self, path: str) -> None:
+        """Nothing answers GET there any more."""
+        self._pages.pop(path, None)
+
     def add_form(self, path: str, form: Form) -> None:
         """Answers POST."""
         self._forms[path] = form
@@ -77,8 +79,6 @@ async def serve_local(pages: LocalPages, port: int) -> AsyncIterator[str]:
     from aiohttp import web  # who only decides does without it
 
     async def handle(request: web.Request) -> web.Response:
-        if not _OWN_NAME.fullmatch(request.host):
-            return web.Response(status=403, text="only asked for as 127.0.0.1 or localhost is this answered\n")
         posted = await request.read() if request.method == "POST" else None
         answer = await pages.answer(request.path, posted)
         headers = {"Content-Type": answer.content_type}
@@ -89,7 +89,8 @@ async def serve_local(pages: LocalPages, port: int) -> AsyncIterator[str]:
         return web.Response(body=answer.body, status=answer.status, headers=headers)
 
     application = web.Application()
-    application.add_routes([web.get("/{path:.*}", handle, allow_head=False), web.post("/{path:.*}", handle)])
+    answering = guarded(handle, local=True)
+    application.add_routes([web.get("/{path:.*}", answering, allow_head=False), web.post("/{path:.*}", answering)])
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bosket.api.document import UnreadableDocument, read_json
 from bosket.api.time import InvalidTime, parse_time
 from bosket.scheduler.model.queue import UNLIMITED, Queue, QueueTree, build_tree
 from bosket.scheduler.model.resource import NOTHING, Shares, plus
@@ -59,9 +60,9 @@ class _Request(msgspec.Struct, frozen=True):
 def simulate(data: bytes, k: float, report: Report) -> dict[str, dict[str, float]]:
     """The fair share of every queue in the request, as KAI's simulator answers; raises `InvalidDocument`."""
     try:
-        document = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        raise InvalidDocument(f"not a JSON document: {error}") from error
+        document = read_json(data)
+    except UnreadableDocument as error:
+        raise InvalidDocument(str(error)) from error
     request = fields_of("", document, _Request, report)
     total = _total(request.totalresource, report)
     asked = _read_queues(request.queues, report)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import yaml
 
+from bosket.api.document import UnreadableDocument, read_yaml
 from bosket.simulate.document import InvalidDocument, Report, fields_of, items_of
 
 
@@ -81,9 +81,9 @@ class Scenario:
 def read_scenario(text: str, report: Report) -> Scenario:
     """Reads KAI's YAML; raises `InvalidDocument` with the field that is wrong."""
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidDocument(f"not a YAML document: {' '.join(str(error).split())}") from error
+        document = read_yaml(text)
+    except UnreadableDocument as error:
+        raise InvalidDocument(str(error)) from error
     given = fields_of("", document if document is not None else {}, _Document, report)
     if not isinstance(given.jobs, dict):
         raise InvalidDocument(f"Jobs must be a map of queues, it is {type(given.jobs).__name__}")

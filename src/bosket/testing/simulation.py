@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -27,9 +27,11 @@ from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
 from bosket.api.time import format_time
 from bosket.kube.selector import label_selector
 from bosket.scheduler.cache.bind_writer import bind_request_for
+from bosket.scheduler.cache.memory_store import SAVE_SECONDS
 from bosket.scheduler.decide import decide
 from bosket.scheduler.decisions import Bind, Decisions, Eviction
 from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.snapshot.memory import decode, encode
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.testing.build import PodBuilder
@@ -49,6 +51,27 @@ class Delays:
     bind_failure_rate: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What a watch tells the scheduler; a dead one hears nothing more."""
+
+    tell: Callable[[KubeObject], None]
+    obj: KubeObject
+
+    def __call__(self) -> None:
+        self.tell(self.obj)
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """What the scheduler is about to write."""
+
+    act: Callable[[], None]
+
+    def __call__(self) -> None:
+        self.act()
+
+
 @dataclass
 class SimulatedCluster:
     """The cluster as it is, and what happens in it by itself."""
@@ -62,6 +85,9 @@ class SimulatedCluster:
     failed_binds: set[ObjectKey] = field(default_factory=set)
     #: pod groups whose pods come back after an eviction, with what they are made of
     templates: dict[ObjectKey, PodBuilder] = field(default_factory=dict)
+    memory: bytes = b""  #: what the scheduler has written down for its successor
+    _dying: bool = False  #: whether the scheduler ends in the middle of what it does
+    _saved_at: float = NOW
     _decided: Snapshot | None = None
     _look_again_at: float = math.inf
     _agenda: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
@@ -74,14 +100,14 @@ class SimulatedCluster:
     def write(self, obj: KubeObject) -> None:
         """Creates or changes an object; the scheduler hears of it later."""
         self.objects.setdefault(type(obj), {})[obj.key] = obj
-        self._tell(obj, lambda: self.state.put(obj))
+        self._tell(obj, _Heard(self.state.put, obj))
         if isinstance(obj, Pod):
             self._count_budgets()
 
     def delete(self, obj: KubeObject) -> None:
         found = self.objects.get(type(obj), {}).pop(obj.key, None)
         if found is not None:
-            self._tell(found, lambda: self.state.drop(found))
+            self._tell(found, _Heard(self.state.drop, found))
             if isinstance(obj, Pod):
                 self._count_budgets()
 
@@ -140,15 +166,11 @@ class SimulatedCluster:
         for bind in decisions.lasting_binds:
             request = bind_request_for(bind)
             self.state.own.assume_bind_request(request)
-            self.later(self.delays.write, partial(self._request, request, bind))
-        batches: dict[object, list[Eviction]] = {}
-        for each in decisions.lasting_evictions:
-            self.state.own.assume_eviction(each.task.key, each.task.pod.metadata.uid, self.now)
-            for_whom = each.preemptor.key if each.preemptor is not None else each.job.key
-            batches.setdefault((each.action, for_whom), []).append(each)
-        for batch in batches.values():
-            self.later(self.delays.write, partial(self._evict, batch))
+            self.later(self.delays.write, _Write(partial(self._request, request, bind)))
+        self._decide_evictions(decisions.lasting_evictions)
         self.state.remember(decisions, self.now)
+        if decisions.lasting_evictions or self.now - self._saved_at >= SAVE_SECONDS:
+            self.memory, self._saved_at = encode(self.state.memory(self.now)), self.now
         bound = {bind.job.key for bind in decisions.lasting_binds}
         for job in decisions.started:
             if job.key in bound:
@@ -160,6 +182,33 @@ class SimulatedCluster:
             self._note(job.group, STALE_SINCE_ANNOTATION, None)
         return snapshot, decisions
 
+    def restart(self, *, remembers: bool = True) -> None:
+        """The scheduler dies and another one takes its place, which has seen all objects before its first cycle. What
+        the dead one was about to write is written at once or never; of several evictions, some."""
+        self._dying = True
+        for _, _, act in sorted(self._agenda, key=lambda entry: entry[:2]):
+            if isinstance(act, _Write) and self.random.random() < 0.5:
+                act()
+        self._dying = False
+        self._agenda = [entry for entry in self._agenda if not isinstance(entry[2], _Heard | _Write)]
+        heapq.heapify(self._agenda)
+        self.state, self._decided, self._look_again_at = ClusterState(), None, math.inf
+        for kind in sorted(self.objects, key=lambda kind: kind.__name__):
+            for obj in self.objects[kind].values():
+                self.state.put(obj)
+        if remembers and self.memory:
+            self._decide_evictions(self.state.restore(decode(self.memory), self.now))
+
+    def _decide_evictions(self, evictions: Iterable[Eviction]) -> None:
+        batches: dict[object, list[Eviction]] = {}
+        for each in evictions:
+            pod = each.task.pod
+            self.state.own.assume_eviction(each.task.key, pod.metadata.uid, self.now, each.action, each.text)
+            for_whom = each.preemptor.key if each.preemptor is not None else each.job.key
+            batches.setdefault((each.action, for_whom), []).append(each)
+        for batch in batches.values():
+            self.later(self.delays.write, _Write(partial(self._evict, batch)))
+
     def _note(self, group: PodGroup, annotation: str, value: str | None) -> None:
         def write() -> None:
             found = self.objects[PodGroup].get(group.key)
@@ -169,7 +218,7 @@ class SimulatedCluster:
                 self.write(_with_meta(found, annotations=kept))
 
         self.state.own.write_note(group, annotation, value)
-        self.later(self.delays.write, write)
+        self.later(self.delays.write, _Write(write))
 
     def _request(self, request: BindRequest, bind: Bind) -> None:
         uid = f"request-{next(self._order)}"
@@ -199,7 +248,9 @@ class SimulatedCluster:
             self.write(msgspec.structs.replace(found, status=status))
 
     def _evict(self, batch: list[Eviction]) -> None:
-        """All of them or none, as far as budgets can be asked beforehand."""
+        """All of them or none, as far as budgets can be asked beforehand, and nobody dies in between."""
+        own = self.state.own
+        batch = [each for each in batch if not self._dying or self.random.random() < 0.5]
         budgets = Counter(key for each in batch if (key := self._budget_to_ask(each.task.pod)) is not None)
         allowed = {key: self.objects[PodDisruptionBudget][key].status.disruptionsAllowed for key in budgets}
         short = {key for key, wanted in budgets.items() if wanted > allowed[key]}
@@ -208,9 +259,9 @@ class SimulatedCluster:
             budget = self._budget_to_ask(pod)
             if budget in short:
                 self.refused.add(pod.key)
-                self.state.own.refuse_eviction(pod.key, pod.metadata.uid, self.now, f"PodDisruptionBudget {budget}")
+                own.refuse_eviction(pod.key, pod.metadata.uid, self.now, f"PodDisruptionBudget {budget}")
             elif short:
-                self.state.own.withdraw_eviction(pod.key)
+                own.withdraw_eviction(pod.key)
             else:
                 self._note(each.job.group, LAST_EVICTION_ANNOTATION, format_time(self.now))
                 self.end(pod, comes_back=True)

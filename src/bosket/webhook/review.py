@@ -7,7 +7,7 @@ to deal with; a refusal is an answer.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -18,6 +18,9 @@ from bosket.webhook.verdict import Verdict, sentence
 
 #: Says what is to be done about a request. Never waits, and raises only what is a bug.
 Judge = Callable[[AdmissionRequest], Verdict]
+#: The same, or one that first asks the API server. A KubeError of that is an error of the webhook, for the API server's
+#: failure policy to deal with.
+AnyJudge = Callable[[AdmissionRequest], Verdict | Awaitable[Verdict]]
 
 _API_VERSION: Final = "admission.k8s.io/v1"
 _DECODER: Final = msgspec.json.Decoder(AdmissionReview)

@@ -16,10 +16,12 @@ from typing import Final
 
 from aiohttp import web
 
+from bosket.kube.errors import KubeError
 from bosket.runtime.clock import Clock
 from bosket.runtime.connections import stop_serving
 from bosket.webhook.metrics import WebhookMetrics
-from bosket.webhook.review import Judge, UnreadableReview, read_review, write_answer
+from bosket.webhook.review import AnyJudge, UnreadableReview, read_review, write_answer
+from bosket.webhook.verdict import Verdict
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ _STOP_SECONDS: Final = 2.0
 
 @asynccontextmanager
 async def serve_webhooks(
-    judges: Mapping[str, Judge],
+    judges: Mapping[str, AnyJudge],
     context: ssl.SSLContext,
     *,
     host: str,
@@ -68,7 +70,7 @@ async def serve_webhooks(
 
 
 class _Handler:
-    def __init__(self, judges: Mapping[str, Judge], clock: Clock, metrics: WebhookMetrics) -> None:
+    def __init__(self, judges: Mapping[str, AnyJudge], clock: Clock, metrics: WebhookMetrics) -> None:
         self._judges = judges
         self._clock = clock
         self._metrics = metrics
@@ -89,7 +91,7 @@ class _Handler:
         self._metrics.answered(request.path, response.status)
         return response
 
-    async def _answer(self, request: web.BaseRequest, judge: Judge) -> web.Response:
+    async def _answer(self, request: web.BaseRequest, judge: AnyJudge) -> web.Response:
         body = await _read(request)
         if body is None:
             return _failure(413, f"more than {MAX_BODY_BYTES} bytes")
@@ -98,7 +100,10 @@ class _Handler:
         except UnreadableReview as error:
             return _failure(400, str(error))
         try:
-            verdict = judge(admission_request)
+            judged = judge(admission_request)
+            verdict = judged if isinstance(judged, Verdict) else await judged
+        except KubeError as error:
+            return _failure(503, f"the cluster can't be asked: {error}")
         except Exception:
             _log.exception("judging failed", extra={"webhook": request.path, "uid": admission_request.uid})
             return _failure(500, "the webhook made a mistake; its log has the details")

@@ -19,7 +19,7 @@ from bosket.runtime.service import Environment
 from bosket.runtime.tls import load_key_pair, server_context
 from bosket.webhook.metrics import webhook_metrics
 from bosket.webhook.registration import Configuration, register
-from bosket.webhook.review import Judge
+from bosket.webhook.review import AnyJudge
 from bosket.webhook.server import serve_webhooks
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Webhooks:
     #: Also the name of the service.
     name: str
     #: Who answers on which path.
-    judges: Mapping[str, Judge]
+    judges: Mapping[str, AnyJudge]
     host: str
     port: int
     certificate: CertificateSource

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+from bosket.api.document import UnreadableDocument, read_yaml
 
 Manifest = dict[str, Any]
 
@@ -26,13 +26,17 @@ class InvalidExample(ValueError):
 def read_example(path: Path) -> list[Manifest]:
     """The objects of a file, in its order; raises `InvalidExample`, or `OSError`."""
     manifests = []
-    for number, text in enumerate(_SEPARATOR.split(path.read_text()), start=1):
+    try:
+        content = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidExample(f"{path}: not UTF-8") from error
+    for number, text in enumerate(_SEPARATOR.split(content), start=1):
         where = f"{path}, document {number}"
         for copy in _copies(text, where):
             try:
-                manifest = yaml.safe_load(copy)
-            except yaml.YAMLError as error:
-                raise InvalidExample(f"{where}: {' '.join(str(error).split())}") from error
+                manifest = read_yaml(copy)
+            except UnreadableDocument as error:
+                raise InvalidExample(f"{where}: {error}") from error
             if manifest is not None:
                 manifests.append(_checked(manifest, where))
     return manifests

@@ -107,10 +107,10 @@ def check_amounts(installation: Installation) -> Iterator[Finding]:
         if queue.spec.resources is None:
             yield Finding(
                 "queue-resources-missing",
-                Severity.ERROR,
+                Severity.WARNING,
                 named(queue),
                 "spec.resources",
-                "the queue says nothing about resources, which counts as a limit of 0: nothing runs in it",
+                "the queue says nothing about resources: it is owed nothing, and gets what others leave",
                 "give it quota, limit and overQuotaWeight of gpu, cpu and memory (-1 is unlimited)",
                 f"kubectl edit queue {queue.metadata.name}",
             )
@@ -122,7 +122,9 @@ def check_amounts(installation: Installation) -> Iterator[Finding]:
 
 def _check_amount(queue: Queue, name: str, resource: QueueResource) -> Iterator[Finding]:
     where = f"spec.resources.{name}"
-    negative = [key for key in ("quota", "limit") if (value := getattr(resource, key)) < 0 and value != UNLIMITED]
+    negative = [
+        key for key in ("quota", "limit") if (value := getattr(resource, key) or 0.0) < 0 and value != UNLIMITED
+    ]
     negative += ["overQuotaWeight"] if resource.overQuotaWeight < 0 else []
     for key in negative:
         allowed = "0 or more" if key == "overQuotaWeight" else "0 or more, or -1 for unlimited"
@@ -143,20 +145,20 @@ def _check_amount(queue: Queue, name: str, resource: QueueResource) -> Iterator[
             Severity.ERROR,
             named(queue),
             f"{where}.limit",
-            f"the limit is 0, also where it is left out: nothing that asks for {name} runs in this queue",
+            f"the limit is 0: nothing that asks for {name} runs in this queue",
             "set it to -1 for unlimited, or to a number",
             set_amount(queue, name, "limit", "-1"),
         )
-    elif resource.limit > 0 and (resource.quota > resource.limit or resource.quota == UNLIMITED):
+    elif resource.most > 0 and (resource.quota > resource.most or resource.quota == UNLIMITED):
         quota = "unlimited" if resource.quota == UNLIMITED else f"{resource.quota:g}"
         yield Finding(
             "queue-limit-below-quota",
             Severity.WARNING,
             named(queue),
             f"{where}.limit",
-            f"the limit of {resource.limit:g} is below the quota ({quota}): the queue never gets what it is promised",
+            f"the limit of {resource.most:g} is below the quota ({quota}): the queue never gets what it is promised",
             "raise the limit, or lower the quota",
-            set_amount(queue, name, "quota", f"{resource.limit:g}"),
+            set_amount(queue, name, "quota", f"{resource.most:g}"),
         )
 
 
@@ -165,7 +167,7 @@ def _check_sums(installation: Installation, queue: Queue, resources: QueueResour
     children = installation.children.get(queue.metadata.name, ())
     for name in RESOURCES:
         own: QueueResource = getattr(resources, name)
-        bounds = [value for value in (own.quota, own.limit) if value >= 0]
+        bounds = [value for value in (own.quota, own.most) if value >= 0]
         quotas = [getattr(each.spec.resources or QueueResources(), name).quota for each in children]
         if not bounds or not quotas:
             continue

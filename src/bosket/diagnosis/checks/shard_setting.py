@@ -14,6 +14,7 @@ from bosket.diagnosis.installation import Installation
 from bosket.operator.check import Problem, config_problems, shard_problems
 from bosket.operator.common import Common
 from bosket.operator.options import Options
+from bosket.operator.scheduler_file import GENERATORS, idle_actions
 from bosket.operator.shard import not_understood
 from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.scheduler.framework.plugin import installed_plugins
@@ -32,6 +33,7 @@ def check(installation: Installation) -> Iterator[Finding]:
         for problem in problems:
             yield _wrong("shard-setting-wrong", shard, problem)
         yield from _check_plugins(shard)
+        yield from _check_generators(shard)
         yield from _check_arguments(shard)
         about_usage = any(problem.field.startswith("spec.usageDBConfig") for problem in problems)
         if shard.spec.usageDBConfig is not None and not about_usage:
@@ -84,6 +86,19 @@ def _check_plugins(shard: SchedulingShard) -> Iterator[Finding]:
             f"spec.plugins.{name}",
             f'the scheduler has no plugin "{name}"; known are {", ".join(sorted(known_plugins()))}',
             "correct the name, install the package that has it into the image, or remove it",
+            f"kubectl edit schedulingshard {shard.metadata.name}",
+        )
+
+
+def _check_generators(shard: SchedulingShard) -> Iterator[Finding]:
+    if idle := idle_actions(shard.spec):
+        yield Finding(
+            "shard-never-evicts",
+            Severity.WARNING,
+            named(shard),
+            "spec.plugins",
+            f"no plugin that generates scenarios is on, so {', '.join(idle)} will never evict anybody",
+            f"switch {' or '.join(sorted(GENERATORS))} on, or these actions off",
             f"kubectl edit schedulingshard {shard.metadata.name}",
         )
 

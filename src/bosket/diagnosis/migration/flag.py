@@ -22,13 +22,8 @@ GENERATED: Final = frozenset(
 )
 #: Have no effect, and why.
 WITHOUT_EFFECT: Final = {
-    "burst": "Bosket's services don't limit their own requests",
-    "qps": "Bosket's services don't limit their own requests",
-    "enable-profiler": "a profile is taken on request",
-    "profiler-port": "a profile is taken on request",
-    "pyroscope-address": "a profile is taken on request",
-    "pyroscope-block-profiler-rate": "a profile is taken on request",
-    "pyroscope-mutex-profiler-rate": "a profile is taken on request",
+    "pyroscope-block-profiler-rate": "profiles are of CPU and memory; Python has none of blocking",
+    "pyroscope-mutex-profiler-rate": "profiles are of CPU and memory; Python has none of mutexes",
     "num-of-status-recording-workers": "status is written by as many requests as there are changes",
     "update-pod-eviction-condition": "pods that are evicted always have the condition DisruptionTarget",
     "v": "logs are set by --log-level",
@@ -36,6 +31,5 @@ WITHOUT_EFFECT: Final = {
 }
 #: Have a meaning in KAI that Bosket's scheduler doesn't offer.
 MISSING: Final = {
-    "detailed-fit-errors": "reasons count nodes, and don't name each of them",
     "mig-worker-node-label-key": "nodes with MIG are found by their resources",
 }

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from bosket.api.core import ConfigMap
+from bosket.api.document import UnreadableDocument, read_yaml
 from bosket.api.kai import CONFIG_NAME, Config, SchedulingShard
 from bosket.api.kai.operand import Image
 from bosket.api.table import resource_of
@@ -19,6 +20,7 @@ from bosket.diagnosis.migration.flag import GENERATED, MISSING, WITHOUT_EFFECT
 from bosket.diagnosis.migration.item import Item, Outlook
 from bosket.operator.image import KAI_IMAGES
 from bosket.operator.shard import not_understood
+from bosket.operator.without_effect import unused_fields
 from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.scheduler.framework.configuration_file import configuration_from
@@ -99,9 +101,9 @@ def _of_config(config: Config) -> Iterator[Item]:
             "remove the image from the Config, or see to it that it has the program bosket",
             f"kubectl edit config.kai.scheduler {CONFIG_NAME}",
         )
-    if config.spec.scheduler is not None and config.spec.scheduler.GOGC is not None:
+    for field, sentence in unused_fields(config.spec):
         found = True
-        yield Item(Outlook.CHANGES, name, "spec.scheduler.GOGC", "has no effect: there is no Go program to tune")
+        yield Item(Outlook.CHANGES, name, field, sentence)
     if not found:
         yield Item(Outlook.KEEP, name, "", "is followed as it is")
 
@@ -146,9 +148,7 @@ def _of_shard(shard: SchedulingShard) -> Iterator[Item]:
             for action in actions
             if action not in ACTIONS
         ]
-    for field in ("goMemLimit", "goMemLimitRatio"):
-        if getattr(spec, field) is not None:
-            items.append(Item(Outlook.CHANGES, name, f"spec.{field}", "has no effect: there is no Go program to tune"))
+    items += [Item(Outlook.CHANGES, name, field, sentence) for field, sentence in unused_fields(spec)]
     if spec.scenarioSearchBudgets is not None:
         sentence = "budgets of searches are counted in steps, not in seconds: a second is 250 tasks that are moved"
         items.append(Item(Outlook.CHANGES, name, "spec.scenarioSearchBudgets", sentence))
@@ -182,13 +182,12 @@ def _of_arguments(shard: SchedulingShard) -> Iterator[Item]:
 
 def _of_file(file: ConfigMap) -> Iterator[Item]:
     """What a scheduler runs with now: the operator writes it from the shard, people may have written another."""
-    import yaml
 
     name, field = named(file), f"data[{_FILE}]"
     problems: list[str] = []
     try:
-        configuration = configuration_from(yaml.safe_load(file.data[_FILE]) or {}, problems.append)
-    except (yaml.YAMLError, ConfigurationError) as error:
+        configuration = configuration_from(read_yaml(file.data[_FILE]) or {}, problems.append)
+    except (UnreadableDocument, ConfigurationError) as error:
         told = " ".join(str(error).split())
         yield Item(
             Outlook.ACTION, name, field, f"Bosket's scheduler couldn't read it: {told}", "correct it, or delete the map"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from bosket.api import keys
 from bosket.api.core import Pod
-from bosket.api.kai import BindRequest, PodGroup, Queue, Topology
+from bosket.api.kai import BindRequest, PodGroup, Queue, QueueResources, Topology
 from bosket.api.policy import PodDisruptionBudget
 from bosket.api.time import InvalidDuration, parse_duration
 from bosket.diagnosis.checks import queue_tree
@@ -52,6 +52,11 @@ def _of_queues(installation: Installation) -> Iterator[Item]:
             yield Item(Outlook.ACTION, named(queue), finding.field, sentence, finding.remedy, finding.command)
         elif finding is not None:
             yield Item(Outlook.CHANGES, named(queue), finding.field, f"is set aside with its jobs: {finding.problem}")
+        elif unlimited := _without_limit(queue):
+            sentence = (
+                "no limit is given, and there is none; KAI's scheduler takes it for 0, and runs nothing that asks"
+            )
+            yield Item(Outlook.CHANGES, named(queue), f"spec.resources.{unlimited[0]}.limit", sentence)
         else:
             kept += 1
     if kept:
@@ -61,6 +66,12 @@ def _of_queues(installation: Installation) -> Iterator[Item]:
             "",
             "nothing changes: quotas, limits, weights, priorities and labels mean the same",
         )
+
+
+def _without_limit(queue: Queue) -> list[str]:
+    """Resources of which the queue says no limit."""
+    resources = queue.spec.resources or QueueResources()
+    return [name for name in ("gpu", "cpu", "memory") if getattr(resources, name).limit is None]
 
 
 def _of_topologies(installation: Installation) -> Iterator[Item]:

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+from bosket.api.keys import DEFAULT_SCHEDULER_NAME
 from bosket.apiserver.server import CHORES
+from bosket.embedded.controllers.cron_job import CronJobController
+from bosket.embedded.controllers.daemon_set import DaemonSetController
 from bosket.embedded.controllers.deployment import DeploymentController
 from bosket.embedded.controllers.ephemeral_volume import EphemeralVolumeController
 from bosket.embedded.controllers.job import JobController
@@ -18,6 +21,7 @@ from bosket.embedded.controllers.job_strays import StrayJobPods
 from bosket.embedded.controllers.pod_collector import PodCollector
 from bosket.embedded.controllers.replica_set import ReplicaSetController
 from bosket.embedded.controllers.resource_claim import ResourceClaimController
+from bosket.embedded.controllers.root_certificate import RootCertificatePublisher
 from bosket.embedded.controllers.service_account import ServiceAccountController
 from bosket.embedded.controllers.service_account_token import ServiceAccountTokenController
 from bosket.embedded.controllers.simulated_storage import SimulatedStorage
@@ -32,12 +36,15 @@ _Make = Callable[[Environment], Service]
 #: What makes each, by the name that kube-controller-manager has for it, without "-controller" at the end.
 _MAKERS: Final[Mapping[str, tuple[_Make, ...]]] = {
     "job": (JobController, StrayJobPods),
+    "cronjob": (CronJobController,),
     "pod-garbage-collector": (PodCollector,),
     "replicaset": (ReplicaSetController,),
     "deployment": (DeploymentController,),
     "statefulset": (StatefulSetController,),
+    "daemonset": (DaemonSetController,),
     "serviceaccount": (ServiceAccountController,),
     "serviceaccount-token": (ServiceAccountTokenController,),
+    "root-ca-certificate-publisher": (RootCertificatePublisher,),
     "persistentvolume-binder": (VolumeController,),
     "volume-protection": (VolumeProtection,),
     "ephemeral-volume": (EphemeralVolumeController,),
@@ -45,8 +52,8 @@ _MAKERS: Final[Mapping[str, tuple[_Make, ...]]] = {
     "resourceclaim": (ResourceClaimController,),
     "taint-eviction": (TaintEviction,),
 }
-#: All that can be left out, those of the API server too.
-CONTROLLERS: Final = (*_MAKERS, *CHORES)
+#: All that can be left out, the default scheduler and those of the API server too.
+CONTROLLERS: Final = (*_MAKERS, DEFAULT_SCHEDULER_NAME, *CHORES)
 
 
 class UnknownController(ValueError):

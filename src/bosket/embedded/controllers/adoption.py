@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from bosket.api.apps import ReplicaSet, StatefulSet
+from bosket.api.apps import DaemonSet, ReplicaSet, StatefulSet
 from bosket.api.core import Pod
 from bosket.api.object import KubeObject, LabelSelector, ObjectKey
 from bosket.api.ownership import (
@@ -27,7 +27,7 @@ from bosket.kube.informer import Informer
 from bosket.kube.selector import label_selector
 
 T = TypeVar("T", bound=KubeObject)
-_Set = TypeVar("_Set", ReplicaSet, StatefulSet)
+_Set = TypeVar("_Set", ReplicaSet, StatefulSet, DaemonSet)
 
 
 async def take_in(client: Client, dependents: Informer[T], owner: KubeObject, selector: LabelSelector | None) -> None:

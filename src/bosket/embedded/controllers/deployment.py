@@ -23,6 +23,7 @@ from bosket.api.ownership import (
     controller_reference,
 )
 from bosket.api.pod_phase import has_ended
+from bosket.api.quantity import integer_or_none
 from bosket.embedded.controllers import deployment_scale as scale
 from bosket.embedded.controllers.adoption import take_in
 from bosket.embedded.controllers.deployment_scale import DESIRED, MAXIMUM, Resize, replicas_of
@@ -308,4 +309,4 @@ def _sizes(deployment: Deployment) -> dict[str, str]:
 
 def _revision(each: ReplicaSet) -> int:
     text = each.metadata.annotations.get(_REVISION, "")
-    return int(text) if text.isdecimal() else 0
+    return max(0, integer_or_none(text) or 0)

@@ -11,6 +11,7 @@ import math
 from typing import Final, NamedTuple
 
 from bosket.api.apps import Deployment, ReplicaSet
+from bosket.api.quantity import integer_or_none
 
 DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM: Final = "deployment.kubernetes.io/max-replicas"
@@ -141,7 +142,7 @@ def _resize_in_proportion(deployment: Deployment, active: list[ReplicaSet]) -> l
 def _share(each: ReplicaSet, most: int) -> int:
     """How much the set grows when all may together be `most`, instead of what was noted last."""
     noted = each.metadata.annotations.get(MAXIMUM, "")
-    before = int(noted) if noted.isdecimal() and int(noted) > 0 else max(1, each.status.replicas)
+    before = max(0, integer_or_none(noted) or 0) or max(1, each.status.replicas)
     return math.floor(replicas_of(each) * most / before + 0.5) - replicas_of(each)
 
 

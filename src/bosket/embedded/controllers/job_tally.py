@@ -14,6 +14,7 @@ from typing import Final
 from bosket.api.batch import Job
 from bosket.api.core import Pod
 from bosket.api.pod_phase import has_ended
+from bosket.api.quantity import integer_or_none
 from bosket.api.time import parse_time
 from bosket.embedded.controllers.job_failure_policy import Verdict, judge
 from bosket.embedded.controllers.job_index import parse_indexes
@@ -146,7 +147,7 @@ def replaces_only_failed(job: Job) -> bool:
 def completion_index(pod: Pod) -> int | None:
     """Which of an indexed job's indexes the pod works on."""
     text = pod.metadata.annotations.get(COMPLETION_INDEX) or pod.metadata.labels.get(COMPLETION_INDEX, "")
-    return int(text) if text.isdecimal() else None
+    return integer_or_none(text)
 
 
 def finished_at(pod: Pod) -> float:
@@ -192,7 +193,7 @@ def failures_of_index(pod: Pod, verdict: Verdict) -> int:
 
 def _known_failures(pod: Pod) -> int:
     text = pod.metadata.annotations.get(INDEX_FAILURES, "")
-    return int(text) if text.isdecimal() else 0
+    return max(0, integer_or_none(text) or 0)
 
 
 def _count_indexes(

@@ -1,24 +1,29 @@
-"""The versions of a StatefulSet's template, kept as ControllerRevisions.
+"""The versions of a StatefulSet's or DaemonSet's template, kept as ControllerRevisions.
 
 A pod carries the name of the revision it was made from. `kubectl rollout history` and `undo` read the revisions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from bosket.api.apps import ControllerRevision, StatefulSet
-from bosket.api.core import PodTemplateSpec
-from bosket.api.object import ObjectMeta
-from bosket.api.ownership import BY_CONTROLLER, controller_index, controller_reference
+from bosket.api.apps import ControllerRevision, DaemonSet, StatefulSet
+from bosket.api.core import Pod, PodTemplateSpec
+from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.ownership import BY_CONTROLLER, controller_index, controller_of, controller_reference
 from bosket.embedded.controllers.template_hash import hash_of
 from bosket.kube.errors import AlreadyExists, NotFound
 from bosket.runtime.service import Environment
 
+#: The set whose template is kept.
+Owner = StatefulSet | DaemonSet
+
+#: The label of a pod that names the revision it was made from.
+REVISION_LABEL: Final = "controller-revision-hash"
 _HASH: Final = "controller.kubernetes.io/hash"
 _DEFAULT_LIMIT: Final = 10
 
@@ -31,12 +36,12 @@ class RevisionHistory:
         self.informer.add_index(BY_CONTROLLER, controller_index)
         self._client = environment.client
 
-    def of(self, owner: StatefulSet) -> list[ControllerRevision]:
+    def of(self, owner: Owner) -> list[ControllerRevision]:
         """All revisions, the latest last."""
         revisions = self.informer.store.by_index(BY_CONTROLLER, owner.metadata.uid)
         return sorted(revisions, key=lambda each: (each.revision, each.metadata.name))
 
-    async def present(self, owner: StatefulSet) -> ControllerRevision:
+    async def present(self, owner: Owner) -> ControllerRevision:
         """The revision of the template as it is, made if need be, with the highest number of all."""
         revisions = self.of(owner)
         latest = revisions[-1].revision if revisions else 0
@@ -50,7 +55,7 @@ class RevisionHistory:
         self.informer.store.put(written)
         return written
 
-    async def truncate(self, owner: StatefulSet, in_use: Iterable[str]) -> None:
+    async def truncate(self, owner: Owner, in_use: Iterable[str]) -> None:
         """Forget the oldest revisions beyond the limit that no pod was made from."""
         used = set(in_use)
         idle = [each for each in self.of(owner) if each.metadata.name not in used]
@@ -63,7 +68,7 @@ class RevisionHistory:
             except NotFound:
                 continue
 
-    async def _create(self, owner: StatefulSet, data: dict[str, Any], number: int) -> ControllerRevision:
+    async def _create(self, owner: Owner, data: dict[str, Any], number: int) -> ControllerRevision:
         salt = owner.status.collisionCount
         while True:
             mark = hash_of(data, salt)
@@ -86,6 +91,23 @@ class RevisionHistory:
                     continue
             self.informer.store.put(created)
             return created
+
+
+def revision_of(pod: Pod) -> str:
+    """The revision that the pod was made from, as its label says."""
+    return pod.metadata.labels.get(REVISION_LABEL, "")
+
+
+def sets_by_revision(kind: str) -> Callable[[ControllerRevision], tuple[ObjectKey, ...]]:
+    """From a revision to the set of this kind that it belongs to."""
+
+    def set_of(revision: ControllerRevision) -> tuple[ObjectKey, ...]:
+        owner = controller_of(revision)
+        if owner is None or owner.kind != kind:
+            return ()
+        return (ObjectKey(revision.metadata.namespace, owner.name),)
+
+    return set_of
 
 
 def template_of(revision: ControllerRevision) -> PodTemplateSpec:

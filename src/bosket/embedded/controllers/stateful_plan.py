@@ -15,7 +15,8 @@ from bosket.api.apps import StatefulSet
 from bosket.api.core import Pod
 from bosket.api.pod_phase import has_ended
 from bosket.embedded.controllers.pods import is_ready, seconds_until_available
-from bosket.embedded.controllers.stateful_pod import ordinal_of, revision_of
+from bosket.embedded.controllers.revision_history import revision_of
+from bosket.embedded.controllers.stateful_pod import ordinal_of
 
 
 @dataclass(slots=True)

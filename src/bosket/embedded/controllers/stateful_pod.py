@@ -12,8 +12,8 @@ from bosket.api.core import PersistentVolumeClaim, PersistentVolumeClaimVolumeSo
 from bosket.api.object import ObjectMeta, OwnerReference
 from bosket.api.ownership import controller_reference
 from bosket.embedded.controllers.pods import pod_of
+from bosket.embedded.controllers.revision_history import REVISION_LABEL
 
-_REVISION: Final = "controller-revision-hash"
 _POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 _POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 _NAME: Final = re.compile(r"(?P<set>.+)-(?P<ordinal>0|[1-9]\d*)")
@@ -25,15 +25,10 @@ def ordinal_of(pod: Pod, owner: StatefulSet) -> int | None:
     return int(match["ordinal"]) if match is not None and match["set"] == owner.metadata.name else None
 
 
-def revision_of(pod: Pod) -> str:
-    """The name of the revision that the pod was made from."""
-    return pod.metadata.labels.get(_REVISION, "")
-
-
 def new_pod(owner: StatefulSet, template: PodTemplateSpec, revision: str, ordinal: int) -> Pod:
     """The pod of an ordinal, with its stable name and its own claims in place of the templates'."""
     name = f"{owner.metadata.name}-{ordinal}"
-    labels = {_REVISION: revision, _POD_NAME: name, _POD_INDEX: str(ordinal)}
+    labels = {REVISION_LABEL: revision, _POD_NAME: name, _POD_INDEX: str(ordinal)}
     pod = pod_of(owner, template, name=name, labels=labels)
     claims = {claim.metadata.name: _claim_name(claim, name) for claim in owner.spec.volumeClaimTemplates}
     own = tuple(

@@ -6,21 +6,23 @@ set shrinks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from bosket.api.apps import ControllerRevision, StatefulSet, StatefulSetStatus
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
-from bosket.api.ownership import controller_of
 from bosket.api.pod_phase import has_ended
 from bosket.embedded.controllers.adoption import sets_by_pod
 from bosket.embedded.controllers.pod_control import PodControl
 from bosket.embedded.controllers.pods import is_ready, seconds_until_available
-from bosket.embedded.controllers.revision_history import RevisionHistory, template_of
+from bosket.embedded.controllers.revision_history import (
+    RevisionHistory,
+    revision_of,
+    sets_by_revision,
+    template_of,
+)
 from bosket.embedded.controllers.stateful_plan import Members, partition_of, plan
-from bosket.embedded.controllers.stateful_pod import claims_of, new_pod, ordinal_of, revision_of
+from bosket.embedded.controllers.stateful_pod import claims_of, new_pod, ordinal_of
 from bosket.kube.errors import AlreadyExists, NotFound
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
@@ -42,7 +44,7 @@ class StatefulSetController:
         )
         self._controller.watch(self._sets, lambda each: (each.key,))
         self._controller.watch(self._pods.informer, sets_by_pod("StatefulSet", self._sets))
-        self._controller.watch(self._revisions.informer, _set_of_revision)
+        self._controller.watch(self._revisions.informer, sets_by_revision("StatefulSet"))
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -109,10 +111,3 @@ class StatefulSetController:
             updateRevision=update.metadata.name,
             collisionCount=owner.status.collisionCount or 0,
         )
-
-
-def _set_of_revision(revision: ControllerRevision) -> Iterable[ObjectKey]:
-    owner = controller_of(revision)
-    if owner is None or owner.kind != "StatefulSet":
-        return ()
-    return (ObjectKey(revision.metadata.namespace, owner.name),)
