@@ -34,6 +34,7 @@ _TESTS: Final = (
     *("tests/grove", "tests/grove_topology", "tests/grove_backends", "tests/grove_admission"),
     *("tests/runtime/test_leader.py", "tests/runtime/test_events.py"),
     *("tests/scheduler/test_live_scheduler.py", "tests/scheduler/test_evictor.py", "tests/scheduler/test_shards.py"),
+    *("tests/scheduler/test_restarts.py", "tests/e2e/test_access.py"),
 )
 _HEADER: Final = (
     "# What each account may do. Made from what the code calls by: python -m tests.install\n"

@@ -56,8 +56,9 @@ _BETWEEN: Final = (
 )
 #: Who has no lease: all replicas of the first two work, the others run on one node, or in one pod, each.
 _WITHOUT_LEASE: Final = ("admission", "grove-admission", "numa-exporter", "reservation")
-#: Shards are made while the cluster runs, and each has a lease of its own.
+#: Shards are made while the cluster runs, and each has a lease of its own, which the operator looks after.
 _ANY_LEASE: Final = ("scheduler",)
+_SHARDS: Final = "bosket.operator.reconciler"
 #: Leases that aren't named after their service.
 _LEASES: Final = {"operator": LEASE_NAME, "grove-operator": LeaderElectionConfiguration().resourceName}
 #: What the API server asks for beside the right to call, by account.
@@ -155,6 +156,8 @@ def rights_from(table: Table) -> dict[str, frozenset[Right]]:
 
 def _needs(account: Account, table: Table) -> set[Right]:
     seen = {site: _with_reading(site, table.get(site.key, ())) for site in own_sites(account)}
+    for site in [each for each in seen if each.module == _SHARDS]:
+        seen[site] = {right._replace(name="") if right.resource == "leases" else right for right in seen[site]}
     needed = {
         right
         for site, rights in seen.items()
@@ -183,9 +186,10 @@ def _with_reading(site: CallSite, rights: Iterable[Right]) -> set[Right]:
 
 
 def _without_covered(rights: Iterable[Right]) -> set[Right]:
-    """What may be done anywhere need not be said of one namespace."""
+    """What may be done anywhere need not be said of one namespace, nor what may be done to all of one name."""
     everything = set(rights)
-    return {each for each in everything if each.scope == "cluster" or each._replace(scope="cluster") not in everything}
+    unnamed = {each for each in everything if not each.name or each._replace(name="") not in everything}
+    return {each for each in unnamed if each.scope == "cluster" or each._replace(scope="cluster") not in everything}
 
 
 def owner_rights() -> set[Right]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 
 from bosket.api.keys import RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE, SYSTEM_NAMESPACE
-from bosket.apiserver.rbac.attributes import Attributes, attributes_of
+from bosket.apiserver.request_info import Attributes, parse_request
 from bosket.install.right import Right, Scope
 from bosket.kube.client import Client, PatchType
 from bosket.kube.codec import codec_of
@@ -76,7 +76,7 @@ def _record() -> Any:
         send, watch, of = Client._send, Client.watch, Informers.of
 
         async def recorded_send(self: Client, method: str, path: str, **rest: Any) -> Any:
-            asked = attributes_of(Request(method, path, rest.get("query", ())))
+            asked = parse_request(Request(method, path, rest.get("query", ()))).attributes
             _note(asked)
             if rest.get("content_type") == PatchType.APPLY:
                 _note(replace(asked, verb="create", name=""))  # what isn't there is made

@@ -9,13 +9,18 @@ import msgspec
 import pytest
 import yaml
 
+from bosket.admission import Options
+from bosket.admission.registration import configurations
 from bosket.api.grove.operator_configuration_file import operator_configuration_from, parse_document
 from bosket.api.kai.config import ConfigSpec
 from bosket.api.kai.shard import SchedulingShardSpec
 from bosket.cli.grove_process import ProcessSettings, process_settings
 from bosket.cli.main import main
+from bosket.grove_admission.registration import configurations as grove_configurations
 from bosket.install.chart import chart_files, manifests
+from bosket.install.policy_part import ASKED_ABOUT
 from bosket.install.values import InvalidValues, default_values, parse_set
+from bosket.webhook.registration import Reach
 from tests.install.rendering import CASES, CHART, NAMESPACE, by_identity, rendered, snapshot_file, values_file
 
 REMEDY = "run `python -m tests.install chart`"
@@ -188,3 +193,14 @@ def test_groves_configuration_has_an_effect_in_all_it_says() -> None:
     services = {name.removeprefix(f"system:serviceaccount:{NAMESPACE}:") for name in exempt}
     assert services >= {"binder", "grove-backends", "pod-grouper", "scheduler", "system:kube-controller-manager"}
     assert not services & {"queue-controller", "podgroup-controller", "grove-admission", "kai-operator"}
+
+
+def test_policies_know_every_kind_that_webhooks_are_asked_about() -> None:
+    reach = Reach(NAMESPACE, "service", "", 443)
+    registered = {
+        "admission": configurations(Options(access_control=True), reach, b"pem"),
+        "grove-admission": grove_configurations(reach, b"pem", authorizer=True),
+    }
+    for account, found in registered.items():
+        rules = [rule for each in found for webhook in each.webhooks for rule in webhook.rules]
+        assert {resource for rule in rules for resource in rule.resources} <= set(ASKED_ABOUT[account])

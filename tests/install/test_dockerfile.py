@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import bosket
 from bosket.install.operator_part import deployment
@@ -39,24 +42,60 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
 def test_every_installation_is_pinned() -> None:
     installing = [rest for rest in rests("RUN") if re.search(r"\bpip\b.* install\b", rest)]
     assert installing
-    assert all("-c constraints.txt" in rest for rest in installing)
+    assert all("--require-hashes -r constraints" in rest or "--no-index /wheels" in rest for rest in installing)
     assert all("--no-build-isolation" in rest for rest in rests("RUN") if " wheel " in rest), "or pip fetches a backend"
 
 
-def test_everything_that_is_needed_has_a_pin() -> None:
+def pins(name: str) -> dict[str, frozenset[str]]:
+    """Package and version → hashes of its files."""
+    text = (ROOT / name).read_text().replace("\\\n", " ")
+    lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    return {words[0]: frozenset(words[1:]) for words in lines}
+
+
+def packages(name: str) -> set[str]:
+    return {each.partition("==")[0] for each in pins(name)}
+
+
+def wanted(requirements: list[str]) -> set[str]:
+    return {re.split(r"[<>=!~ ]", each)[0].lower() for each in requirements}
+
+
+@pytest.mark.parametrize("name", ["constraints.txt", "constraints-image.txt"])
+def test_everything_that_is_needed_has_a_pin_and_every_pin_its_hashes(name: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    pinned = {
-        line.partition("==")[0].lower().replace("_", "-")
-        for line in (ROOT / "constraints.txt").read_text().splitlines()
-    }
-    wanted = {re.split(r"[<>=!~ ]", each)[0].lower() for each in project["project"]["dependencies"]}
-    assert wanted | set(project["build-system"]["requires"]) <= pinned
+    assert wanted(project["project"]["dependencies"]) <= packages(name)
+    for package, hashes in pins(name).items():
+        assert re.fullmatch(r"[a-z0-9.-]+==[a-z0-9.]+", package)
+        assert hashes
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), package
 
 
-def test_no_registry_is_named() -> None:
-    (base,) = rests("ARG")
-    assert re.fullmatch(r"PYTHON=python:3\.\d+-slim", base)
+def test_setup_has_the_tools_too_and_the_image_the_same_versions() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert wanted(project["project"]["optional-dependencies"]["dev"]) <= packages("constraints.txt")
+    assert set(project["build-system"]["requires"]) <= packages("constraints.txt")
+    assert pins("constraints-image.txt").items() <= pins("constraints.txt").items()
+
+
+def test_no_registry_is_named_and_no_image_by_its_tag_alone() -> None:
+    """Whoever builds looks the digest up: a tag may be another image tomorrow."""
+    assert set(rests("ARG")) == {"PYTHON"}
     assert all(rest.split()[0] == "${PYTHON}" for rest in rests("FROM"))
+
+
+@pytest.mark.parametrize(
+    ("base", "is_taken"),
+    [("python:3.11-slim@sha256:" + "0" * 64, True), ("python:3.11-slim", False), ("", False)],
+)
+def test_a_base_image_without_a_digest_is_refused(base: str, is_taken: bool) -> None:
+    """By the first command of the build."""
+    found = instructions()
+    first = next(rest for word, rest in found if word == "RUN")
+    assert found.index(("RUN", first)) == 3, "right after ARG, FROM and ARG"
+    done = subprocess.run(["sh", "-c", first], env={"PYTHON": base}, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == is_taken
+    assert is_taken or "name the base image by its digest" in done.stderr
 
 
 def test_it_runs_as_the_user_that_the_chart_names_and_starts_bosket() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from bosket.api.rbac import ClusterRole, PolicyRule, Role
 from bosket.api.table import resource_of
-from bosket.apiserver.rbac.attributes import Attributes
 from bosket.apiserver.rbac.rule import Rule
+from bosket.apiserver.request_info import Attributes
 from bosket.embedded.services import BACKEND_PREFIX, PROGRAMS, SERVICES
 from bosket.grove.render_access import RULES
 from bosket.grove_backends.catalogue import BUILT_IN

@@ -13,7 +13,7 @@ import yaml
 
 from bosket import __version__
 from bosket.api.crd import crd_manifests
-from bosket.install import cluster_part, config_part, grove_part, operator_part
+from bosket.install import cluster_part, config_part, grove_part, operator_part, policy_part
 from bosket.install.account import ACCOUNTS
 from bosket.install.expression import Context
 from bosket.install.template import Tree, When, evaluate, write
@@ -30,6 +30,7 @@ def templates() -> dict[str, list[Tree]]:
         "service-accounts.yaml": cluster_part.accounts(),
         **{f"rbac/{account.name}.yaml": cluster_part.roles(account) for account in ACCOUNTS},
         "rbac/prometheus.yaml": cluster_part.prometheus_roles(),
+        "policies.yaml": policy_part.policies(),
         "priority-classes.yaml": cluster_part.priority_classes(),
         "kai-config.yaml": [config_part.config()],
         "default-shard.yaml": [config_part.default_shard()],
@@ -77,7 +78,7 @@ def _about() -> dict[str, Any]:
         "type": "application",
         "version": __version__,
         "appVersion": __version__,
-        "kubeVersion": ">=1.28.0-0",
+        "kubeVersion": ">=1.30.0-0",
     }
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from bosket.api.keys import CONFIG_NAME, DEFAULT_NODE_POOL
+from bosket.api.keys import (
+    ACCESS_CONTROL_ANNOTATION,
+    CONFIG_NAME,
+    DEFAULT_NODE_POOL,
+    TRUSTED_SUBJECTS_ANNOTATION,
+)
 from bosket.install.expression import AnyOf, ReleaseNamespace, Value
 from bosket.install.template import EachName, Tree, When, if_set
 
@@ -36,7 +41,16 @@ def config() -> Tree:
     manifest = {
         "apiVersion": "kai.scheduler/v1",
         "kind": "Config",
-        "metadata": {"name": CONFIG_NAME},
+        "metadata": {
+            "name": CONFIG_NAME,
+            "annotations": When(
+                Value("accessControl.enabled"),
+                {
+                    ACCESS_CONTROL_ANNOTATION: "true",
+                    TRUSTED_SUBJECTS_ANNOTATION: if_set("accessControl.trustedSubjects"),
+                },
+            ),
+        },
         "spec": spec,
     }
     return When(Value("kaiConfig.render"), manifest)

@@ -37,6 +37,15 @@ def read_rights() -> dict[str, frozenset[Right]]:
     return parse_rights(files(__package__).joinpath("rights.txt").read_text())
 
 
+def owners_of_pods() -> list[tuple[str, str]]:
+    """Group and plural of the kinds whose pods are grouped: those that the pod grouper reads one of at a time."""
+    return sorted(
+        (each.group, each.resource)
+        for each in read_rights()["pod-grouper"]
+        if each.verb == "get" and each.scope == "cluster" and each.resource not in ("podgroups", "podgangs")
+    )
+
+
 def parse_rights(text: str) -> dict[str, frozenset[Right]]:
     """A table's rights by account; raises `InvalidTable`, which names the line."""
     found: dict[str, set[Right]] = {}

@@ -12,10 +12,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from bosket.api.core import ResourceRequirements
 from bosket.api.crd_schema import schema_of
+from bosket.api.document import UnreadableDocument, read_yaml
 from bosket.api.grove.operator_configuration import ControllersConfiguration, SchedulerConfiguration
 from bosket.api.kai.operand import Image, VPASpec
 from bosket.api.kai.shard import ActionConfig, PluginConfig, ScenarioSearchBudgets
@@ -61,12 +63,13 @@ def completed(values: Mapping[str, Any], defaults: Mapping[str, Any] | None = No
     return result
 
 
-def read_values(text: str, source: str) -> Values:
+def read_values(text: str | bytes, source: str) -> Values:
     """A file of values; raises `InvalidValues`."""
     try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidValues(f"{source}: not YAML: {error}") from error
+        # Dates, bytes and the like become what JSON has.
+        found = msgspec.json.decode(msgspec.json.encode(read_yaml(text)))
+    except (UnreadableDocument, msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+        raise InvalidValues(f"{source}: {error}") from error
     if found is None:
         return {}
     if not isinstance(found, dict):
