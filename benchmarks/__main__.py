@@ -7,8 +7,26 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
-from benchmarks import apiserver, evict, foreign, gangs, grove, growth, idle, longrun, perf, stack, topology
+from benchmarks import (
+    apiserver,
+    documents,
+    evict,
+    foreign,
+    fuzz,
+    fuzz_requests,
+    gangs,
+    grove,
+    growth,
+    idle,
+    longrun,
+    loop_hold,
+    perf,
+    stack,
+    topology,
+)
+from benchmarks.chaos import run as chaos
 from benchmarks.grove_shape import SHAPES
 from benchmarks.report import Report
 from benchmarks.workload import NotMeasured
@@ -23,11 +41,16 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "grove": grove.run,
     "apiserver": apiserver.run,
     "longrun": longrun.run,
+    "hold": loop_hold.run,
     "foreign": foreign.run,
     "stack": stack.run,
+    "chaos": partial(chaos.run, 30.0, chaos.SERVERS, 0),
+    "fuzz": fuzz.run,
+    "fuzz-requests": fuzz_requests.run,
+    "documents": partial(documents.run, None),
 }
 #: Only run when they are named: they take their time.
-LONG = ("apiserver", "longrun", "foreign", "stack", "grove")
+LONG = ("apiserver", "longrun", "hold", "foreign", "stack", "grove", "chaos", "fuzz", "fuzz-requests", "documents")
 
 
 def main() -> int:
@@ -37,14 +60,32 @@ def main() -> int:
         "names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; by default {', '.join(usual)}"
     )
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long `foreign` runs; 10 by default")
+    parser.add_argument("--minutes", type=float, help="how long `foreign` (10 by default) and `chaos` (30) run")
+    parser.add_argument(
+        "--server", choices=chaos.SERVERS, action="append", help="where `chaos` runs; by default on both"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="what `chaos` draws from, the first of `fuzz` and `fuzz-requests`; 0 by default",
+    )
     parser.add_argument("--pods", type=int, default=1_000, help="how many pods `grove` has; 1000 by default")
     parser.add_argument("--shape", choices=SHAPES, default="inference", help="what `grove`'s sets look like")
+    parser.add_argument("--cases", type=int, default=fuzz.CASES, help="how many snapshots `fuzz` makes; 10⁵ by default")
+    parser.add_argument("--save", type=Path, help="where `fuzz` writes snapshots that fail; a new folder by default")
+    parser.add_argument("--folder", type=Path, help="whose YAML and Markdown files `documents` applies")
     arguments = parser.parse_args()
     benchmarks: dict[str, Callable[[], Report]] = {
         **BENCHMARKS,
-        "foreign": partial(foreign.run, arguments.minutes),
+        "foreign": partial(foreign.run, arguments.minutes or 10.0),
+        "chaos": partial(
+            chaos.run, arguments.minutes or 30.0, tuple(arguments.server or chaos.SERVERS), arguments.seed
+        ),
+        "fuzz-requests": partial(fuzz_requests.run, arguments.seed),
         "grove": partial(grove.run, arguments.pods, arguments.shape),
+        "fuzz": partial(fuzz.run, arguments.cases, arguments.seed, arguments.save),
+        "documents": partial(documents.run, arguments.folder),
     }
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:

@@ -1,7 +1,7 @@
 """The fixture `cluster`: each end-to-end test runs on the embedded server and on a real control plane.
 
-`make test` runs the embedded half (`-m "not real"`), `make e2e` both. The real control plane is started once for a
-session; an embedded cluster is quick enough to be new for every test.
+`make test` runs the embedded half (`-m "not real"`), `make e2e` the real one. The real control plane is started once
+for a session; an embedded cluster is quick enough to be new for every test.
 """
 
 from __future__ import annotations

@@ -93,15 +93,23 @@ class Replica(NamedTuple):
 
     async def is_ready(self) -> bool:
         """What a readiness probe finds."""
+        return b" 200 " in (await self._get("/readyz")).partition(b"\n")[0]
+
+    async def measured(self, sample: str) -> float:
+        """The value of a metric, given by name and labels; 0 while it isn't there."""
+        lines = (await self._get("/metrics")).decode().splitlines()
+        return next((float(each.rpartition(" ")[2]) for each in lines if each.startswith(f"{sample} ")), 0.0)
+
+    async def _get(self, path: str) -> bytes:
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         except OSError:
-            return False
-        writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        answer = await reader.readline()
+            return b""
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        answer = await reader.read()
         writer.close()
         await writer.wait_closed()
-        return b" 200 " in answer
+        return answer
 
 
 class Kubelet:

@@ -8,14 +8,24 @@ import pytest
 
 from bosket.api.admission import MutatingWebhookConfiguration
 from bosket.api.core import Secret
-from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup
+from bosket.api.kai import PodGroup, PodGroupSpec, Queue, SubGroup
 from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.api.node_k8s import RuntimeClass
 from bosket.api.object import ObjectMeta
 from bosket.kube.errors import Forbidden
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifest import pod
-from tests.e2e.test_admission import HALF, PREFIX, SECRET, SENTENCE, apply, get, serve_admission, withdraw_admission
+from tests.e2e.test_admission import (
+    HALF,
+    PREFIX,
+    SECRET,
+    SENTENCE,
+    apply,
+    get,
+    queue,
+    serve_admission,
+    withdraw_admission,
+)
 
 
 @pytest.fixture
@@ -68,6 +78,29 @@ async def test_pod_groups_are_checked_when_they_have_sub_groups(guarded: Cluster
         await guarded.client.patch(PodGroup, "tree", bad, namespace=guarded.namespace)
     note = {"metadata": {"annotations": {"note": "x"}}}
     await guarded.client.patch(PodGroup, "tree", note, namespace=guarded.namespace)
+
+
+async def test_queues_are_deleted_in_any_order_unless_jobs_run_there(guarded: Cluster) -> None:
+    """As `kubectl delete queues --all` and pruning delete them: the parent may be the first to go."""
+    top, leaf = f"{guarded.namespace}-a-top", f"{guarded.namespace}-b-leaf"
+    for each in (queue(top, ""), queue(leaf, top)):
+        await apply(guarded, each)
+    meta = ObjectMeta(name="train", namespace=guarded.namespace)
+    await guarded.client.create(PodGroup(metadata=meta, spec=PodGroupSpec(queue=leaf, minMember=1)))
+    running = {"status": {"resourcesStatus": {"allocated": {"cpu": "1"}}}}
+    await guarded.client.patch(PodGroup, "train", running, namespace=guarded.namespace, subresource="status")
+    for name in (top, leaf):  # as the queue controller has it
+        status = {"status": {"allocated": {"cpu": "1"}}}
+        await guarded.client.patch(Queue, name, status, subresource="status")
+
+    async def refused() -> bool:
+        told = await guarded.kubectl("delete", "queue", top, "--dry-run=server", code=1)
+        return f"cannot delete queue {top}: it has child queues [{leaf}], and jobs of it are running" in told
+
+    await guarded.eventually(refused)
+    await guarded.client.delete(PodGroup, "train", guarded.namespace)
+    told = await guarded.kubectl("delete", "queue", top, leaf)
+    assert f'Warning: queues below "{top}" ("{leaf}") can\'t be used without it' in told
 
 
 async def test_the_webhooks_go_on_with_another_certificate(guarded: Cluster) -> None:

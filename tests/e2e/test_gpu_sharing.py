@@ -183,3 +183,23 @@ async def portion(cluster: Cluster, name: str) -> str:
     """The part of a GPU that the pod's container is told it has."""
     found = await cluster.client.get(ConfigMap, f"{name}-shared-gpu-0", cluster.namespace)
     return found.data["GPU_PORTION"]
+
+
+async def test_a_running_pod_that_takes_its_label_off_keeps_its_gpu_and_gets_the_label_back(cluster: Cluster) -> None:
+    (node,) = await cluster.add_nodes(1, gpus=2)
+    await cluster.start_services("binder")
+    await decide(cluster, sharing_pod("a"), node, ["one-gpu"])
+    await running(cluster, "a")
+    (before,) = await reservations(cluster, node)
+    changes = {"metadata": {"labels": {"runai-gpu-group": None}, "annotations": {"gpu-fraction": "0.01"}}}
+    await cluster.client.patch(Pod, "a", changes, namespace=cluster.namespace)
+
+    async def is_back() -> bool:
+        found = (await cluster.client.get(Pod, "a", cluster.namespace)).metadata
+        return found.labels.get("runai-gpu-group") == "one-gpu" and found.annotations["gpu-fraction"] == "0.25"
+
+    await cluster.eventually(is_back)
+    (after,) = await reservations(cluster, node)
+    assert after.metadata.uid == before.metadata.uid
+    await cluster.client.delete(Pod, "a", cluster.namespace, grace_seconds=0)
+    await none_left(cluster, node)

@@ -113,7 +113,7 @@ async def uninstall(cluster: Cluster, made: list[dict[str, Any]]) -> None:
     for each in reversed(made):
         if each["kind"] not in ROLES:
             group, _, version = each["apiVersion"].rpartition("/")
-            plural = f"{each['kind'].lower()}s"
+            plural = f"{each['kind'].lower()}s".replace("policys", "policies")
             base = f"/apis/{group}/{version}" if group else f"/api/{version}"
             namespace = each["metadata"].get("namespace")
             path = f"{base}/namespaces/{namespace}/{plural}" if namespace else f"{base}/{plural}"

@@ -43,6 +43,15 @@ async def test_apply_refuses_what_the_schema_refuses_and_names_the_field(cluster
     assert "spec.resources.gpu.quota" in output
 
 
+async def test_a_kind_that_is_not_there_is_named(cluster: Cluster) -> None:
+    """kubectl reads the OpenAPI document in protobuf when it meets one."""
+    unknown = {"apiVersion": "example.com/v1", "kind": "Nothing", "metadata": {"name": "a"}}
+    for verb in ("apply", "create", "replace"):
+        output = await cluster.kubectl(verb, "-f", "-", stdin=text(unknown), code=1)
+        assert 'no matches for kind "Nothing" in version "example.com/v1"' in output
+        assert "NotAcceptable" not in output
+
+
 async def test_get_shows_tables_for_people(cluster: Cluster) -> None:
     node, *_ = await cluster.add_nodes(1)
     await cluster.client.create(pod("p", nodeName=node), cluster.namespace)

@@ -1,0 +1,81 @@
+"""A hundred thousand requests that know the structure of what they break, against embedded API servers.
+
+All kinds, all verbs, all types of patches, subresources, selectors, definitions with rules, policies with expressions
+(`tests/fuzz/request_campaign.py`). Promised: no answer that is the server's mistake, no exception in its log, no answer
+that takes longer than five seconds, and never more than a gibibyte of memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+from pathlib import Path
+from time import process_time
+
+from benchmarks.report import Column, Report, number, progress
+from tests.fuzz.request_campaign import Campaign, Tally
+
+REQUESTS = 100_000
+#: Each on a server of its own, so that what one breaks doesn't keep the others from going further.
+CAMPAIGNS = 10
+PROMISED_MEBIBYTES = 1024
+#: A campaign that takes longer hangs.
+HANGS_SECONDS = 900
+
+COLUMNS = (
+    Column("seed", "seed"),
+    Column("requests", "requests", number()),
+    Column("carried_out", "carried out", number()),
+    Column("refused", "refused", number()),
+    Column("mistakes", "mistakes", number()),
+    Column("kinds", "kinds", number()),
+    Column("stored", "kinds stored", number()),
+    Column("cpu_seconds", "CPU", number(0, " s")),
+    Column("worst_ms", "slowest", number(0, " ms")),
+    Column("resident_mib", "memory", number(0, " MiB")),
+)
+
+
+def run(first_seed: int = 0) -> Report:
+    """Campaigns of this seed and of those that follow it."""
+    report = Report(f"{REQUESTS:,} requests that are broken on purpose", COLUMNS)
+    for seed in range(first_seed, first_seed + CAMPAIGNS):
+        progress(f"campaign of seed {seed}")
+        began = process_time()
+        faulthandler.dump_traceback_later(HANGS_SECONDS, exit=True)  # says where, if the loop itself is stuck
+        tally = asyncio.run(Campaign(seed).run(REQUESTS // CAMPAIGNS))
+        faulthandler.cancel_dump_traceback_later()
+        report.rows.append(_row(tally, process_time() - began))
+        for failure in tally.failures.values():
+            report.expect(False, f"seed {seed}, request {failure.number}: {failure.what}\n  {failure.request}")
+    slowest = max(report.rows, key=lambda row: row["worst_ms"])
+    report.notes.append(f"the slowest: {slowest['worst_request'][:300]}")
+    peak = _peak_mebibytes()
+    report.notes.append(f"most memory at any time: {peak:,.0f} MiB")
+    report.expect(peak <= PROMISED_MEBIBYTES, f"memory of at most {PROMISED_MEBIBYTES} MiB, not {peak:,.0f}")
+    return report
+
+
+def _row(tally: Tally, cpu_seconds: float) -> dict[str, object]:
+    carried_out = sum(count for status, count in tally.by_status.items() if status < 400)
+    return {
+        "seed": str(tally.seed),
+        "requests": tally.requests,
+        "carried_out": carried_out,
+        "refused": sum(tally.by_status.values()) - carried_out,
+        "mistakes": len(tally.failures),
+        "kinds": len(tally.kinds),
+        "stored": len(tally.stored),
+        "cpu_seconds": cpu_seconds,
+        "worst_ms": tally.worst_seconds * 1000,
+        "worst_request": tally.worst_request,
+        "resident_mib": tally.resident_mebibytes,
+        "by_status": dict(sorted(tally.by_status.items())),
+        "by_action": dict(tally.by_action),
+    }
+
+
+def _peak_mebibytes() -> float:
+    """The most that this process ever had of the machine's memory."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
