@@ -15,8 +15,8 @@ help: ## list the targets
 setup: $(READY) ## make the virtual environment; the second time it is quick and needs no network
 	@echo "ready: $(VENV)"
 
-# Runs again only when what is installed would change. The build backend is installed first, from the same pins,
-# so that nothing is fetched outside of them.
+# Runs again only when what is installed would change. Everything comes from the pins, the build backend too, and is
+# checked by its hash; Bosket itself is then installed without looking anywhere.
 $(READY): pyproject.toml constraints.txt
 	@python=; for each in python3 python3.13 python3.12 python3.11; do \
 	  if $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$each; break; fi; \
@@ -24,8 +24,9 @@ $(READY): pyproject.toml constraints.txt
 	test -n "$$python" || { echo "Bosket needs Python 3.11 or newer: none of python3, python3.13, python3.12, python3.11 is."; exit 1; }; \
 	test -x $(BIN)/python || { echo "== making $(VENV) with $$python ($$($$python --version))"; $$python -m venv $(VENV); }
 	@echo "== installing Bosket and its tools into $(VENV)"
-	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt hatchling editables
-	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip check
 	@touch $@
 
 demo: $(READY) ## a whole cluster in one process: queues, gangs, more work than fits
@@ -39,9 +40,9 @@ test: $(READY) ## style, types, layers, and all tests that need nothing but Pyth
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n $(WORKERS) -m "not real"
 
-e2e: $(READY) ## the end-to-end tests on the embedded and on a real control plane, which is built once
+e2e: $(READY) ## the end-to-end tests on a real control plane, which is built once; `test` has them on the embedded one
 	$(BIN)/python -m tests.controlplane build
-	$(BIN)/pytest tests/e2e tests/controlplane -m "e2e or real"
+	$(BIN)/pytest tests/e2e tests/controlplane -m real
 
 bench: $(READY) ## measure: CPU beside the Go scheduler's, growth, idle cycles, Job to Running
 	$(BIN)/python -m benchmarks
