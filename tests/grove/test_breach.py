@@ -227,6 +227,24 @@ def test_a_group_that_is_whole_within_the_grace_is_remembered_to_have_been() -> 
     assert not is_true(never.status.conditions, WAS_WHOLE), "PodCliques that say nothing aren't known to be whole"
 
 
+@pytest.mark.parametrize("seconds", [2, 40])
+def test_a_group_learns_from_its_podcliques_that_it_was_whole_between_two_looks(seconds: float) -> None:
+    def group_after(*members: Condition) -> PodCliqueScalingGroup:
+        found = made_group(replicas=1, minimum=1)
+        for at, said in ((1, [condition(CLIQUE_SCHEDULED, "False")]), (seconds, members)):
+            all_say = [condition(BREACHED, "True"), *said]
+            cliques = [made_clique(f"s-0-g-0-{name}", *all_say, group="s-0-g") for name in "ab"]
+            found = replace(found, status=group_status(GROUPED, found, cliques, CREATED + at))
+        return found
+
+    was_whole = group_after(condition(CLIQUE_SCHEDULED, "False"), condition(WAS_WHOLE, "True"))
+    (breach,) = group_breaches(GROUPED, [was_whole], CREATED + seconds + 11)
+    assert breach.is_over
+    assert not list(
+        group_breaches(GROUPED, [group_after(condition(CLIQUE_SCHEDULED, "False"))], CREATED + seconds + 11)
+    )
+
+
 @pytest.mark.parametrize(("after", "is_over"), [(0, False), (9, False), (10, True), (11, True)])
 def test_a_breach_is_borne_for_the_sets_delay(after: float, is_over: bool) -> None:
     found = made_clique("s-0-a", condition(BREACHED, "True", LATER), condition(CLIQUE_SCHEDULED, "True"))

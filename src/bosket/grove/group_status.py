@@ -21,7 +21,7 @@ from bosket.grove.condition import (
 )
 from bosket.grove.gathering import NUMBERS_SECONDS, WORDS_SECONDS, differ_only_in
 from bosket.grove.template import group_config_of, is_terminating, member_names
-from bosket.grove.termination import remember_whole
+from bosket.grove.termination import remember_missed, remember_whole, was_scheduled
 from bosket.grove.update import has_settled, has_template, is_available, is_group_updating, is_updated
 
 
@@ -110,6 +110,8 @@ def _with_breach(
     conditions = with_condition(status.conditions, BREACHED, *said, now=now)
     if said[0] == "False" and _has_recovered(group, whole):
         conditions = remember_whole(without(conditions, TERMINATING_GANG), group, now)
+    elif said[0] == "True" and sum(all(map(was_scheduled, each)) for each in whole) >= group.spec.minAvailable:
+        conditions = remember_missed(conditions, group, now)
     return replace(status, conditions=conditions)
 
 

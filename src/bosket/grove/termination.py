@@ -48,8 +48,22 @@ def remember_whole(conditions: Conditions, obj: KubeObject, now: float) -> Condi
     # Times are whole seconds: a change that is written in the grace's last one may look as if it were later, or not.
     if created is None or now > parse_time(created) + _START_GRACE_SECONDS + 1.0:
         return conditions
-    message = "It had its minimum within seconds of its creation"
-    return with_condition(conditions, WAS_WHOLE, "True", "SufficientPods", message, now=now)
+    return _with_was_whole(conditions, now)
+
+
+def remember_missed(conditions: Conditions, obj: KubeObject, now: float) -> Conditions:
+    """The conditions of an object in breach whose parts were all whole once, with one that says so.
+
+    Parts may come up and go down again between two looks at the whole: what they remember is all that tells.
+    """
+    breached = find(conditions, BREACHED)
+    if breached is None or _was_up(breached, obj, conditions):
+        return conditions
+    return _with_was_whole(conditions, now)
+
+
+def _with_was_whole(conditions: Conditions, now: float) -> Conditions:
+    return with_condition(conditions, WAS_WHOLE, "True", "SufficientPods", "It had its minimum once", now=now)
 
 
 def delay_seconds(owner: PodCliqueSet) -> float:
@@ -65,14 +79,19 @@ def is_breached(clique: PodClique) -> bool:
     return is_true(clique.status.conditions, BREACHED)
 
 
+def was_scheduled(clique: PodClique) -> bool:
+    """Whether the PodClique had its minimum scheduled once, by what its conditions say."""
+    scheduled = find(clique.status.conditions, CLIQUE_SCHEDULED)
+    return scheduled is not None and (
+        scheduled.status == "True" or _was_up(scheduled, clique, clique.status.conditions)
+    )
+
+
 def clique_breaches(owner: PodCliqueSet, cliques: Iterable[PodClique], now: float) -> Iterator[Breach]:
     """PodCliques below their minimum that were scheduled once."""
     for each in cliques:
         breached = find(each.status.conditions, BREACHED)
-        if breached is None or breached.status != "True":
-            continue
-        scheduled = find(each.status.conditions, CLIQUE_SCHEDULED)
-        if scheduled is not None and (scheduled.status == "True" or _was_up(scheduled, each, each.status.conditions)):
+        if breached is not None and breached.status == "True" and was_scheduled(each):
             yield Breach(each.metadata.name, delay_seconds(owner) - seconds_since(breached, now))
 
 
