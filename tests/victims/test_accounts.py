@@ -11,7 +11,8 @@ from bosket.scheduler.framework.ledger import QueueLedger
 from bosket.scheduler.model.resource import minus, plus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED
 from bosket.scheduler.outcome import states
-from bosket.scheduler.solver.order import JobTable, SimulationOrder
+from bosket.scheduler.solver.order import JobTable
+from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
 from bosket.testing.cluster import NOW, configured, snapshot_of
 from tests.victims.cluster_strategy import clusters
 
@@ -139,23 +140,36 @@ def test_the_order_in_which_objects_are_seen_changes_nothing(objects, random):
     assert outcome(shuffled) == outcome(objects)
 
 
+CHARGE = (1.0, 2000.0, 4e9)
+
+
 @given(clusters(), st.data())
-@settings(max_examples=25)
+@settings(max_examples=100)
 def test_in_a_simulation_everybody_has_the_turn_that_he_would_have_among_all_who_wait(objects, data):
-    """Jobs that wait are passed over in runs; going through all of them one by one gives the same order."""
+    """Jobs that wait are passed over in runs, and queues where nobody takes part are remembered or left out; going
+    through all jobs one by one gives the same order, also when each that is chosen changes what its queue holds."""
     snapshot = snapshot_of(objects, now=NOW)
     session = open_session(snapshot, EVERYTHING)
     waiting = [state for state in map(session.state_of, snapshot.jobs.values()) if state and state.has_left_over]
     everybody = [state for state in map(session.state_of, snapshot.jobs.values()) if state and state.job.pod_sets]
-    part = data.draw(st.sets(st.sampled_from(range(len(everybody))))) if everybody else set()
-    taking_part = dict.fromkeys(everybody[i] for i in sorted(part))
     table = JobTable(session, waiting)
     table.find_runs()
-    order = SimulationOrder(session, table, taking_part)
-    turns = JobsByQueue(session, dict.fromkeys([*waiting, *taking_part]))
-    expected = []
-    while (job := turns.pop()) is not None:
-        if job in taking_part:
-            expected.append(job)
-    assert [order.pop() for _ in taking_part] == expected
-    assert order.pop() is None
+    branches = Branches(session, table)
+
+    def drawn(turns, taking_part):
+        """Those that take part as they come, each charged to its queue."""
+        found, charged = [], []
+        while (job := turns.pop()) is not None:
+            if job in taking_part:
+                found.append(job)
+                charged.append((job.queue_row, session.queues.charge(job.queue_row, CHARGE, preemptible=True)))
+        for row, before in reversed(charged):
+            session.queues.restore(row, before)
+        return found
+
+    for _ in range(data.draw(st.integers(1, 4))):  # what is remembered serves the next one
+        part = data.draw(st.sets(st.sampled_from(range(len(everybody))))) if everybody else set()
+        taking_part = dict.fromkeys(everybody[i] for i in sorted(part))
+        one_by_one = JobsByQueue(session, dict.fromkeys([*waiting, *taking_part]))
+        expected = drawn(one_by_one, taking_part)
+        assert drawn(SimulationOrder(branches, session, taking_part), taking_part) == expected

@@ -153,16 +153,30 @@ def test_budgets_come_from_the_configuration_file():
 
 
 def test_looking_for_victims_costs_as_well_though_nothing_could_be_tried_with_them():
-    """The one node that is large enough is held by a job that stays, however many victims are gathered."""
+    """The one node that is large enough is held by the job that comes last of all victims."""
     decisions = decided(
         [*(node(f"n{i}", gpus=2) for i in range(3)), node("n3", gpus=3)],
         [queue("mine", quota=9), queue("theirs", quota=0, weight=0)],
-        job("firm", on="n3", queue="mine", preemptibility="non-preemptible"),
+        job("important", on="n3", gpus=3, queue="theirs", priority=80),
         [each for i in range(6) for each in job(f"old{i}", on=f"n{i % 3}", queue="theirs")],
         job("new", gpus=3, queue="mine"),
         configuration=configured("allocate", "reclaim", budgets=SearchBudgets(job=2 * ONE_STEP)),
     )
     assert "was used up before the search was complete" in reasons(decisions)["new"]
+
+
+def test_a_job_that_would_not_fit_if_everybody_went_is_not_searched_for():
+    """A part of it would fit, and would be searched for first."""
+    decisions = decided(
+        [node(f"n{i}", gpus=2) for i in range(3)],
+        [queue("mine", quota=9), queue("theirs", quota=0, weight=0)],
+        [each for i in range(6) for each in job(f"old{i}", on=f"n{i % 3}", queue="theirs")],
+        job("new", 4, gpus=2, queue="mine"),
+        configuration=configured("allocate", "reclaim"),
+    )
+    assert decisions.searches.tried["reclaim"] == 1
+    assert not decisions.searches.scenarios
+    assert not evictions(decisions)
 
 
 def test_a_job_is_told_every_reason_that_has_no_code_of_its_own():

@@ -12,10 +12,10 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.settings import NO_BOUND
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.task import TaskStatus
-from bosket.scheduler.solver.accumulation import ROUNDING
 from bosket.scheduler.solver.budget import JobBudget
 from bosket.scheduler.solver.frugal import cheapest_to_move
 from bosket.scheduler.solver.order import Entries, JobTable
+from bosket.scheduler.solver.room import ROUNDING
 from bosket.scheduler.solver.scenario import Batch, Scenario
 from bosket.scheduler.solver.search import Solution
 

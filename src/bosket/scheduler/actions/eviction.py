@@ -23,6 +23,7 @@ from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.failed import FailedJobs
 from bosket.scheduler.solver.order import Entries, JobTable
 from bosket.scheduler.solver.search import Search, Solution
+from bosket.scheduler.solver.simulation_order import Branches
 
 
 class Policy(ABC):
@@ -62,7 +63,8 @@ class Policy(ABC):
         return Search(
             self.session,
             job,
-            pending=tables.pending,
+            branches=tables.branches,
+            running=tables.running,
             candidates=candidates,
             validators=self.validators(),
             budget=budget,
@@ -178,6 +180,7 @@ class Tables:
     def __init__(self, session: Session) -> None:
         waiting = (session.state_of(job) for job in session.snapshot.unsettled if job.has_pending)
         self.pending = JobTable(session, (state for state in waiting if state and state.has_left_over))
+        self.branches = Branches(session, self.pending)
         running = (session.state_of(job) for job in session.snapshot.jobs.values() if _may_be_active(job))
         self.running = JobTable(session, (state for state in running if state and _may_be_victim(state)))
 

@@ -177,10 +177,11 @@ class QueueOrder(Protocol):
     for, from what would be taken from it. It is kept until one of these changes.
     """
 
-    def rank(self, row: int, wanted: Shares, leaving: Shares) -> Any: ...
+    def rank(self, row: int, wanted: Shares, leaving: Shares) -> Any:
+        """What compares with `<` and `==` to the ranks of siblings: the smaller goes first, equal is no opinion.
 
-    def compare(self, left: Any, right: Any) -> float:
-        """Of two ranks: negative when the left one goes first, 0 for no opinion."""
+        Ranks are compared far more often than they are made; tuples of numbers are best.
+        """
         ...
 
 

@@ -39,8 +39,7 @@ class Turns(Generic[L]):
     def __init__(self, session: Session, leaves: dict[int, L], *, worst_first: bool = False) -> None:
         """`leaves`: by queue row."""
         self.tree = session.snapshot.queues
-        orders = session.queue_order
-        self.order: QueueOrder = orders[0] if len(orders) == 1 else _FirstOpinionOf(orders)
+        self.order = queue_order(session)
         self.accounts = session.queues.allocated
         self.worst_first = worst_first
         self.all_leaves = leaves
@@ -126,15 +125,14 @@ class _FirstOpinionOf:
     def __init__(self, orders: Sequence[QueueOrder]) -> None:
         self._orders = orders
 
-    def rank(self, row: int, wanted: Shares, leaving: Shares) -> list[Any]:
-        return [order.rank(row, wanted, leaving) for order in self._orders]
+    def rank(self, row: int, wanted: Shares, leaving: Shares) -> tuple[Any, ...]:
+        return tuple([order.rank(row, wanted, leaving) for order in self._orders])
 
-    def compare(self, left: list[Any], right: list[Any]) -> float:
-        for order, mine, theirs in zip(self._orders, left, right, strict=True):
-            opinion = order.compare(mine, theirs)
-            if opinion:
-                return opinion
-        return 0.0
+
+def queue_order(session: Session) -> QueueOrder:
+    """The order of sibling queues, by all that plugins say of it."""
+    orders = session.queue_order
+    return orders[0] if len(orders) == 1 else _FirstOpinionOf(orders)
 
 
 class _Turn:
@@ -166,8 +164,7 @@ class _Turn:
         if accounts[other.row] is not other._account:
             other.renew()
         left, right = (other, self) if turns.worst_first else (self, other)
-        opinion = turns.order.compare(left._rank, right._rank)
-        if opinion:
-            return opinion < 0
+        if left._rank != right._rank:
+            return bool(left._rank < right._rank)
         first, second = turns.tree.queues[left.row], turns.tree.queues[right.row]
         return (first.created, first.name) < (second.created, second.name)

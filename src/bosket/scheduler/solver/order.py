@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 
@@ -11,6 +11,7 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.turns import Turns
 from bosket.scheduler.model.resource import NOTHING, Shares, plus
 from bosket.scheduler.solver.eviction import Victim, victim_of
+from bosket.scheduler.solver.room import Held, held_by
 
 SortKey = tuple[object, ...]
 Entries = list[tuple[SortKey, JobState]]  #: in order of the keys
@@ -32,11 +33,21 @@ class JobTable:
             entries.sort(key=_key)
         self._runs: dict[int, list[int]] = {}
         self._changed = set(self.by_queue)  # queues whose runs aren't known
+        self._versions: dict[int, int] = {}  # of queues, and of those above them
+        self._children: dict[int, dict[int, None]] = {}
+        for row in sorted(self.by_queue):
+            self._add_to_tree(row)
+        self._held: dict[int, Held] = {}
 
     def renew(self, job: JobState, *, keep: bool) -> None:
         """The job changed; unless it is kept it no longer belongs here."""
         before = self._keys.pop(job, None)
         self._changed.add(job.queue_row)
+        self._held.pop(job.queue_row, None)
+        for row in self._session.snapshot.queues.paths[job.queue_row]:
+            self._versions[row] = self.version(row) + 1
+        if job.queue_row not in self.by_queue:
+            self._add_to_tree(job.queue_row)
         entries = self.by_queue.setdefault(job.queue_row, [])
         if before is not None:
             del entries[bisect_left(entries, before, key=_key)]
@@ -50,6 +61,27 @@ class JobTable:
         for row in self._changed:
             self._runs[row] = _ends_of_runs([job.next_request() for _, job in self.by_queue[row]])
         self._changed.clear()
+
+    def _add_to_tree(self, row: int) -> None:
+        tree = self._session.snapshot.queues
+        for child in tree.paths[row]:
+            self._children.setdefault(tree.parents[child], {})[child] = None
+
+    def children(self, row: int) -> Collection[int]:
+        """Queues directly below one that hold jobs of the table, or held some, or have such queues below them."""
+        return self._children.get(row, ())
+
+    def version(self, row: int) -> int:
+        """Changes whenever a job of the queue, or of one below it, does."""
+        return self._versions.get(row, 0)
+
+    def held(self, row: int) -> Held:
+        """What the active tasks of all jobs of a queue hold. Asked while nothing is being simulated."""
+        found = self._held.get(row)
+        if found is None:
+            tasks = ((job, task) for _, job in self.by_queue.get(row, ()) for task in job.active_tasks())
+            found = self._held[row] = held_by(self._session, tasks)
+        return found
 
     def runs(self, row: int) -> list[int]:
         """For each job of a queue, where the run of those ends that ask for the same; as of `find_runs`."""
@@ -122,70 +154,3 @@ class _Victims:
         if found is None:
             found = self._partly[state] = victim_of(state)
         return found
-
-
-class SimulationOrder:
-    """Who is placed next in a simulation: victims and their preemptor, in the order in which jobs are placed.
-
-    Other jobs that wait have their turns as well, which changes when queues have theirs, but they aren't placed. A run
-    of them that ask for the same is passed over at once, because it leaves their queue's rank as it is.
-    """
-
-    def __init__(self, session: Session, pending: JobTable, taking_part: Collection[JobState]) -> None:
-        ours: dict[int, Entries] = {}
-        for job in taking_part:
-            ours.setdefault(job.queue_row, []).append((session.job_key(job), job))
-        leaves = {}
-        for row in {*ours, *pending.by_queue}:
-            mine = sorted(ours.get(row, ()), key=_key)
-            leaves[row] = _Waiting(pending.by_queue.get(row, []), pending.runs(row), mine, taking_part)
-        self._turns = Turns(session, leaves)
-        self._left = len(taking_part)
-
-    def pop(self) -> JobState | None:
-        while self._left:
-            row = self._turns.next()
-            if row is None:
-                return None
-            job = self._turns.leaves[row].pop()
-            self._turns.took(row)
-            if job is not None:
-                self._left -= 1
-                return job
-        return None
-
-
-class _Waiting:
-    """Jobs of one queue, those that take part among others that only wait."""
-
-    __slots__ = ("_at", "_excluded", "_ours", "_pending", "_runs")
-
-    def __init__(self, pending: Entries, runs: list[int], ours: Entries, excluded: Collection[JobState]) -> None:
-        self._pending, self._runs, self._ours, self._excluded = pending, runs, ours[::-1], excluded
-        self._at = 0
-        self._skip_excluded()
-
-    def __bool__(self) -> bool:
-        return bool(self._ours) or self._at < len(self._pending)
-
-    def change(self) -> tuple[Shares, Shares]:
-        job = self._ours[-1][1] if self._is_our_turn() else self._pending[self._at][1]
-        return job.next_request(), NOTHING
-
-    def pop(self) -> JobState | None:
-        """The first job, if it takes part; None for others."""
-        if self._is_our_turn():
-            return self._ours.pop()[1]
-        end = bisect_right(self._pending, self._ours[-1][0], key=_key) if self._ours else len(self._pending)
-        self._at = min(end, self._runs[self._at])
-        self._skip_excluded()
-        return None
-
-    def _is_our_turn(self) -> bool:
-        if not self._ours:
-            return False
-        return self._at >= len(self._pending) or self._ours[-1][0] < self._pending[self._at][0]
-
-    def _skip_excluded(self) -> None:
-        while self._at < len(self._pending) and self._pending[self._at][1] in self._excluded:
-            self._at += 1

@@ -25,8 +25,10 @@ from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.solver.accumulation import Accumulation
 from bosket.scheduler.solver.budget import Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
-from bosket.scheduler.solver.order import Entries, JobTable, SimulationOrder, VictimOrder
+from bosket.scheduler.solver.order import Entries, JobTable, VictimOrder
+from bosket.scheduler.solver.room import Room
 from bosket.scheduler.solver.scenario import Batch, Scenario
+from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,16 +50,19 @@ class Search:
         session: Session,
         job: JobState,
         *,
-        pending: JobTable,
+        branches: Branches,
+        running: JobTable,
         candidates: Mapping[int, Entries],
         validators: AllOf[ScenarioValidator] | list[ScenarioValidator],
         budget: JobBudget,
     ) -> None:
-        """`pending`: all jobs that wait; `candidates`: who may be a victim, by queue, in order of jobs."""
+        """`branches`: of all jobs that wait; `running`: all that may be evicted for anybody; `candidates`: those that
+        may be for this job, by queue, in order of jobs."""
         self._session, self._job, self._budget = session, job, budget
         self._spared = session.successors(job.job)
-        self._pending, self._candidates, self._validators = pending, _without(candidates, self._spared), validators
-        pending.find_runs()
+        self._branches, self._running = branches, running
+        self._candidates, self._validators = _without(candidates, self._spared), validators
+        branches.pending.find_runs()
         self._allocated, self._non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
         self._feasible = _feasible_nodes(session, job)
         self._failed: set[Hashable] = set()
@@ -66,7 +71,7 @@ class Search:
     def solve(self) -> Solution | None:
         """A way to place the whole job, in effect and to be committed; None when there is no just one."""
         tasks = tuple(self._job.next_tasks())
-        if not tasks:
+        if not tasks or not self._may_fit(tasks):
             return None
         for generator in self._session.scenario_generators:
             budget = self._budget.for_generator(generator.name)
@@ -79,6 +84,17 @@ class Search:
             if solution is not None:
                 return solution
         return None
+
+    def _may_fit(self, tasks: tuple[Task, ...]) -> bool:
+        """Whether there could be room for the whole job if everybody in the candidates' queues went.
+
+        If not, searching for the largest part of it that has room would be in vain.
+        """
+        room = Room(self._session, tasks, self._feasible)
+        for row, entries in self._candidates.items():
+            if entries:
+                room.add(self._running.held(row))
+        return room.suffices()
 
     def _end_turn(self, solution: Solution | None, budget: Budget) -> None:
         result: SearchResult = "deadline_exhausted" if budget.is_used_up() else "generators_exhausted"
@@ -160,6 +176,10 @@ class Search:
                 if fingerprint in self._failed:
                     self._count("duplicate")
                     continue
+                if not search.may_suffice(scenario):
+                    budget.spend(1)
+                    self._session.searches.filtered[self._session.action] += 1
+                    continue
                 solution = self._try(scenario, feasible, budget)
                 if solution is not None:
                     return solution
@@ -181,7 +201,7 @@ class Search:
         for job, task in victims:
             on[job.standing(task).row] = True
             statement.evict(job, task)
-        order = SimulationOrder(session, self._pending, {preemptor: None, **dict.fromkeys(job for job, _ in victims)})
+        order = SimulationOrder(self._branches, session, {preemptor: None, **dict.fromkeys(job for job, _ in victims)})
         while (next_job := order.pop()) is not None:
             failed = place_job(session, statement, next_job, on=on, real=False)
             if failed is not None and next_job is preemptor:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import math
 
-import msgspec
-
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.resource import NOTHING, Shares, minus
@@ -23,15 +21,34 @@ from bosket.scheduler.plugins.proportion.share import allocatable_shares, cluste
 NO_SHARE = 1000.0
 
 
-class Rank(msgspec.Struct, frozen=True, gc=False):
-    """What a queue is judged by."""
+#: Rules 1 to 6, and what the queue may have; the smaller goes first.
+Rank = tuple[bool, bool, int, bool, float, float, "Bound"]
 
-    order: tuple[bool, bool, int, bool, float, float]  #: rules 1 to 6; smaller goes first
-    bound: Shares  #: what it may have
+
+class Bound:
+    """What a queue may have, rule 7: less of everything is smaller. Where neither is, they count as equal."""
+
+    __slots__ = ("_shares",)
+
+    def __init__(self, shares: Shares) -> None:
+        self._shares = shares
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Bound):
+            return NotImplemented
+        return self._shares == other._shares or not (self._is_within(other) or other._is_within(self))
+
+    def __lt__(self, other: Bound) -> bool:
+        return self._shares != other._shares and self._is_within(other)
+
+    __hash__ = None  # type: ignore[assignment] # being equal isn't transitive
+
+    def _is_within(self, other: Bound) -> bool:
+        return all(mine <= theirs for mine, theirs in zip(self._shares, other._shares, strict=True))
 
 
 class QueueRanks:
-    """Compares queues by what they hold and what they may have."""
+    """Ranks queues by what they hold and what they may have."""
 
     def __init__(self, session: Session) -> None:
         queues = session.snapshot.queues.queues
@@ -41,7 +58,7 @@ class QueueRanks:
         self._quota = [_unlimited_as_infinite(queue.quota) for queue in queues]
         self._allocatable = allocatable_shares(session.snapshot.queues, session.fair_share)
         self._lacks_something = [0.0 in shares for shares in self._allocatable]
-        self._bound = [_unlimited_as_infinite(shares) for shares in self._allocatable]
+        self._bound = [Bound(_unlimited_as_infinite(shares)) for shares in self._allocatable]
         #: what a queue's holdings are divided by: what it may have, or all there is
         total = cluster_total(session.snapshot)
         self._against = [
@@ -54,25 +71,15 @@ class QueueRanks:
         gpus, millicores, memory = held = self._ledger.allocated[row]
         after = gpus + wanted[0], millicores + wanted[1], memory + wanted[2]
         fair, quota = self._fair_share[row], self._quota[row]
-        order = (
+        return (
             fair[0] < gpus and fair[1] < millicores and fair[2] < memory,
             after[0] > quota[0] or after[1] > quota[1] or after[2] > quota[2],
             self._priority[row],
             self._lacks_something[row] and self._violates(row, after),
             self._dominant(row, minus(after, leaving) if leaving is not NOTHING else after),
             self._dominant(row, held),
+            self._bound[row],
         )
-        return Rank(order, self._bound[row])
-
-    def compare(self, left: Rank, right: Rank) -> float:
-        if left.order != right.order:
-            return -1.0 if left.order < right.order else 1.0
-        if left.bound == right.bound:
-            return 0.0
-        pairs = list(zip(left.bound, right.bound, strict=True))
-        if all(mine <= other for mine, other in pairs):
-            return -1.0
-        return 1.0 if all(other <= mine for mine, other in pairs) else 0.0
 
     def _violates(self, row: int, held: Shares) -> bool:
         """Whether it holds something of which it may have nothing."""

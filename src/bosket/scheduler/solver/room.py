@@ -1,0 +1,100 @@
+"""Necessary conditions by counts: could the pending tasks be placed with what is free and what victims hold?
+
+Each pod class is looked at by itself, resource by resource, so that a yes promises nothing. A no is final, and costs a
+hundredth of a simulation: it is asked about everybody who might be evicted before a search, and about the victims of
+each scenario before it is simulated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import Amounts2D, Mask
+from bosket.scheduler.model.resource import GPU, PODS
+from bosket.scheduler.model.task import PodClass, Task
+
+#: Parts of GPUs add up to whole ones but for this.
+ROUNDING = 1e-9
+
+
+class Held(NamedTuple):
+    """What some tasks hold on their nodes."""
+
+    rows: NDArray[np.intp]  #: of the nodes, each once
+    amounts: Amounts2D  #: (resource, place in `rows`)
+
+
+def held_by(session: Session, victims: Iterable[tuple[JobState, Task]]) -> Held:
+    """What the nodes of these tasks would have more of without them. Tasks on nodes that aren't ours don't count."""
+    by_row: dict[int, list[float]] = {}
+    resources, shared = len(session.nodes.idle), session.nodes.shared
+    for job, task in victims:
+        standing = job.standing(task)
+        row = standing.row
+        if row == NOWHERE:
+            continue
+        held = by_row.get(row)
+        if held is None:
+            held = by_row[row] = [0.0] * resources
+        pod_class = task.pod_class
+        for resource, amount in pod_class.holds:
+            held[resource] += amount
+        share = pod_class.share
+        if share is not None:
+            size = shared.sizes[row]
+            held[GPU] += len(standing.gpu_groups) * share.memory_on(size) / size
+    rows = np.fromiter(by_row, dtype=np.intp, count=len(by_row))
+    amounts = np.array(list(by_row.values()), dtype=float).reshape(len(by_row), resources).T
+    return Held(rows, amounts)
+
+
+class Room:
+    """How many of the pending tasks could be placed at best."""
+
+    def __init__(self, session: Session, pending: Sequence[Task], feasible: Mask) -> None:
+        """`feasible`: nodes that may be used though nobody is evicted there."""
+        self._wanted = Counter(task.pod_class for task in pending)
+        self._usable = feasible.copy()
+        self._allowed = {pod_class: session.view(pod_class).allowed for pod_class in self._wanted}
+        self._shared = session.nodes.shared
+        self._session = session
+        self._free: Amounts2D = session.nodes.idle + session.nodes.releasing
+        self._free[GPU] = session.nodes.free_gpus()
+
+    def add(self, held: Held) -> None:
+        """These amounts are free as well, and their nodes may be used."""
+        self._free[:, held.rows] += held.amounts
+        self._usable[held.rows] = True
+
+    def suffices(self) -> bool:
+        """Whether every class by itself could be placed; if not, no choice of victims among these helps."""
+        return self._suffice(self._free, self._usable)
+
+    def suffices_with(self, victims: Iterable[tuple[JobState, Task]]) -> bool:
+        """The same, if these went as well."""
+        held = held_by(self._session, victims)
+        free, usable = self._free.copy(), self._usable.copy()
+        free[:, held.rows] += held.amounts
+        usable[held.rows] = True
+        return self._suffice(free, usable)
+
+    def _suffice(self, free: Amounts2D, usable: Mask) -> bool:
+        return all(self._slots(free, usable, each, count) >= count for each, count in self._wanted.items())
+
+    def _slots(self, free: Amounts2D, usable: Mask, pod_class: PodClass, most: int) -> float:
+        rows = np.flatnonzero(usable & self._allowed[pod_class])
+        slots = np.minimum(free[PODS, rows], float(most))
+        for resource, amount in pod_class.needs:
+            np.minimum(slots, np.floor(free[resource, rows] / amount + ROUNDING), out=slots)
+        share = pod_class.share
+        if share is not None:
+            parts = (self._shared.memory(share) * share.devices / np.array(self._shared.sizes))[rows]
+            np.minimum(slots, np.floor(free[GPU, rows] / parts + ROUNDING), out=slots)
+        return float(np.maximum(slots, 0.0).sum())

@@ -1,0 +1,313 @@
+"""Who is placed next in a simulation: victims and their preemptor, in the order in which jobs are placed.
+
+Other jobs that wait have their turns as well, which changes when queues have theirs, but they aren't placed. Most of
+that order can be known without going through it for every simulation:
+
+* A queue in which (and below which) nobody takes part has the same accounts in all simulations of a search, so that
+  its jobs come in the same order: its `Branch` is found once, as far as it is needed, and walked through by index.
+* Siblings are compared only where several of them have somebody who takes part. Above that there is nothing to decide,
+  so that queues where nobody takes part are left out.
+
+The rules are those of `framework.turns`: queues on the path of the job that was chosen are ranked anew at the next
+turn, and a queue is judged by the child that was chosen last in it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping
+from operator import itemgetter
+from typing import Any, NamedTuple, Protocol
+
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.framework.turns import ROOT, queue_order
+from bosket.scheduler.model.resource import NOTHING, Shares
+from bosket.scheduler.solver.order import Entries, JobTable
+
+_key = itemgetter(0)
+
+#: Compares to those of siblings; the smaller goes first, and no two are equal.
+RankKey = tuple[Any, float, str]
+
+
+class Head(NamedTuple):
+    """What a queue is judged by: what the first that waits in it asks for."""
+
+    key: RankKey
+    request: Shares
+
+
+class Ranks:
+    """Keys of queues among their siblings, by what they hold now."""
+
+    def __init__(self, session: Session) -> None:
+        self.accounts = session.queues.allocated
+        self._order = queue_order(session)
+        self._names = [(queue.created, queue.name) for queue in session.snapshot.queues.queues]
+
+    def key(self, row: int, request: Shares) -> RankKey:
+        return (self._order.rank(row, request, NOTHING), *self._names[row])
+
+
+class Branches:
+    """The branches of queues in which nobody takes part, kept from one simulation to the next."""
+
+    def __init__(self, session: Session, pending: JobTable) -> None:
+        self.ranks = Ranks(session)
+        self.pending = pending
+        self.tree = session.snapshot.queues
+        self._known: dict[int, Branch] = {}
+
+    def branch(self, row: int) -> Branch:
+        """The branch of a queue as things stand. Accounts are replaced, not changed, and with a queue's all above it:
+        the same object means that nothing below has changed either."""
+        found, version = self._known.get(row), self.pending.version(row)
+        if found is None or found.account is not self.ranks.accounts[row] or found.version != version:
+            found = self._known[row] = Branch(self, row, version)
+        return found
+
+
+class Branch:
+    """What a queue is judged by, turn by turn, while nobody in it takes part."""
+
+    __slots__ = ("_more", "account", "heads", "version")
+
+    def __init__(self, branches: Branches, row: int, version: int) -> None:
+        self.account, self.version = branches.ranks.accounts[row], version
+        self.heads: list[Head] = []
+        children = branches.pending.children(row)
+        self._more = _merged_heads(branches, row, children) if children else _leaf_heads(branches, row)
+
+    def head(self, turn: int) -> Head | None:
+        """What it is judged by after so many turns; None when nothing waits in it any more."""
+        while len(self.heads) <= turn:
+            head = next(self._more, None)
+            if head is None:
+                return None
+            self.heads.append(head)
+        return self.heads[turn]
+
+
+def _leaf_heads(branches: Branches, row: int) -> Iterator[Head]:
+    entries, runs = branches.pending.by_queue.get(row, ()), branches.pending.runs(row)
+    at = 0
+    while at < len(entries):
+        request = entries[at][1].next_request()
+        yield Head(branches.ranks.key(row, request), request)
+        at = runs[at]
+
+
+def _merged_heads(branches: Branches, row: int, children: Collection[int]) -> Iterator[Head]:
+    members = [member for child in children if (member := _Still(branches.branch(child))).head is not None]
+    heap = [(member.head.key, member) for member in members if member.head is not None]
+    heapq.heapify(heap)
+    is_outdated = False
+    while heap:
+        request = heap[0][1].request()
+        yield Head(branches.ranks.key(row, request), request)
+        if is_outdated:
+            first = heap[0][1]
+            heapq.heapreplace(heap, (first.key(), first))
+        first = heap[0][1]
+        first.take(alone=False)
+        is_outdated = not first.is_empty
+        if first.is_empty:
+            heapq.heappop(heap)
+
+
+class _Member(Protocol):
+    """A queue among its siblings."""
+
+    @property
+    def ours(self) -> int:
+        """How many that take part are left in it."""
+        ...
+
+    @property
+    def is_empty(self) -> bool: ...
+
+    def key(self) -> RankKey: ...
+
+    def request(self) -> Shares:
+        """What it is judged by."""
+        ...
+
+    def take(self, *, alone: bool) -> JobState | None:
+        """Its first job has its turn: the job if it takes part, None for others.
+
+        `alone`: whether nobody takes part elsewhere, so that others needn't have their turns.
+        """
+        ...
+
+
+class _Still:
+    """A queue in which nobody takes part."""
+
+    __slots__ = ("_at", "_branch", "head")
+
+    ours = 0
+
+    def __init__(self, branch: Branch) -> None:
+        self._branch, self._at = branch, 0
+        self.head = branch.head(0)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.head is None
+
+    def key(self) -> RankKey:
+        assert self.head is not None
+        return self.head.key
+
+    def request(self) -> Shares:
+        assert self.head is not None
+        return self.head.request
+
+    def take(self, *, alone: bool) -> None:
+        del alone
+        self._at += 1
+        self.head = self._branch.head(self._at)
+
+
+class _Leaf:
+    """Jobs of one queue, those that take part among others that only wait."""
+
+    __slots__ = ("_at", "_excluded", "_ours", "_pending", "_ranks", "_row", "_runs")
+
+    def __init__(self, branches: Branches, row: int, ours: Entries, excluded: Collection[JobState]) -> None:
+        self._ranks, self._row = branches.ranks, row
+        self._pending, self._runs = branches.pending.by_queue.get(row, []), branches.pending.runs(row)
+        self._ours, self._excluded = sorted(ours, key=_key, reverse=True), excluded
+        self._at = 0
+        self._skip_excluded()
+
+    @property
+    def ours(self) -> int:
+        return len(self._ours)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._ours and self._at >= len(self._pending)
+
+    def key(self) -> RankKey:
+        return self._ranks.key(self._row, self.request())
+
+    def request(self) -> Shares:
+        job = self._ours[-1][1] if self._is_our_turn() else self._pending[self._at][1]
+        return job.next_request()
+
+    def take(self, *, alone: bool) -> JobState | None:
+        if alone or self._is_our_turn():
+            return self._ours.pop()[1]
+        # A run of jobs that ask for the same leaves the queue's rank as it is: it is passed over at once.
+        end = bisect_right(self._pending, self._ours[-1][0], key=_key) if self._ours else len(self._pending)
+        self._at = min(end, self._runs[self._at])
+        self._skip_excluded()
+        return None
+
+    def _is_our_turn(self) -> bool:
+        if not self._ours:
+            return False
+        return self._at >= len(self._pending) or self._ours[-1][0] < self._pending[self._at][0]
+
+    def _skip_excluded(self) -> None:
+        while self._at < len(self._pending) and self._pending[self._at][1] in self._excluded:
+            self._at += 1
+
+
+class _Parent:
+    """A queue, or the root of all, with queues below it in some of which somebody takes part."""
+
+    __slots__ = ("_heap", "_is_outdated", "_members", "_ranks", "_row", "ours")
+
+    def __init__(self, ranks: Ranks, row: int, members: list[_Member], others: list[_Still] | None) -> None:
+        """`members`: those with somebody who takes part; `others`: those without; None where their turns don't matter,
+        because everybody who takes part is below this queue."""
+        self._ranks, self._row = ranks, row
+        self.ours = sum(member.ours for member in members)
+        self._members = members
+        self._heap: list[tuple[RankKey, _Member]] = []
+        if len(members) > 1 or others is not None:
+            self._heap = [(member.key(), member) for member in (*members, *(others or ()))]
+            heapq.heapify(self._heap)
+        self._is_outdated = False  # whether the first one's key is no longer true
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._heap
+
+    def key(self) -> RankKey:
+        return self._ranks.key(self._row, self.request())
+
+    def request(self) -> Shares:
+        return self._heap[0][1].request()
+
+    def take(self, *, alone: bool) -> JobState | None:
+        members, heap = self._members, self._heap
+        if alone and len(members) == 1:  # whatever else waits below: it would be passed over
+            job = members[0].take(alone=True)
+            self.ours = members[0].ours
+            return job
+        if self._is_outdated:
+            first = heap[0][1]
+            heapq.heapreplace(heap, (first.key(), first))
+            self._is_outdated = False
+        first = heap[0][1]
+        if alone and not first.ours:
+            heapq.heappop(heap)
+            return None
+        before = first.ours
+        job = first.take(alone=False)
+        self.ours += first.ours - before
+        if before and not first.ours:
+            members.remove(first)
+        if first.is_empty:
+            heapq.heappop(heap)
+        else:
+            self._is_outdated = True
+        return job
+
+
+class SimulationOrder:
+    """Gives out those that take part, one after the other; each is placed before the next one is asked for."""
+
+    def __init__(self, branches: Branches, session: Session, taking_part: Collection[JobState]) -> None:
+        self._branches, self._taking_part = branches, taking_part
+        self._ours: dict[int, Entries] = {}
+        below: dict[int, dict[int, None]] = {}  # by queue: its children with somebody who takes part
+        for job in taking_part:
+            row = job.queue_row
+            if row not in self._ours:
+                for child in branches.tree.paths[row]:
+                    below.setdefault(branches.tree.parents[child], {})[child] = None
+            self._ours.setdefault(row, []).append((session.job_key(job), job))
+        self._root = self._parent(ROOT, below, alone=True) if taking_part else None
+
+    def pop(self) -> JobState | None:
+        root = self._root
+        while root is not None and root.ours:
+            job = root.take(alone=True)
+            if job is not None:
+                return job
+        return None
+
+    def _parent(self, row: int, below: Mapping[int, Collection[int]], *, alone: bool) -> _Parent:
+        """`alone`: whether everybody who takes part is below this queue."""
+        taking_part = below[row]
+        alone_below = alone and len(taking_part) == 1
+        members = [self._member(child, below, alone=alone_below) for child in taking_part]
+        others: list[_Still] | None = None
+        if not alone:
+            branches = self._branches
+            still = (
+                _Still(branches.branch(each)) for each in branches.pending.children(row) if each not in taking_part
+            )
+            others = [each for each in still if not each.is_empty]
+        return _Parent(self._branches.ranks, row, members, others)
+
+    def _member(self, row: int, below: Mapping[int, Collection[int]], *, alone: bool) -> _Member:
+        if row in below:
+            return self._parent(row, below, alone=alone)
+        return _Leaf(self._branches, row, self._ours[row], self._taking_part)
