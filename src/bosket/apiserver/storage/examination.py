@@ -41,7 +41,7 @@ class Findings:
     missing: int | None = 0
     #: of what the server keeps beside its objects: keys, tokens
     altered_memos: list[str] = field(default_factory=list)
-    #: what SQLite says is wrong with the file
+    #: what is wrong with the file as a whole
     problem: str = ""
     #: the last version that was ever given out, as far as is known
     last_version: int = 0
@@ -67,7 +67,7 @@ class Findings:
         if not parts:
             parts.append("no write lost, as far as can be told")
         return f"{'; '.join(parts)}; {_count(len(self.rows), 'write')} can be read" + (
-            f" (SQLite: {self.problem})" if self.problem else ""
+            f" ({self.problem})" if self.problem else ""
         )
 
 
@@ -75,14 +75,21 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def all_lost(progress: Progress | None, problem: str) -> Findings:
+    """The findings about a file of which nothing can be read; what was in it is known from `progress` alone."""
+    found = Findings(problem=problem, missing=None, altered_memos=["keys and tokens"])
+    if progress is not None:
+        found.missing, found.last_version = progress.rows, max(progress.version, progress.horizon)
+    return found
+
+
 def examine(path: Path, progress: Progress | None, columns: str) -> Findings:
     """Read all that can be read. `progress` is None where nothing is remembered, `columns` those of a row."""
-    found = Findings(last_version=progress.version if progress is not None else 0)
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
     except sqlite3.Error as error:
-        found.problem, found.missing = str(error), None
-        return found
+        return all_lost(progress, f"SQLite: {error}")
+    found = Findings(last_version=progress.version if progress is not None else 0)
     try:
         _examine(connection, found, progress, columns)
     finally:
@@ -93,9 +100,9 @@ def examine(path: Path, progress: Progress | None, columns: str) -> Findings:
 def _examine(connection: sqlite3.Connection, found: Findings, progress: Progress | None, columns: str) -> None:
     try:
         check = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        found.problem = "" if check == "ok" else " ".join(str(check).split())
+        found.problem = "" if check == "ok" else f"SQLite: {' '.join(str(check).split())}"
     except sqlite3.Error as error:
-        found.problem = str(error)
+        found.problem = f"SQLite: {error}"
     _read_numbers(connection, found)
     read = _Reading(connection, columns)
     read.span(0, max(read.last(), found.last_version))
@@ -123,7 +130,7 @@ def _read_numbers(connection: sqlite3.Connection, found: Findings) -> None:
         try:
             rows = connection.execute(f"SELECT name, value, checksum FROM {table}").fetchall()  # noqa: S608 - two names
         except sqlite3.Error as error:
-            found.problem = found.problem or str(error)
+            found.problem = found.problem or f"SQLite: {error}"
             found.altered_memos.append("numbers" if table == "number" else "keys and tokens")
             continue
         for name, value, digest in rows:
