@@ -132,6 +132,37 @@ async def test_the_loop_goes_on_while_many_objects_are_listed_and_deleted() -> N
     world.server.close()
 
 
+METADATA = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
+
+
+@pytest.mark.parametrize("accept", ["", TABLE, METADATA.format("List")], ids=["as stored", "table", "metadata"])
+async def test_a_list_of_few_huge_objects_is_made_in_the_thread_and_one_of_small_objects_is_not(accept: str) -> None:
+    world = Threaded()
+    await world.ok("POST", CONFIG_MAPS, {"metadata": {"name": "small"}, "data": {"k": "v"}})
+    await world.counting("GET", CONFIG_MAPS, accept=accept)
+    assert world.pieces == 0
+    for name in ("a", "b", "c"):
+        await world.ok("POST", CONFIG_MAPS, {"metadata": {"name": name}, "data": {"k": "v" * 1_000_000}})
+    before = (await world.ok("GET", CONFIG_MAPS, limit=1))["metadata"]["resourceVersion"]
+    found = await world.counting("GET", CONFIG_MAPS, accept=accept)
+    assert (len(found.get("rows") or found["items"]), world.pieces) == (4, 1)
+    for name in ("a", "b", "c"):
+        await world.ok("DELETE", f"{CONFIG_MAPS}/{name}")
+    past = {"resourceVersion": before, "resourceVersionMatch": "Exact"}
+    found = await world.counting("GET", CONFIG_MAPS, accept=accept, **past)
+    assert (len(found.get("rows") or found["items"]), world.pieces) == (4, 1)
+    world.server.close()
+
+
+async def test_one_huge_object_is_rendered_in_the_thread_and_handed_out_as_stored_without() -> None:
+    world = Threaded()
+    await world.ok("POST", CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"k": "v" * 1_000_000}})
+    for accept, pieces in ((TABLE, 1), (METADATA.format(""), 1), ("", 0)):
+        await world.counting("GET", f"{CONFIG_MAPS}/a", accept=accept)
+        assert world.pieces == pieces, accept
+    world.server.close()
+
+
 async def test_small_objects_are_done_between_two_turns() -> None:
     world = Threaded()
     await world.counting("POST", CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"k": "v"}})
