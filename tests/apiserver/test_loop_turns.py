@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,17 +30,15 @@ class Threaded(World):
         self.server = ApiServer(clock=self.clock)
         self.transport = self.server.transport()
         self.turns = 0
-        #: pieces of work that were given to the thread
+        #: pieces of work that were given to the threads
         self.pieces = 0
-        thread = self.server._aside._thread
-        assert thread is not None
-        submit = thread.submit
+        for aside in (self.server._aside, self.server._reading_aside):
+            assert aside._thread is not None
+            aside._thread.submit = partial(self._counted, aside._thread.submit)  # type: ignore[method-assign]
 
-        def counted(*work: Any, **options: Any) -> Any:
-            self.pieces += 1
-            return submit(*work, **options)
-
-        thread.submit = counted  # type: ignore[method-assign]
+    def _counted(self, submit: Any, *work: Any, **options: Any) -> Any:
+        self.pieces += 1
+        return submit(*work, **options)
 
     async def counting(self, method: str, path: str, *body: Any, **query: Any) -> Any:
         """The answer to a request; how many turns the loop had meanwhile is in `turns`."""
