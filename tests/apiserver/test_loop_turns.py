@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,17 +30,15 @@ class Threaded(World):
         self.server = ApiServer(clock=self.clock)
         self.transport = self.server.transport()
         self.turns = 0
-        #: pieces of work that were given to the thread
+        #: pieces of work that were given to the threads
         self.pieces = 0
-        thread = self.server._aside._thread
-        assert thread is not None
-        submit = thread.submit
+        for aside in (self.server._aside, self.server._reading_aside):
+            assert aside._thread is not None
+            aside._thread.submit = partial(self._counted, aside._thread.submit)  # type: ignore[method-assign]
 
-        def counted(*work: Any, **options: Any) -> Any:
-            self.pieces += 1
-            return submit(*work, **options)
-
-        thread.submit = counted  # type: ignore[method-assign]
+    def _counted(self, submit: Any, *work: Any, **options: Any) -> Any:
+        self.pieces += 1
+        return submit(*work, **options)
 
     async def counting(self, method: str, path: str, *body: Any, **query: Any) -> Any:
         """The answer to a request; how many turns the loop had meanwhile is in `turns`."""
@@ -129,6 +128,37 @@ async def test_the_loop_goes_on_while_many_objects_are_listed_and_deleted() -> N
     assert (len(listed["items"]), world.pieces, world.turns >= 1) == (1_500, 1, True)
     deleted = await world.counting("DELETE", PODS, labelSelector="odd=1")
     assert (len(deleted["items"]), len(shelf), world.turns >= 1_500 // 20) == (1_500, 1_500, True)
+    world.server.close()
+
+
+METADATA = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
+
+
+@pytest.mark.parametrize("accept", ["", TABLE, METADATA.format("List")], ids=["as stored", "table", "metadata"])
+async def test_a_list_of_few_huge_objects_is_made_in_the_thread_and_one_of_small_objects_is_not(accept: str) -> None:
+    world = Threaded()
+    await world.ok("POST", CONFIG_MAPS, {"metadata": {"name": "small"}, "data": {"k": "v"}})
+    await world.counting("GET", CONFIG_MAPS, accept=accept)
+    assert world.pieces == 0
+    for name in ("a", "b", "c"):
+        await world.ok("POST", CONFIG_MAPS, {"metadata": {"name": name}, "data": {"k": "v" * 1_000_000}})
+    before = (await world.ok("GET", CONFIG_MAPS, limit=1))["metadata"]["resourceVersion"]
+    found = await world.counting("GET", CONFIG_MAPS, accept=accept)
+    assert (len(found.get("rows") or found["items"]), world.pieces) == (4, 1)
+    for name in ("a", "b", "c"):
+        await world.ok("DELETE", f"{CONFIG_MAPS}/{name}")
+    past = {"resourceVersion": before, "resourceVersionMatch": "Exact"}
+    found = await world.counting("GET", CONFIG_MAPS, accept=accept, **past)
+    assert (len(found.get("rows") or found["items"]), world.pieces) == (4, 1)
+    world.server.close()
+
+
+async def test_one_huge_object_is_rendered_in_the_thread_and_handed_out_as_stored_without() -> None:
+    world = Threaded()
+    await world.ok("POST", CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"k": "v" * 1_000_000}})
+    for accept, pieces in ((TABLE, 1), (METADATA.format(""), 1), ("", 0)):
+        await world.counting("GET", f"{CONFIG_MAPS}/a", accept=accept)
+        assert world.pieces == pieces, accept
     world.server.close()
 
 

@@ -8,14 +8,19 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bosket.apiserver.storage.database import APPLICATION_ID, StorageError
+from bosket.apiserver.storage import examination
+from bosket.apiserver.storage.database import _NAMES, APPLICATION_ID, StorageError
 from bosket.apiserver.storage.directory import DATABASE, DataDirectory
+from bosket.apiserver.storage.examination import Progress
 from bosket.apiserver.storage.row import Row
 
 WAL, PROGRESS = f"{DATABASE}-wal", "progress"
@@ -195,3 +200,83 @@ def test_a_text_that_became_bytes_is_not_as_it_was_written(tmp_path: Path) -> No
     with pytest.raises(StorageError, match="1 write altered"):
         DataDirectory(tmp_path)
     assert read(tmp_path, accept_loss=True)[0] == [row(2, "a")]
+
+
+PAGE_BYTES = 4096
+
+
+def unreadable_pages(path: Path, rows: list[Row], every: int) -> list[Row]:
+    """Overwrite every second, third … page that holds rows; those that are on the others."""
+    file = path / DATABASE
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("VACUUM")  # leaves no old copies of rows in other pages
+    content = bytearray(file.read_bytes())
+    page_of = {each: content.index(each.document) // PAGE_BYTES for each in rows}
+    harmed = set(sorted(set(page_of.values()))[::every])
+    for page in harmed:
+        content[page * PAGE_BYTES : (page + 1) * PAGE_BYTES] = b"\xff" * PAGE_BYTES
+    file.write_bytes(content)
+    return [each for each in rows if page_of[each] not in harmed]
+
+
+@pytest.mark.parametrize("gap", [1, 1_000], ids=["dense", "sparse"])
+@pytest.mark.parametrize("every", [2, 3])
+def test_all_rows_between_damaged_pages_are_read(tmp_path: Path, every: int, gap: int) -> None:
+    rows = [row(version, f"object-{version:09d}") for version in range(2, 2 + 400 * gap, gap)]
+    with DataDirectory(tmp_path) as data:
+        data.database.append(rows)
+    left = unreadable_pages(tmp_path, rows, every)
+    assert 150 < len(left) < 300
+    assert read(tmp_path, accept_loss=True)[0] == left
+
+
+class Counting(sqlite3.Connection):
+    """Refuses to go on after more queries than there should be."""
+
+    allowed = 0
+
+    def execute(self, *query: Any) -> sqlite3.Cursor:
+        assert Counting.allowed > 0, "too many queries"
+        Counting.allowed -= 1
+        return super().execute(*query)
+
+
+@pytest.mark.parametrize("every", [1, 2], ids=["all pages", "every other page"])
+def test_the_examination_of_a_badly_damaged_file_ends_whatever_versions_it_claims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    highest = 2**62
+    rows = [row(version, f"object-{version:020d}") for version in (*range(2, 102), highest)]
+    with DataDirectory(tmp_path) as data:
+        data.database.append(rows)
+    left = unreadable_pages(tmp_path, rows, every)
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Counting))
+    Counting.allowed = 30_000
+    found = examination.examine(tmp_path / DATABASE, Progress(highest, 0, len(rows)), _NAMES)
+    assert (found.missing, found.last_version) == (len(rows) - len(found.rows), highest)
+    assert set(found.rows) <= set(left)
+    assert bool(found.rows) == bool(left)
+
+
+def test_pages_that_lead_back_to_each_other_are_read_once(tmp_path: Path) -> None:
+    """All children of the root are made its first one: its rows come again and again."""
+    rows = [row(version, f"object-{version:09d}") for version in range(2, 402)]
+    with DataDirectory(tmp_path) as data:
+        data.database.append(rows)
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'write'").fetchone()
+    file = tmp_path / DATABASE
+    content = bytearray(file.read_bytes())
+    start = (root - 1) * PAGE_BYTES
+    cells = int.from_bytes(content[start + 3 : start + 5])
+    pointers = [start + int.from_bytes(content[start + 12 + 2 * each : start + 14 + 2 * each]) for each in range(cells)]
+    first = content[pointers[0] : pointers[0] + 4]
+    for at in (*pointers, start + 8):
+        content[at : at + 4] = first
+    file.write_bytes(content)
+    with closing(sqlite3.connect(file)) as connection:
+        reading = examination._Reading(connection, _NAMES)
+        reading.all(401)
+    assert "not in the order" in reading.problem
+    versions = [each[0] for each in reading.rows]
+    assert len(versions) == len(set(versions))

@@ -1,15 +1,17 @@
 """Work on large objects, beside the event loop: in a thread, so that other requests get their turn meanwhile.
 
 What is asked about a small object is done between two turns of the loop, and nobody waits for it. A large one (a body
-may have 3 MiB), or a list of many, takes seconds in Python: it is decoded, checked, merged and compared in one thread
-of the server's, one request after another, while the loop gets its turn every few milliseconds. What runs there is
-given documents that nobody else has, and must not look at the store, which only the loop may read and change.
+may have 3 MiB), or a list of many, takes seconds in Python: it is decoded, checked, merged and compared in a thread,
+one request after another, while the loop gets its turn every few milliseconds. A server has two such threads, for
+writes and for reads, so that a list doesn't wait behind large writes. What runs there is given documents that nobody
+else has, and must not look at the store, which only the loop may read and change.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
@@ -21,28 +23,47 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _without_collections(work: Callable[[], T]) -> T:
-    """Do the work without garbage collections. What is no longer needed goes all the same, but for cycles.
+class _NoCollections:
+    """While entered, in whatever threads, there are no garbage collections. All but cycles is freed all the same.
 
     A collection looks at every part of what is being worked on: for a large object a quarter of a second, in which
     nobody has a turn.
     """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._was_enabled = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._count:
+                self._was_enabled = gc.isenabled()
+                gc.disable()
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count and self._was_enabled:
+                gc.enable()
+
+
+_no_collections = _NoCollections()
+
+
+def _without_collections(work: Callable[[], T]) -> T:
+    with _no_collections:
         return work()
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class Aside:
-    """Where a server's larger work is done."""
+    """Where a server's larger work of one kind is done."""
 
-    def __init__(self, *, threads: bool) -> None:
+    def __init__(self, name: str = "large-objects", *, threads: bool) -> None:
         """Without `threads`, on the loop: where the loop's time is virtual, it would not wait for them."""
         # One thread: with several, the loop would have to wait for each of them to give up the interpreter's lock.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-objects") if threads else None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name) if threads else None
 
     async def run(self, size_bytes: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What `work` returns or raises; `size_bytes` is the size of what it is about."""

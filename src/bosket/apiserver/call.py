@@ -17,6 +17,8 @@ from bosket.apiserver.status import bad_request, method_not_allowed, no_such_pat
 
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
 
+#: Verbs that change nothing.
+READING_VERBS: Final = frozenset({"get", "list", "watch"})
 _VERBS: Final = frozenset(get_args(Verb))
 _COLLECTION_VERBS: Final = frozenset({"list", "watch", "create", "deletecollection"})
 _OBJECT_VERBS: Final = frozenset({"get", "watch", "update", "patch", "delete"})

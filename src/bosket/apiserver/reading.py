@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from functools import partial
 
-from bosket.apiserver.aside import Aside
+from bosket.apiserver.aside import LARGE_BYTES, Aside
 from bosket.apiserver.call import Call
-from bosket.apiserver.entry import Entry
+from bosket.apiserver.entry import Entry, Event
 from bosket.apiserver.list_options import EXACT, ListOptions, Token, check_version, list_options
 from bosket.apiserver.representation import Representation, representation_for
 from bosket.apiserver.selection import Selection, parse_selection
@@ -48,18 +47,21 @@ class Reader:
 
     # one object
 
-    def get(self, call: Call) -> Response:
+    async def get(self, call: Call) -> Response:
         kind = call.kind
         entry = kind.shelf.get(call.namespace, call.name)
         self._check_not_future(call, _version(call.query.get("resourceVersion", "")))
         if entry is None:
             raise not_found(kind.group, kind.plural, call.name)
-        return self.answer(call, entry)
+        return await self.answer(call, entry)
 
-    def answer(self, call: Call, entry: Entry, status: int = 200) -> Response:
+    async def answer(self, call: Call, entry: Entry, status: int = 200) -> Response:
         """One object in the form that the client accepts."""
         representation = representation_for(call, self._clock)
-        return Response(status, representation.headers, representation.one(entry))
+        if representation.render is None:
+            return Response(status, representation.headers, entry.encoded)
+        shown = await self._aside.run(representation.work([entry]), representation.one, entry)
+        return Response(status, representation.headers, shown)
 
     # lists
 
@@ -73,36 +75,40 @@ class Reader:
         options = list_options(call.query, watch=False)
         selection = self.selection(call)
         representation = representation_for(call, self._clock, of_list=True)
-        version, candidates, find = self._candidates(call, options, selection)
+        version, candidates, events = self._candidates(call, options, selection)
 
         def page() -> bytes:
-            return _page(find(candidates), version, options, selection, representation)
+            after = None if options.token is None else (options.token.namespace, options.token.name)
+            found = selection.among_at(candidates, events, after=after)
+            return _page(found, version, options, selection, representation)
 
-        return Response(200, representation.headers, await self._aside.run(_work(candidates, selection), page))
+        shown = candidates
+        if events:  # a list of the past has objects that are gone or were larger then
+            shown = [*candidates, *(event.previous for event in events if event.previous is not None)]
+        work = _work(shown, selection, representation)
+        return Response(200, representation.headers, await self._aside.run(work, page))
 
-    def _candidates(self, call: Call, options: ListOptions, selection: Selection) -> tuple[int, list[Entry], _Find]:
-        """The version that the list, or its rest, is of, the objects it may be about, and how to tell which are."""
+    def _candidates(
+        self, call: Call, options: ListOptions, selection: Selection
+    ) -> tuple[int, list[Entry], list[Event]]:
+        """The version that the list, or its rest, is of, the objects it may be about, and what happened since."""
         shelf = call.kind.shelf
         current = shelf.store.version
         token = options.token
         if token is None and options.match != EXACT:
             self._check_not_future(call, _version(options.version))
-            return current, selection.candidates(shelf), selection.among
+            return current, selection.candidates(shelf), []
         if token is None:
             version, after = int(options.version), None
             self._check_not_future(call, version)
         else:
             version, after = token.version, (token.namespace, token.name)
             if version == 0:
-                return current, selection.candidates(shelf, after=after), selection.among
+                return current, selection.candidates(shelf, after=after), []
         events = shelf.since(version)
         if events is None:
             raise gone(_TOO_OLD) if after is None else gone(_EXPIRED, continue_token=Token(0, *after).encode())
-        return (
-            version,
-            selection.candidates(shelf, after=after),
-            partial(selection.among_at, events=events, after=after),
-        )
+        return version, selection.candidates(shelf, after=after), events
 
     # watches
 
@@ -177,14 +183,16 @@ class Reader:
             raise version_too_large(version, current)
 
 
-#: Which of the objects that may be meant are.
-_Find = Callable[[list[Entry]], list[Entry]]
 #: What looking at an entry, or at one requirement of a selector for it, is worth in bytes of an object.
 _LOOK_BYTES = 40
 
 
-def _work(candidates: list[Entry], selection: Selection) -> int:
-    return len(candidates) * (1 + selection.requirements) * _LOOK_BYTES
+def _work(candidates: list[Entry], selection: Selection, representation: Representation | None = None) -> int:
+    """What it costs to look at the candidates and, with a representation, to show them all."""
+    work = len(candidates) * (1 + selection.requirements) * _LOOK_BYTES
+    if representation is None or work >= LARGE_BYTES:
+        return work  # the sizes of many thousands need not be added up
+    return work + representation.work(candidates)
 
 
 def _page(

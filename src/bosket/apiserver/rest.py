@@ -62,7 +62,7 @@ class Rest:
         return await self._verbs[call.verb](call)
 
     async def get(self, call: Call) -> Response:
-        return self.reader.get(call)
+        return await self.reader.get(call)
 
     async def list_page(self, call: Call) -> Response:
         return await self.reader.list_page(call)
@@ -75,7 +75,7 @@ class Rest:
             return await self._review(call)
         write = write_of(call)
         entry = await self.writer.create(write, await self.decode(call))
-        return self.reader.answer(call, entry, 201)
+        return await self.reader.answer(call, entry, 201)
 
     async def _review(self, call: Call) -> Response:
         """Answer a question that looks like an object."""
@@ -93,20 +93,20 @@ class Rest:
         strategy = call.version.strategy
         if strategy.create_on_update and call.kind.shelf.get(call.namespace, name) is None:
             doc["metadata"].pop("resourceVersion", None)
-            return self.reader.answer(call, await self.writer.create(write, doc), 201)
+            return await self.reader.answer(call, await self.writer.create(write, doc), 201)
         if not doc["metadata"].get("resourceVersion") and not strategy.unconditional_update:
             error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(call.kind.group, call.kind.plural, name, [error])
         entry = await self.writer.update(write, name, replacing(doc))
-        return self.reader.answer(call, entry)
+        return await self.reader.answer(call, entry)
 
     async def patch(self, call: Call) -> Response:
         write = write_of(call)
         if is_apply(call.headers.get("content-type", "")):
             entry, created = await apply_patch(call, write, self.writer)
-            return self.reader.answer(call, entry, 201 if created else 200)
+            return await self.reader.answer(call, entry, 201 if created else 200)
         entry = await self.writer.update(write, call.name, await self.patching(call))
-        return self.reader.answer(call, entry)
+        return await self.reader.answer(call, entry)
 
     async def decode(self, call: Call) -> Doc:
         """The object that a request carries."""
@@ -128,7 +128,9 @@ class Rest:
         await self._ask(call, kind.shelf.get(call.namespace, call.name), options)
         entry, gone = self.deleter.delete(kind, version, call.namespace, call.name, options)
         answer = (
-            deleted(kind, entry) if gone and not version.strategy.returns_deleted else self.reader.answer(call, entry)
+            deleted(kind, entry)
+            if gone and not version.strategy.returns_deleted
+            else await self.reader.answer(call, entry)
         )
         unsaid = options.propagationPolicy is None and options.orphanDependents is None
         if unsaid and version.strategy.default_propagation == "Orphan":

@@ -18,7 +18,7 @@ from typing import Any
 from bosket.apiserver.admission import BuiltinAdmission
 from bosket.apiserver.admission_chain import AdmissionChain, Checker, Member
 from bosket.apiserver.answer import with_warnings
-from bosket.apiserver.aside import Aside
+from bosket.apiserver.aside import LARGE_BYTES, Aside
 from bosket.apiserver.auth import Authenticator, TokenIssuer
 from bosket.apiserver.auth.bootstrap_token import BootstrapTokens
 from bosket.apiserver.auth.identity import AUTHENTICATED
@@ -26,7 +26,8 @@ from bosket.apiserver.auth.jwt import SigningKey
 from bosket.apiserver.auth.token_request import TokenRequests
 from bosket.apiserver.bootstrap import bootstrap
 from bosket.apiserver.budget import BudgetCounter
-from bosket.apiserver.call import Call, User, resolve
+from bosket.apiserver.byte_budget import ByteBudget
+from bosket.apiserver.call import READING_VERBS, Call, User, resolve
 from bosket.apiserver.catalogue import register_builtin_kinds
 from bosket.apiserver.chore import Chore
 from bosket.apiserver.custom import definition
@@ -120,8 +121,11 @@ class ApiServer:
         self.authorizer = Authorizer(self.store)
         register_reviews(self.registry, self.store, self.authenticator, self.authorizer)
         # A loop with virtual time, which such a clock follows, would run ahead of a thread.
-        self._aside = Aside(threads=not isinstance(clock, LoopClock))
-        self.reader = Reader(clock, self._aside, queue_limit=watch_queue)
+        threads = not isinstance(clock, LoopClock)
+        self._aside = Aside("large-writes", threads=threads)
+        self._reading_aside = Aside("large-reads", threads=threads)
+        self._byte_budget = ByteBudget()
+        self.reader = Reader(clock, self._reading_aside, queue_limit=watch_queue)
         more = () if admission is None else (admission(self.store),)
         self._webhooks = Webhooks(self.store)
         builtin = BuiltinAdmission(self.store, self.registry)
@@ -150,7 +154,7 @@ class ApiServer:
         self.subresources = Subresources(self.rest, evictor, TokenRequests(clock, self.store, tokens, self._aside))
 
         self.metrics = RequestMetrics(self.store, self.reader)
-        openapi = OpenApi(self.registry, self._aside)
+        openapi = OpenApi(self.registry, self._reading_aside)
         self._nonresource = NonResource(Discovery(self.registry), openapi, self.metrics, tokens)
         self._bootstrapped = False
         self._journal = None if data is None else self._resume(data, kept_history)
@@ -164,6 +168,7 @@ class ApiServer:
     def close(self) -> None:
         """Bring to disk what is on its way there; nothing may be written afterwards."""
         self._aside.close()
+        self._reading_aside.close()
         if self._journal is not None:
             self._journal.close()
 
@@ -217,7 +222,7 @@ class ApiServer:
             log.exception("%s %s failed", request.method, request.path)
             return refusal(_mistake())
         began = perf_counter()
-        kind = "readOnly" if call.verb in ("get", "list", "watch") else "mutating"
+        kind = "readOnly" if call.verb in READING_VERBS else "mutating"
         self.metrics.in_flight[kind] += 1
         try:
             answer = await self._answer(call)
@@ -245,9 +250,10 @@ class ApiServer:
         try:
             if call.kind.plural == "bindings" and not call.kind.group:
                 call = self._about_pods(call)
-            if call.subresource:
-                return await self.subresources.handle(call)
-            return await self.rest.handle(call)
+            if (size := _size(call)) < LARGE_BYTES:
+                return await self._dispatch(call)
+            with self._byte_budget.hold(call.user.name, size):
+                return await self._dispatch(call)
         except WrongType as error:
             return refusal(error.of_patch() if call.verb == "patch" else error)
         except StatusError as error:
@@ -255,6 +261,18 @@ class ApiServer:
         except Exception:
             log.exception("%s of %s %s/%s failed", call.verb, call.kind.resource, call.namespace, call.name)
             return refusal(_mistake())
+
+    async def _dispatch(self, call: Call) -> Answer:
+        return await (self.subresources.handle(call) if call.subresource else self.rest.handle(call))
+
+
+def _size(call: Call) -> int:
+    """Bytes of JSON that are decoded at once for a write: of the body or of the stored object. 0 for what only reads,
+    since objects of a list are decoded one after another."""
+    if call.verb in READING_VERBS:
+        return 0
+    stored = call.kind.shelf.get(call.namespace, call.name) if call.name else None
+    return len(call.body) if stored is None else max(len(call.body), len(stored.encoded))
 
 
 def _mistake() -> StatusError:

@@ -47,7 +47,7 @@ class Subresources:
 
     async def status(self, call: Call) -> Response:
         if call.verb == "get":
-            return self._rest.reader.get(call)
+            return await self._rest.reader.get(call)
         if call.verb == "patch" and is_apply(call.headers.get("content-type", "")):
             return await self._rest.patch(call)
         return await self._write(call, await self._change(call))
@@ -71,7 +71,7 @@ class Subresources:
             return old
 
         entry = await self._rest.writer.update(write_of(call, trusted=True), call.name, change)
-        return self._rest.reader.answer(call, entry)
+        return await self._rest.reader.answer(call, entry)
 
     async def log(self, call: Call) -> Response:
         """Simulated containers write nothing; whoever asks for their log gets nothing, not an error."""
@@ -102,7 +102,7 @@ class Subresources:
     async def _part(self, call: Call, take: Callable[[Doc, Doc], None]) -> Response:
         """Read, or change only what `take` takes over from the new object into the old one."""
         if call.verb == "get":
-            return self._rest.reader.get(call)
+            return await self._rest.reader.get(call)
         whole = await self._change(call)
 
         def change(old: Doc) -> Doc:
@@ -125,4 +125,4 @@ class Subresources:
 
     async def _write(self, call: Call, change: Change) -> Response:
         entry = await self._rest.writer.update(write_of(call), call.name, change)
-        return self._rest.reader.answer(call, entry)
+        return await self._rest.reader.answer(call, entry)

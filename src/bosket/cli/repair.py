@@ -22,15 +22,15 @@ def repair(directory: Annotated[Path, Parameter(show_default=False)], /) -> None
         The directory that bosket up --data was given. No server may be using it.
     """
     from bosket.apiserver.storage.database import StorageError
-    from bosket.apiserver.storage.directory import DATABASE, DataDirectory
+    from bosket.apiserver.storage.directory import DATABASE, DataDirectory, was_in_use
 
-    if not (directory / DATABASE).exists():
-        raise UsageError(f"{directory}: is no data directory: it has no {DATABASE}")
     try:
+        if not was_in_use(directory):
+            raise UsageError(f"{directory}: is no data directory: it has no {DATABASE}, or an empty one")
         with DataDirectory(directory, accept_loss=True) as data:
             kept = sum(1 for _ in data.database.rows())
             loss = data.database.loss
-    except StorageError as error:
+    except (StorageError, OSError) as error:
         raise CommandError(str(error)) from error
     if loss:
         flush_line(f"{directory} was damaged: {loss}")

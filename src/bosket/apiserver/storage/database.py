@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from bosket.apiserver.storage.examination import Findings, Progress, examine
+from bosket.apiserver.storage.examination import Findings, Progress, all_lost, examine
 from bosket.apiserver.storage.progress import ProgressFile
 from bosket.apiserver.storage.row import Row, checksum
 
@@ -64,19 +64,25 @@ class StorageError(Exception):
 class Database:
     """The open file. One thread at a time, which its lock sees to."""
 
-    def __init__(self, path: Path, *, accept_loss: bool = False) -> None:
-        """Open the file, or make it. One that lost something is refused, or with `accept_loss` replaced by the rest."""
+    def __init__(self, path: Path, *, accept_loss: bool = False, in_use: bool = False) -> None:
+        """Open the file, or make it. One that lost something is refused, or with `accept_loss` replaced by the rest.
+
+        `in_use`: the file was complete once, so it has lost everything if it is missing or empty now.
+        """
         self.path = path
         #: what is lost, where that was accepted; empty where nothing is
         self.loss = ""
         self._lock = threading.Lock()
-        self._progress = ProgressFile(path.with_name("progress"))
+        self._progress = ProgressFile.beside(path)
         #: how many there are, and the version of the last of them
         self._rows = self._last_version = 0
         try:
-            is_new = not path.exists() or path.stat().st_size == 0
-            path.touch(mode=0o600)
-            found = Findings() if is_new else self._examined()
+            is_empty = not path.exists() or path.stat().st_size == 0
+            # Progress is first written after the tables are on disk.
+            is_new = is_empty and not in_use and not self._progress.exists
+            if is_new:
+                path.touch(mode=0o600)
+            found = Findings() if is_new else self._examined(is_empty=is_empty)
         except OSError as error:
             raise StorageError(f"{path}: {error.strerror}") from error
         if found.is_damaged:
@@ -88,14 +94,22 @@ class Database:
         except sqlite3.Error as error:  # the rows can be read, and the file can't be written
             if found.is_damaged or not accept_loss:
                 raise self._damaged(error) from error
-            found.problem = str(error)
+            found.problem = f"SQLite: {error}"
             self._set_aside()
             self._open(found, fill=True)
         #: all that is kept, oldest first, until it was asked for or more was written
         self._found: list[Row] | None = found.rows
 
-    def _examined(self) -> Findings:
+    def _examined(self, *, is_empty: bool) -> Findings:
         """What is in the file; raises where it isn't ours. Nothing is written to it, but checksums to an old one."""
+        progress, readable = self._progress.read()
+        # SQLite removes the write-ahead log of an empty file even if it may only read: such a file isn't opened.
+        found = all_lost(progress, "the file is missing or empty") if is_empty else self._found_in_file(progress)
+        if not readable:
+            found.altered_memos.append("how far it had got")
+        return found
+
+    def _found_in_file(self, progress: Progress | None) -> Findings:
         try:
             connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
             try:
@@ -105,9 +119,9 @@ class Database:
             finally:
                 connection.close()
         except sqlite3.Error as error:
-            return Findings(problem=str(error), missing=None)
+            return all_lost(progress, f"SQLite: {error}")
         if (application, version, tables) == (0, 0, 0):
-            return Findings(problem="it has no tables", missing=None)
+            return all_lost(progress, "the file has no tables")
         if application != APPLICATION_ID:
             raise StorageError(f"{self.path}: is a database of something else than Bosket")
         if version == _UNCHECKED:
@@ -116,11 +130,7 @@ class Database:
             raise StorageError(
                 f"{self.path}: has format {version}, this version of Bosket reads format {SCHEMA_VERSION} only"
             )
-        progress, readable = self._progress.read()
-        found = examine(self.path, progress, _NAMES)
-        if not readable:
-            found.altered_memos.append("how far it had got")
-        return found
+        return examine(self.path, progress, _NAMES)
 
     def _add_checksums(self) -> None:
         """Bring a file of the format before to this one."""

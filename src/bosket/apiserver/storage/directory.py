@@ -13,11 +13,20 @@ from pathlib import Path
 from typing import Final, Self
 
 from bosket.apiserver.storage.database import Database, StorageError
+from bosket.apiserver.storage.progress import ProgressFile
 
 DATABASE: Final = "state.db"
 LOCK: Final = "lock"
 #: What the lock file says once the database is complete. A directory that says so and has no database is damaged.
 _IN_USE: Final = b"bosket data directory\n"
+
+
+def was_in_use(path: Path) -> bool:
+    """Whether a directory holds, or once held, the state of a cluster."""
+    file, lock = path / DATABASE, path / LOCK
+    if file.is_file() and (file.stat().st_size > 0 or ProgressFile.beside(file).exists):
+        return True
+    return lock.is_file() and lock.read_bytes() == _IN_USE
 
 
 class DataDirectory:
@@ -50,12 +59,7 @@ class DataDirectory:
     def _open(self) -> Database:
         file = self.path / DATABASE
         was_complete = os.pread(self._lock, len(_IN_USE), 0) == _IN_USE
-        if was_complete and (not file.exists() or file.stat().st_size == 0) and not self._accept_loss:
-            raise StorageError(
-                f"{file} is missing or empty, though this directory has been in use: restore it, or remove the "
-                "directory to begin with an empty cluster"
-            )
-        database = Database(file, accept_loss=self._accept_loss)
+        database = Database(file, accept_loss=self._accept_loss, in_use=was_complete)
         if not was_complete:
             os.pwrite(self._lock, _IN_USE, 0)
             os.fsync(self._lock)

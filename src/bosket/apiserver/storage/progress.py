@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
@@ -27,6 +27,16 @@ class ProgressFile:
         self._path = path
         self._descriptor: int | None = None
         self._turn = 0
+
+    @classmethod
+    def beside(cls, database: Path) -> Self:
+        """The one of a database file."""
+        return cls(database.with_name("progress"))
+
+    @property
+    def exists(self) -> bool:
+        """Whether a database has ever been beside it."""
+        return self._path.exists()
 
     def read(self) -> tuple[Progress | None, bool]:
         """What was remembered last, and whether that can be told: a file that isn't there remembers nothing."""
