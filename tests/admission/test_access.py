@@ -22,7 +22,7 @@ from bosket.api.meta import GroupVersionKind
 from bosket.api.object import ObjectMeta
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.install.right import owners_of_pods
-from bosket.testing.build import queue
+from bosket.testing.build import pod_group, queue
 from bosket.webhook.registration import Reach
 
 ON = Options(access_control=True)
@@ -45,6 +45,7 @@ QUEUES = {
     for each in (
         ruled("of-a", allowed_namespaces="a"),
         ruled("of-jane", allowed_subjects="user:jane"),
+        ruled("team-x-pool-1", allowed_subjects="user:jane"),
         ruled("open"),
     )
 }
@@ -53,7 +54,8 @@ CLASSES = {
         metadata=ObjectMeta(name="inference", annotations={"bosket.dev/namespace-selector": "tier=prod"}), value=125
     )
 }
-KNOWN = Known(lambda: QUEUES, lambda: CLASSES, lambda name: {"tier": "prod"} if name == "prod" else {})
+GROUPS = {each.key: each for each in (pod_group("janes", queue="of-jane", namespace="a"),)}
+KNOWN = Known(lambda: QUEUES, lambda: CLASSES, lambda name: {"tier": "prod"} if name == "prod" else {}, GROUPS.get)
 
 
 def judged(
@@ -142,6 +144,49 @@ def test_workloads_are_judged_by_the_pods_that_they_will_make(spec: dict[str, An
     assert judged({"metadata": {}, "spec": spec}, kind="Any", user=JANE) == []
 
 
+def test_a_pod_that_names_a_pod_group_uses_the_queue_of_the_group() -> None:
+    member = {"metadata": {"annotations": {"pod-group-name": "janes"}}, "spec": {}}
+    (told,) = judged(member, user=JOE)
+    where = "metadata.annotations[pod-group-name]"
+    assert told == f"{where}: pod group janes: joe may not use queue of-jane: it is for user:jane"
+    assert judged(member, user=JANE) == []
+    assert judged(member, user=GROUPER) == []
+    assert judged(member, user=JOE, namespace="b") == [], "a pod group of that name in another namespace is another"
+    assert judged(member, user=JOE, old=member) == []
+    assert judged(member, user=JOE, old={"metadata": {}, "spec": {}})
+
+
+def test_a_template_that_names_a_pod_group_is_judged_like_the_pods_that_it_makes() -> None:
+    meta = {"annotations": {"pod-group-name": "janes", "kai.scheduler/skip-podgrouper": "true"}}
+    document = {"metadata": {}, "spec": {"template": {"metadata": meta}}}
+    (told,) = judged(document, kind="Job", user=JOE)
+    assert told.startswith("spec.template.metadata.annotations[pod-group-name]: pod group janes: joe may not use")
+    assert judged(document, kind="Job", user=JANE) == []
+
+
+@pytest.mark.parametrize("first", ["project", "kai.scheduler/node-pool"])
+def test_a_project_and_a_node_pool_in_different_labels_name_a_queue_together(first: str) -> None:
+    labels = {"project": "team-x", "kai.scheduler/node-pool": "pool-1"}
+    (second,) = labels.keys() - {first}
+    document = {
+        "metadata": {"labels": {first: labels[first]}},
+        "spec": {"template": {"metadata": {"labels": {second: labels[second]}}}},
+    }
+    (told,) = judged(document, kind="Job", user=JOE)
+    assert "labels[project]: joe may not use queue team-x-pool-1" in told
+    assert judged(document, kind="Job", user=JANE) == []
+    other = {"metadata": {}, "spec": {"template": {"metadata": {"labels": {**labels, "project": "team"}}}}}
+    assert judged(other, kind="Job", user=JOE) == []
+
+
+def test_thousands_of_projects_and_node_pools_in_one_object_are_not_paired() -> None:
+    """All pairs of them would be a hundred million."""
+    cliques = [{"labels": {"project": f"p{i}", "kai.scheduler/node-pool": f"n{i}"}} for i in range(10_000)]
+    found = list(uses({"spec": {"cliques": cliques}}, "Any", ON.queue_label_key, lambda: ["p7-n9", "p7-other"]))
+    assert len(found) == 10_001
+    assert found[-1].name == "p7-n9"
+
+
 def test_what_was_named_before_may_stay() -> None:
     before = a_pod("of-a")
     changed = a_pod("of-a", priority=1)
@@ -166,7 +211,8 @@ LABELS = st.fixed_dictionaries(
         for key in ("kai.scheduler/queue", "project", "priorityClassName", "ray.io/priority-class-name", "other")
     },
 )
-META = st.fixed_dictionaries({}, optional={"labels": LABELS})
+ANNOTATIONS = st.fixed_dictionaries({}, optional={"pod-group-name": st.just("janes"), "other": st.just("x")})
+META = st.fixed_dictionaries({}, optional={"labels": LABELS, "annotations": ANNOTATIONS})
 TEMPLATE = st.fixed_dictionaries(
     {"spec": st.fixed_dictionaries({}, optional={"priorityClassName": st.sampled_from(["", "inference"])})},
     optional={"metadata": META},
@@ -196,7 +242,7 @@ def test_admission_is_asked_about_whatever_names_a_queue_or_a_priority_class(dat
     document = {"metadata": data.draw(META), "spec": data.draw(SPECS.get(plural, JOB_SPEC))}
     request = {"resource": {"group": group, "resource": plural}}
     asked = match_condition().evaluate({"object": document, "request": request})
-    assert asked or not list(uses(document, "Any", ON.queue_label_key))
+    assert asked or not list(uses(document, "Any", ON.queue_label_key, dict))
 
 
 @pytest.mark.parametrize(("group", "plural"), [each for each in owners_of_pods() if each not in BUILT_IN])

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from bosket.api import keys
 from bosket.api.charge import as_charged, charge_annotations
-from bosket.api.core import EnvVar, EnvVarSource, Pod
+from bosket.api.core import ConfigMap, EnvVar, EnvVarSource, Pod
 from bosket.api.core.container import ConfigMapKeySelector
 from bosket.api.kai import BindRequest, BindRequestSpec, ReceivedGPU
 from bosket.api.object import ObjectMeta
@@ -149,6 +149,26 @@ async def test_a_pod_cannot_leave_its_pod_group_or_ask_for_less_once_it_runs() -
         async def look() -> bool:
             now = (await the_pod(rig)).metadata.annotations
             return said.items() <= now.items() and now["received-resource-type"] == "Fraction"
+
+        await rig.until(look)
+
+
+@pytest.mark.looptime
+async def test_a_bound_pod_that_names_another_pod_group_is_put_back_whoever_owns_it() -> None:
+    """The pod grouper, which groups pods by their owners, leaves bound pods alone."""
+    charged = {keys.POD_GROUP_ANNOTATION: "pg-a"}
+    rig = await sharing_rig(sharing_pod("a", annotations=charged))
+    await share(rig, "a", "g")
+    note = {"metadata": {"annotations": charge_annotations(await the_pod(rig))}}
+    await rig.client.patch(BindRequest, "a", note, namespace=NAMESPACE)
+    async with node_running(rig), rig.running(binder()):
+        await bound(rig, "a")
+        made = await rig.client.create(ConfigMap(metadata=ObjectMeta(name="decoy", namespace=NAMESPACE)))
+        decoy = {"apiVersion": "v1", "kind": "ConfigMap", "name": "decoy", "uid": made.metadata.uid}
+        await edit(rig, ownerReferences=[decoy], annotations={keys.POD_GROUP_ANNOTATION: "pg-decoy"})
+
+        async def look() -> bool:
+            return charged.items() <= (await the_pod(rig)).metadata.annotations.items()
 
         await rig.until(look)
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bosket.admission import Options
 from bosket.api.core import Event, Pod
-from bosket.api.kai import Queue
+from bosket.api.kai import PodGroup, PodGroupSpec, Queue
 from bosket.api.object import ObjectMeta
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.scheduler import Options as SchedulerOptions
@@ -66,6 +66,8 @@ async def test_pods_and_workloads_are_refused_to_namespaces_and_users_that_a_que
         subject = {"kind": "Group", "name": group[0], "apiGroup": "rbac.authorization.k8s.io"}
         body = {"metadata": {"name": "all"}, "roleRef": reference, "subjects": [subject]}
         await admin.create("rbac.authorization.k8s.io/v1/rolebindings", body)
+    of_jane = PodGroup(metadata=ObjectMeta(name="of-jane"), spec=PodGroupSpec(queue=janes, minMember=1))
+    await guarded.client.create(of_jane, guarded.namespace)
     async with on_the_wire(guarded, user="joe", groups=group) as joe:
         here = f"namespace {guarded.namespace} may not use "
         await refused(guarded, joe, "pods", pod("p", queue=elsewhere), f"{here}queue {elsewhere}")
@@ -74,6 +76,12 @@ async def test_pods_and_workloads_are_refused_to_namespaces_and_users_that_a_que
         important = pod("p")
         important["spec"]["priorityClassName"] = urgent
         await refused(guarded, joe, "pods", important, f"{here}priority class {urgent}")
+        member, template = pod("p"), job("j", pods=1)
+        for each in (member, template["spec"]["template"]):
+            each.setdefault("metadata", {})["annotations"] = {"pod-group-name": "of-jane"}
+        told = f"pod group of-jane: joe may not use queue {janes}"
+        await refused(guarded, joe, "pods", member, told)
+        await refused(guarded, joe, "batch/v1/jobs", template, told)
         unnamed = job("j", pods=1)
         assert (await joe.create("batch/v1/jobs", unnamed, dryRun="All")).status == 201
     async with on_the_wire(guarded, user="jane", groups=group) as jane:

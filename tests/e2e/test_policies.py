@@ -8,16 +8,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
+from bosket.api.admission import MutatingWebhookConfiguration
 from bosket.api.core import Pod
-from bosket.api.keys import SYSTEM_NAMESPACE
+from bosket.api.grove import PodCliqueSet, PodCliqueSetSpec, PodCliqueSetTemplateSpec
+from bosket.api.grove.naming import CHILDREN_PROTECTED
+from bosket.api.keys import SYSTEM_NAMESPACE, TOKEN_ACCOUNT_ANNOTATION
 from bosket.api.object import ObjectMeta
 from bosket.api.rbac import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
+from bosket.grove.render_access import token_secret
+from bosket.grove_admission.registration import configurations
 from bosket.install.chart import manifests
 from bosket.install.policy_part import GUARDED_ANNOTATIONS
 from bosket.kube.client import PatchType
 from bosket.kube.credentials import Credential, bearer
+from bosket.webhook.registration import Configuration, Reach
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifest import config_map, pod, sharing_pod
 from tests.e2e.wire import Answer, Wire, on_the_wire
@@ -207,6 +214,42 @@ async def test_services_change_neither_containers_nor_what_is_others(installed: 
     await installed.refused(lambda: grove.create("pods", own, dryRun="All"), "no pods but those of PodCliques")
 
 
+@pytest.mark.parametrize("home", [SYSTEM_NAMESPACE], indirect=True)
+async def test_tokens_are_made_for_the_account_of_the_same_set_and_not_where_services_run(
+    installed: Installed, home: str
+) -> None:
+    grove = await installed.acting(f"system:serviceaccount:{home}:grove-operator")
+    meta = ObjectMeta(name="s", namespace=installed.cluster.namespace, uid="u")
+    owner = PodCliqueSet(metadata=meta, spec=PodCliqueSetSpec(template=PodCliqueSetTemplateSpec(cliques=())))
+    secret = msgspec.to_builtins(token_secret(owner))
+
+    def make(namespace: str = installed.cluster.namespace, **metadata: Any) -> Awaitable[Answer]:
+        body = {**secret, "metadata": {**secret["metadata"], "namespace": namespace, **metadata}}
+        return grove.send("POST", f"/api/v1/namespaces/{namespace}/secrets", body, dryRun="All")
+
+    (by,) = secret["metadata"]["ownerReferences"]
+    another: dict[str, Any] = {"annotations": {TOKEN_ACCOUNT_ANNOTATION: "admin"}}
+    only = "no Secrets but the tokens of init containers"
+    await installed.refused(partial(make, **another), only)
+    await installed.refused(partial(make, name="admin-ic-sat", **another), only)
+    await installed.refused(partial(make, ownerReferences=[{**by, "name": "another"}]), only)
+    await installed.refused(partial(make, ownerReferences=[]), only)
+    await installed.answered(make, 201)
+
+    services = ("kube-system", home)
+    for namespace in services:
+        await installed.refused(partial(make, namespace), f"neither Secrets nor pods in namespace {namespace}")
+    own = pod("p")
+    own["metadata"] |= {
+        "labels": secret["metadata"]["labels"],
+        "ownerReferences": [{**by, "kind": "PodClique", "name": "s-0-a"}],
+    }
+    for namespace in services:
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        await installed.refused(partial(grove.send, "POST", path, own, dryRun="All"), "neither Secrets nor pods in")
+    await installed.answered(partial(grove.create, "pods", own, dryRun="All"), 201)
+
+
 async def test_webhooks_are_registered_by_name_and_about_own_kinds_alone(installed: Installed) -> None:
     admission = await installed.acting("admission")
     path = f"{GROUP}/mutatingwebhookconfigurations"
@@ -228,6 +271,30 @@ async def test_webhooks_are_registered_by_name_and_about_own_kinds_alone(install
     await installed.refused(lambda: make("mine"), "may not register webhooks as mine")
     await installed.refused(lambda: make("mutating-kai-admission", everything), "other kinds than its own")
     await installed.answered(lambda: make("mutating-kai-admission"), 201)
+
+
+async def test_grove_s_webhooks_are_asked_about_secrets_that_its_operator_made_and_no_others(
+    installed: Installed,
+) -> None:
+    grove = await installed.acting("grove-admission")
+    made = configurations(Reach(installed.cluster.namespace, "grove-operator"), b"", authorizer=True)
+
+    def register(configuration: Configuration, selector: Any = None) -> Awaitable[Answer]:
+        body = msgspec.to_builtins(configuration)
+        (hook,) = body["webhooks"]
+        if selector is not None:
+            hook["objectSelector"] = selector
+        plural = "mutating" if isinstance(configuration, MutatingWebhookConfiguration) else "validating"
+        return grove.send("POST", f"{GROUP}/{plural}webhookconfigurations", body, dryRun="All")
+
+    (protecting,) = [each for each in made if each.metadata.name == CHILDREN_PROTECTED]
+    told = "kinds of others only with the objectSelector app.kubernetes.io/managed-by=grove-operator"
+    key = "app.kubernetes.io/managed-by"
+    exists = {"matchExpressions": [{"key": key, "operator": "In", "values": ["grove-operator", "helm"]}]}
+    for selector in ({}, {"matchLabels": {key: "helm"}}, {"matchLabels": {"other": "grove-operator"}}, exists):
+        await installed.refused(partial(register, protecting, selector), told)
+    for each in made:
+        await installed.answered(partial(register, each), 201)
 
 
 async def test_what_a_bound_pod_is_charged_with_is_not_for_its_users_to_change(installed: Installed) -> None:

@@ -3,21 +3,23 @@
 Asked about pods, pod groups and the kinds whose pods are grouped, where access control is on. By namespace every
 object is judged. By user those are that somebody makes for themselves: a pod or ReplicaSet that a controller makes for
 its owner was judged when the owner was written, and the controller's account says nothing about who that was.
+A pod that names a pod group uses what the group does: whoever adds one must be admitted there, too.
 What an object named before stays: rules are about what is new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from bosket.admission.options import Options
 from bosket.api import keys
 from bosket.api.admission import AdmissionRequest
-from bosket.api.kai import Queue
+from bosket.api.kai import PodGroup, Queue
+from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.kube.access import Rule, against_namespace, against_subject, class_rules, is_among, queue_rules
+from bosket.kube.access import against_namespace, against_subject, class_rules, is_among, queue_rules
 from bosket.webhook.verdict import ADMITTED, Refusal, Verdict
 
 #: Who may do anything anyway: take a rule off, for one.
@@ -35,13 +37,16 @@ class Known:
     classes: Callable[[], Mapping[str, PriorityClass]]
     #: The labels of a namespace; none of one that isn't known.
     labels: Callable[[str], Mapping[str, str]]
+    #: A pod group; None of one that isn't known.
+    group: Callable[[ObjectKey], PodGroup | None]
     #: Where the services run, whose accounts write for others.
     own_namespace: str = keys.SYSTEM_NAMESPACE
 
 
 class Use(NamedTuple):
-    """One queue or priority class that an object names, and where."""
+    """One queue, priority class or pod group that an object names, and where."""
 
+    #: `queue`, `class` or `group`
     kind: str
     name: str
     field: str
@@ -52,9 +57,10 @@ def check_access(request: AdmissionRequest, options: Options, known: Known) -> V
     if not options.access_control or not isinstance(request.object, dict):
         return ADMITTED
     kind = request.kind.kind if request.kind is not None else ""
-    named = set(uses(request.object, kind, options.queue_label_key))
+    named = set(uses(request.object, kind, options.queue_label_key, known.queues))
     if isinstance(request.oldObject, dict):
-        before = {(each.kind, each.name) for each in uses(request.oldObject, kind, options.queue_label_key)}
+        former = uses(request.oldObject, kind, options.queue_label_key, known.queues)
+        before = {(each.kind, each.name) for each in former}
         named = {each for each in named if (each.kind, each.name) not in before}
     if not named:
         return ADMITTED
@@ -62,17 +68,41 @@ def check_access(request: AdmissionRequest, options: Options, known: Known) -> V
     by_user = not _writes_for_others(request, kind, options, known)
     refusals = []
     for use in sorted(named):
-        rules: list[Rule] = queue_rules(use.name, queues) if use.kind == "queue" else class_rules(use.name, classes)
-        why = against_namespace(rules, request.namespace, labels)
-        if why is None and by_user:
-            why = against_subject(rules, request.userInfo)
+        if use.kind == "group":
+            why = _against_member(use.name, request, known, queues, classes) if by_user else None
+        else:
+            rules = queue_rules(use.name, queues) if use.kind == "queue" else class_rules(use.name, classes)
+            why = against_namespace(rules, request.namespace, labels)
+            if why is None and by_user:
+                why = against_subject(rules, request.userInfo)
         if why is not None:
             refusals.append(Refusal(use.field, why))
     return Verdict(tuple(refusals))
 
 
-def uses(document: Mapping[str, Any], kind: str, queue_label_key: str) -> Iterator[Use]:
-    """Queues and priority classes that an object names: in its labels, or in any pod template inside of it."""
+def _against_member(
+    name: str,
+    request: AdmissionRequest,
+    known: Known,
+    queues: Mapping[str, Queue],
+    classes: Mapping[str, PriorityClass],
+) -> str | None:
+    """Why the author may not add pods to a pod group. By namespace the group itself was judged: it is the same."""
+    group = known.group(ObjectKey(request.namespace, name))
+    if group is None:
+        return None
+    rules = [*queue_rules(group.spec.queue, queues), *class_rules(group.spec.priorityClassName, classes)]
+    why = against_subject(rules, request.userInfo)
+    return f"pod group {name}: {why}" if why is not None else None
+
+
+def uses(
+    document: Mapping[str, Any], kind: str, queue_label_key: str, queues: Callable[[], Iterable[str]]
+) -> Iterator[Use]:
+    """Queues, priority classes and pod groups that an object names: in its metadata, or in any pod template in it.
+
+    `queues`: the names of those that there are.
+    """
     spec = document.get("spec") or {}
     if kind == _POD_GROUP:
         if spec.get("queue"):
@@ -80,35 +110,69 @@ def uses(document: Mapping[str, Any], kind: str, queue_label_key: str) -> Iterat
         if spec.get(_CLASS_FIELD):
             yield Use("class", spec[_CLASS_FIELD], f"spec.{_CLASS_FIELD}")
         return
-    yield from _in_labels((document.get("metadata") or {}).get("labels"), queue_label_key, "metadata.labels")
-    # What a template looks like differs by kind: cliques have labels beside their spec, replicas of jobs are maps.
-    waiting: list[tuple[Any, str]] = [(spec, "spec")]
+    projects: dict[str, str] = {}  # with the field that names each
+    pools: set[str] = set()
+    for part, path in ((document.get("metadata") or {}, "metadata"), *_maps(spec, "spec")):
+        labels, annotations, named = part.get("labels"), part.get("annotations"), part.get(_CLASS_FIELD)
+        if isinstance(labels, dict):
+            yield from _in_labels(labels, queue_label_key, f"{path}.labels")
+            if not _text(labels, queue_label_key) and (project := _text(labels, keys.PROJECT_LABEL)):
+                projects.setdefault(project, f"{path}.labels[{keys.PROJECT_LABEL}]")
+            pools.add(_text(labels, keys.NODE_POOL_LABEL))
+        if isinstance(annotations, dict) and (group := _text(annotations, keys.POD_GROUP_ANNOTATION)):
+            yield Use("group", group, f"{path}.annotations[{keys.POD_GROUP_ANNOTATION}]")
+        if isinstance(named, str) and named:
+            yield Use("class", named, f"{path}.{_CLASS_FIELD}")
+    yield from _of_projects(projects, pools - {""}, queues)
+
+
+def _maps(part: Any, path: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """A document's part and all maps in it, each with its path.
+
+    What a template looks like differs by kind: cliques have labels beside their spec, replicas of jobs are maps.
+    """
+    waiting: list[tuple[Any, str]] = [(part, path)]
     while waiting:
         part, path = waiting.pop()
         if isinstance(part, list):
             waiting += [(each, f"{path}[{index}]") for index, each in enumerate(part) if isinstance(each, dict | list)]
             continue
-        yield from _in_labels(part.get("labels"), queue_label_key, f"{path}.labels")
-        named = part.get(_CLASS_FIELD)
-        if isinstance(named, str) and named:
-            yield Use("class", named, f"{path}.{_CLASS_FIELD}")
+        yield part, path
         waiting += [(each, f"{path}.{key}") for key, each in part.items() if isinstance(each, dict | list)]
 
 
-def _in_labels(labels: Any, queue_label_key: str, path: str) -> Iterator[Use]:
-    """As the pod grouper reads them: the queue's label, else the project's."""
-    if not isinstance(labels, dict):
-        return
-    queue, project = labels.get(queue_label_key), labels.get(keys.PROJECT_LABEL)
-    if isinstance(queue, str) and queue:
+def _in_labels(labels: Mapping[str, Any], queue_label_key: str, path: str) -> Iterator[Use]:
+    if queue := _text(labels, queue_label_key):
         yield Use("queue", queue, f"{path}[{queue_label_key}]")
-    elif isinstance(project, str) and project:
-        pool = labels.get(keys.NODE_POOL_LABEL)
-        for name in (project, f"{project}-{pool}") if pool else (project,):
-            yield Use("queue", name, f"{path}[{keys.PROJECT_LABEL}]")
     for key in _CLASS_LABELS:
-        if isinstance(labels.get(key), str) and labels[key]:
-            yield Use("class", labels[key], f"{path}[{key}]")
+        if name := _text(labels, key):
+            yield Use("class", name, f"{path}[{key}]")
+
+
+def _of_projects(
+    projects: Mapping[str, str], pools: Collection[str], queues: Callable[[], Iterable[str]]
+) -> Iterator[Use]:
+    """The queues of projects, as the pod grouper reads labels: `PROJECT`, and `PROJECT-POOL` for pods of a node pool.
+
+    The project may be in the labels of a workload, and the pool in those of its pod template. Queues that exist are
+    compared with both, because an object may name so many that all pairs of them would take minutes.
+    """
+    for project, field in projects.items():
+        yield Use("queue", project, field)
+    if not projects or not pools:
+        return
+    for name in queues():
+        parts = name.split("-")
+        for split in range(1, len(parts)):
+            project, pool = "-".join(parts[:split]), "-".join(parts[split:])
+            if project in projects and pool in pools:
+                yield Use("queue", name, projects[project])
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    """A label's or annotation's value; empty where there is none, or no text."""
+    value = values.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def _writes_for_others(request: AdmissionRequest, kind: str, options: Options, known: Known) -> bool:

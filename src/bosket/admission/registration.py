@@ -35,6 +35,7 @@ from bosket.api.admission import (
 from bosket.api.keys import (
     APP_LABEL,
     NAMESPACE_SCHEDULER_LABEL,
+    POD_GROUP_ANNOTATION,
     PRIORITY_CLASS_LABEL,
     PROJECT_LABEL,
     RAY_PRIORITY_CLASS_LABEL,
@@ -230,7 +231,11 @@ def _access(name: str, options: Options, namespace: str, common: dict[str, Any])
 
 
 def _named_in(metadata: str, keys: str) -> str:
-    return f"(has({metadata}.labels) && {keys}.exists(key, key in {metadata}.labels))"
+    labels, annotations = f"{metadata}.labels", f"{metadata}.annotations"
+    return (
+        f"((has({labels}) && {keys}.exists(key, key in {labels})) || "
+        f"(has({annotations}) && '{POD_GROUP_ANNOTATION}' in {annotations}))"
+    )
 
 
 def _template_names(path: str, keys: str) -> str:

@@ -24,6 +24,7 @@ def admission_service(env: Environment, options: Options) -> WebhookService:
     queues = env.informers.of(Queue)
     namespaces = env.informers.of(metadata_of(Namespace))
     classes = env.informers.of(PriorityClass) if options.access_control else None
+    groups = env.informers.of(PodGroup) if options.access_control else None
     reach = Reach(env.namespace, options.service_name, options.url, options.service_port)
 
     def known_queues() -> dict[str, Queue]:
@@ -36,21 +37,27 @@ def admission_service(env: Environment, options: Options) -> WebhookService:
         found = namespaces.store.get(ObjectKey("", name))
         return found.metadata.labels if found is not None else {}
 
+    def known_group(key: ObjectKey) -> PodGroup | None:
+        return groups.store.get(key) if groups is not None else None
+
     async def pod_groups() -> list[PodGroup]:
-        # Asked for when a queue that is in use is deleted, which is rare: no reason to watch them all in every replica.
+        # Asked for when a queue that is in use is deleted, which is rare: no reason to watch them all in every replica
+        # unless access control does.
         return (await env.client.list(PodGroup)).items
 
     async def wait_synced() -> None:
         await queues.wait_synced()
         await namespaces.wait_synced()
-        if classes is not None:
-            await classes.wait_synced()
+        for informer in (classes, groups):
+            if informer is not None:
+                await informer.wait_synced()
 
+    known = Known(known_queues, known_classes, namespace_labels, known_group, env.namespace)
     return WebhookService(
         env,
         Webhooks(
             name=NAME,
-            judges=judges(options, Known(known_queues, known_classes, namespace_labels, env.namespace), pod_groups),
+            judges=judges(options, known, pod_groups),
             host=options.host,
             port=options.port,
             certificate=CertificateKeeper(

@@ -21,7 +21,6 @@ from bosket.api.keys import (
     GPU_MEMORY_ANNOTATION,
     POD_GROUP_ANNOTATION,
     RECEIVED_RESOURCE_TYPE_ANNOTATION,
-    SKIP_PODGROUPER_ANNOTATION,
 )
 from bosket.api.shared_gpu import group_labels, is_group_label, read_portion
 
@@ -65,7 +64,7 @@ def as_charged(pod: Pod, request: BindRequest) -> Pod:
     charged = _charged(request)
     if is_fraction:
         _restore_amounts(annotations, charged, request)
-    if charged and POD_GROUP_ANNOTATION in charged and _is_nobodys_to_group(pod):
+    if charged and POD_GROUP_ANNOTATION in charged:
         annotations[POD_GROUP_ANNOTATION] = charged[POD_GROUP_ANNOTATION]
     if labels == meta.labels and annotations == meta.annotations:
         return pod
@@ -89,16 +88,6 @@ def _restore_amounts(annotations: dict[str, str], charged: dict[str, str] | None
     now, given = read_portion(annotations.get(GPU_FRACTION_ANNOTATION, "")), read_portion(received.portion)
     if given is not None and (now is None or round(now, 2) != round(given, 2)):
         annotations[GPU_FRACTION_ANNOTATION] = received.portion
-
-
-def _is_nobodys_to_group(pod: Pod) -> bool:
-    """Whether the pod grouper leaves the annotation alone; otherwise it puts it right itself."""
-    meta = pod.metadata
-    return (
-        POD_GROUP_ANNOTATION not in meta.annotations
-        or not meta.ownerReferences
-        or meta.annotations.get(SKIP_PODGROUPER_ANNOTATION) == "true"
-    )
 
 
 def _charged(request: BindRequest) -> dict[str, str] | None:

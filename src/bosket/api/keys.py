@@ -197,3 +197,10 @@ DEVICE_CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 EXTENDED_RESOURCE_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 #: On claims made from a template: what the pod's spec calls it.
 POD_CLAIM_NAME_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
+
+# Service accounts, Kubernetes' own keys ----------------------------------------------------------------------------
+
+#: The type of Secrets that hold the token of an account.
+TOKEN_SECRET_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 - no password
+#: On such Secrets: the account's name.
+TOKEN_ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"  # noqa: S105 - no password

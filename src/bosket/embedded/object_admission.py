@@ -18,8 +18,9 @@ from bosket.admission.options import Options, PodRules
 from bosket.admission.pod import may_be_refused, may_concern
 from bosket.api.admission import AdmissionRequest
 from bosket.api.authentication import UserInfo
-from bosket.api.kai import Queue
+from bosket.api.kai import PodGroup, Queue
 from bosket.api.meta import GroupVersionKind
+from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.apiserver.admission_chain import Member
 from bosket.apiserver.entry import Doc
@@ -57,7 +58,7 @@ class ObjectAdmission:
         self._options = options
         self._is_on = True
         self._store = store
-        self._known = Known(self._queues, self._classes, self._namespace_labels)
+        self._known = Known(self._queues, self._classes, self._namespace_labels, self._group)
 
     def follow(self, options: Options | None) -> None:
         """Judge by other options from now on; None: admit everything as it is."""
@@ -126,6 +127,10 @@ class ObjectAdmission:
     def _namespace_labels(self, name: str) -> dict[str, str]:
         entry = self._store.shelf("", "namespaces", namespaced=False).get("", name)
         return entry.labels if entry is not None else {}
+
+    def _group(self, key: ObjectKey) -> PodGroup | None:
+        entry = self._store.shelf("scheduling.run.ai", "podgroups").get(key.namespace, key.name)
+        return msgspec.convert(entry.decode(), PodGroup) if entry is not None else None
 
     def _classes(self) -> dict[str, PriorityClass]:
         shelf = self._store.shelf("scheduling.k8s.io", "priorityclasses", namespaced=False)

@@ -9,11 +9,10 @@ from msgspec.structs import replace
 from bosket.api.core import Secret, ServiceAccount
 from bosket.api.grove import PodCliqueSet
 from bosket.api.grove.naming import role_name, token_secret_name
+from bosket.api.keys import TOKEN_ACCOUNT_ANNOTATION, TOKEN_SECRET_TYPE
 from bosket.api.rbac import PolicyRule, Role, RoleBinding, RoleRef, Subject
 from bosket.grove.child import child_meta, component_labels
 
-TOKEN_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 - no password
-_ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
 #: What init containers may do, and so what the operator must be allowed: nobody may give away what he hasn't.
 RULES: Final = (PolicyRule(apiGroups=("",), resources=("pods", "pods/status"), verbs=("get", "list", "watch")),)
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -50,8 +49,8 @@ def token_secret(owner: PodCliqueSet) -> Secret:
     """The Secret that the token controller fills; it is made once and then left to that one."""
     name = token_secret_name(owner.metadata.name)
     labels = component_labels(owner.metadata.name, "pod-sa-token-secret", name)
-    meta = child_meta(None, owner, name, labels, {_ACCOUNT_ANNOTATION: owner.metadata.name})
-    return Secret(metadata=meta, type=TOKEN_TYPE)
+    meta = child_meta(None, owner, name, labels, {TOKEN_ACCOUNT_ANNOTATION: owner.metadata.name})
+    return Secret(metadata=meta, type=TOKEN_SECRET_TYPE)
 
 
 def has_token(secret: Secret) -> bool:

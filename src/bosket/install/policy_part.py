@@ -44,6 +44,11 @@ ASKED_ABOUT: Final = {
         *("pods", "secrets", "serviceaccounts", "services", "roles", "rolebindings", "horizontalpodautoscalers"),
     ),
 }
+#: Of these kinds, webhooks may be asked about any object; of others, about those alone that Grove's operator made.
+ASKED_ABOUT_ANY: Final = {
+    "admission": ASKED_ABOUT["admission"],
+    "grove-admission": ("podcliquesets", "clustertopologybindings"),
+}
 _SHARED_GPU_LABEL: Final = "bosket.dev/shared-gpu"
 _NODE: Final = "authentication.kubernetes.io/node-name"
 
@@ -130,11 +135,14 @@ def _webhook_configurations() -> dict[str, Any]:
     accounts = [each for each in ACCOUNTS if _webhook_names(each)]
     names: list[str | Expression] = []
     asked: list[str | Expression] = []
+    unselected: list[str | Expression] = []
     for position, account in enumerate(accounts):
-        about = ASKED_ABOUT["admission" if account == OPERATOR else account.name]
+        service = "admission" if account == OPERATOR else account.name
         separator = ", " if position else ""
         names += [separator, *_user(account), f": {_list(_webhook_names(account))}"]
-        asked += [separator, *_user(account), f": {_list(about)}"]
+        asked += [separator, *_user(account), f": {_list(ASKED_ABOUT[service])}"]
+        unselected += [separator, *_user(account), f": {_list(ASKED_ABOUT_ANY[service])}"]
+    labels = "hook.objectSelector.matchLabels"
     kinds = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
     return _policy(
         _rules(_GROUP, "v1", kinds, "CREATE", "UPDATE"),
@@ -142,6 +150,7 @@ def _webhook_configurations() -> dict[str, Any]:
         {
             "names": Text(("{", *names, "}[request.userInfo.username]")),
             "asked": Text(("{", *asked, "}[request.userInfo.username]")),
+            "unselected": Text(("{", *unselected, "}[request.userInfo.username]")),
         },
         [
             (
@@ -152,6 +161,14 @@ def _webhook_configurations() -> dict[str, Any]:
                 "!has(object.webhooks) || object.webhooks.all(hook, !has(hook.rules) || hook.rules.all(each, "
                 "each.resources.all(resource, resource in variables.asked)))",
                 "request.userInfo.username + ' may not have webhooks asked about other kinds than its own'",
+            ),
+            (
+                "!has(object.webhooks) || object.webhooks.all(hook, !has(hook.rules) || (has(hook.objectSelector) && "
+                f"has({labels}) && '{MANAGED_BY_LABEL}' in {labels} && {labels}['{MANAGED_BY_LABEL}'] == "
+                f"'{MANAGED_BY}') || hook.rules.all(each, each.resources.all(resource, "
+                "resource in variables.unselected)))",
+                "request.userInfo.username + ' may have webhooks asked about kinds of others only with the "
+                f"objectSelector {MANAGED_BY_LABEL}={MANAGED_BY}'",
             ),
         ],
     )
@@ -226,6 +243,7 @@ def _grove_operator() -> dict[str, Any]:
     """It makes pods, accounts and their tokens in every namespace: all with its label, and it touches no others."""
     resources = ["pods", "secrets", "serviceaccounts", "services"]
     label = f"metadata.labels['{MANAGED_BY_LABEL}'] == '{MANAGED_BY}'"
+    account = keys.TOKEN_ACCOUNT_ANNOTATION
     operations = ("CREATE", "UPDATE", "DELETE")
     of_core = _rules("", "v1", resources, *operations)
     others = [
@@ -243,7 +261,10 @@ def _grove_operator() -> dict[str, Any]:
     return _policy(
         [*of_core, *others],
         [_by(GROVE_OPERATOR)],
-        {},
+        {
+            "account": f"object != null && has(object.metadata.annotations) && '{account}' in "
+            f"object.metadata.annotations ? object.metadata.annotations['{account}'] : ''",
+        },
         [
             (
                 f"({marked('object')}) && ({marked('oldObject')})",
@@ -251,11 +272,12 @@ def _grove_operator() -> dict[str, Any]:
             ),
             (
                 "request.resource.resource != 'secrets' || object == null || "
-                "(object.type == 'kubernetes.io/service-account-token' && "
-                f"object.metadata.name.endsWith('{token_secret_name('')}') && "
-                "has(object.metadata.ownerReferences) && "
-                "object.metadata.ownerReferences.exists(each, each.kind == 'PodCliqueSet'))",
-                "'the Grove operator may make no Secrets but the tokens of init containers of PodCliqueSets'",
+                f"(object.type == '{keys.TOKEN_SECRET_TYPE}' && variables.account != '' && "
+                f"object.metadata.name == variables.account + '{token_secret_name('')}' && "
+                "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(each, "
+                "each.kind == 'PodCliqueSet' && each.name == variables.account))",
+                "'the Grove operator may make no Secrets but the tokens of init containers of PodCliqueSets, "
+                "each for the account that is named like its set'",
             ),
             (
                 "request.resource.resource != 'pods' || request.operation != 'CREATE' || "
@@ -268,6 +290,19 @@ def _grove_operator() -> dict[str, Any]:
                 "(object.roleRef.kind == 'Role' && (!has(object.subjects) || object.subjects.all(each, "
                 "each.kind == 'ServiceAccount' && each.namespace == object.metadata.namespace)))",
                 "'the Grove operator may bind no roles but those of a namespace to accounts of the same namespace'",
+            ),
+            (
+                # A pod can be run as any account of its namespace, which is worth as much as the account's token.
+                Text(
+                    (
+                        "!(request.resource.resource in ['pods', 'secrets']) || object == null || "
+                        "!(object.metadata.namespace in ",
+                        *_service_namespaces(),
+                        ")",
+                    )
+                ),
+                "'the Grove operator may make neither Secrets nor pods in namespace ' + object.metadata.namespace + "
+                "', whose accounts are those of the cluster and of its scheduler'",
             ),
         ],
     )
@@ -350,6 +385,11 @@ def _user(account: Account) -> list[str | Expression]:
         home, name = Value(f"{reservation}.namespace"), Value(f"{reservation}.serviceAccount")
         return ["'system:serviceaccount:", home, ":", name, "'"]
     return ["'system:serviceaccount:", ReleaseNamespace(), f":{account.name}'"]
+
+
+def _service_namespaces() -> list[str | Expression]:
+    """A list of the namespaces whose accounts may do more than those of users, as CEL."""
+    return ["['kube-system', '", ReleaseNamespace(), "', '", Value("global.resourceReservation.namespace"), "']"]
 
 
 def _who_patch_pods() -> list[Account]:

@@ -11,6 +11,8 @@ import msgspec
 from bosket.api import keys
 from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
+from bosket.api.object import ObjectKey
+from bosket.api.pod_phase import has_ended
 from bosket.podgrouper.options import Options
 from bosket.podgrouper.owner import POD, Owner
 from bosket.podgrouper.program import Answers, Programs
@@ -22,8 +24,11 @@ def is_ours(pod: Pod, cluster: Cluster, options: Options) -> bool:
     """Whether a pod is one to group, as far as can be said without its owners."""
     if pod.spec.schedulerName != options.scheduler_name or _opted_out(pod.metadata.annotations):
         return False
-    if not pod.metadata.ownerReferences and keys.POD_GROUP_ANNOTATION in pod.metadata.annotations:
-        return False  # its user made the group
+    names_group = keys.POD_GROUP_ANNOTATION in pod.metadata.annotations
+    # A bare pod that names a group: its user made the group. But a running pod that was taken out of its Job outlives
+    # the Job, whose group goes with it.
+    if names_group and not pod.metadata.ownerReferences and not _lost_its_group(pod, cluster):
+        return False
     return _has(pod.metadata.labels, options.pod_label_selector) and (
         not options.namespace_label_selector
         or _has(cluster.namespace_labels(pod.metadata.namespace), options.namespace_label_selector)
@@ -40,8 +45,9 @@ def group(
     others: Mapping[Wanted, tuple[Owner, ...]] = MappingProxyType({}),
     answers: Mapping[Programs, Answers] = MappingProxyType({}),
 ) -> Grouping | None:
-    """The group that a pod belongs to, by its owners (the direct one first); None when an owner wants none of it.
+    """The group that a pod belongs to, by its owners (the direct one first).
 
+    None when an owner wants none of it, and for a bound pod that was charged in another group: it stays there.
     Raises `GroupingError` when the pod can't be grouped as it is, `NotReadYet` or `NotAnsweredYet` when that takes more
     than `others` and `answers`.
     """
@@ -49,7 +55,7 @@ def group(
         return None
     top = top_of(pod, owners)
     grouping = table.find(top.gvk, options)(Workload(pod, owners, top, cluster, options, others, answers))
-    return _with_node_pool(grouping, pod, options.node_pool_label_key)
+    return _as_charged(_with_node_pool(grouping, pod, options.node_pool_label_key), pod, cluster)
 
 
 def top_of(pod: Pod, owners: tuple[Owner, ...]) -> Owner:
@@ -101,6 +107,36 @@ def merge(existing: PodGroup, computed: PodGroup, options: Options) -> PodGroup:
             topologyConstraint=topology if topology and topology.topology else kept.topologyConstraint,
         ),
     )
+
+
+def _as_charged(grouping: Grouping, pod: Pod, cluster: Cluster) -> Grouping | None:
+    """The grouping in which a pod is charged: a bound pod keeps its group, whatever its owners are by now.
+
+    Whoever may edit a running pod may write another owner into it. KAI regroups such a pod: it is then charged to the
+    queue of that owner, and its old gang counts one pod less. A group that is gone is made anew, by its old name,
+    because the binder puts that name back.
+    """
+    charged = _charged_group(pod)
+    if charged is None or charged == grouping.pod_group.key:
+        return grouping
+    if not _lost_its_group(pod, cluster):
+        return None
+    replace = msgspec.structs.replace
+    group = grouping.pod_group
+    return Grouping(replace(group, metadata=replace(group.metadata, name=charged.name)), grouping.subgroup)
+
+
+def _charged_group(pod: Pod) -> ObjectKey | None:
+    """The group in which a bound pod is charged; None of a pod that isn't bound, or has no group yet."""
+    name = pod.metadata.annotations.get(keys.POD_GROUP_ANNOTATION)
+    return ObjectKey(pod.metadata.namespace, name) if pod.spec.nodeName and name else None
+
+
+def _lost_its_group(pod: Pod, cluster: Cluster) -> bool:
+    """Whether a pod uses a node while the group in which it is charged isn't there."""
+    charged = _charged_group(pod)
+    uses_node = pod.metadata.deletionTimestamp is None and not has_ended(pod)
+    return charged is not None and uses_node and cluster.pod_group(charged) is None
 
 
 def _with_node_pool(grouping: Grouping, pod: Pod, key: str) -> Grouping:

@@ -14,13 +14,12 @@ from msgspec.structs import replace
 
 from bosket.api.authentication import TokenRequest
 from bosket.api.core import ConfigMap, Secret, ServiceAccount
+from bosket.api.keys import TOKEN_ACCOUNT_ANNOTATION, TOKEN_SECRET_TYPE
 from bosket.api.object import ObjectKey
 from bosket.kube.errors import NotFound
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
 
-TOKEN_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 - no password
-_ACCOUNT: Final = "kubernetes.io/service-account.name"
 _ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
 _BY_ACCOUNT: Final = "service-account-token/account"
 #: The ConfigMap in kube-system with the certificate of whoever signs the server's.
@@ -36,7 +35,7 @@ class ServiceAccountTokenController:
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
-        self._secrets = environment.informers.of(Secret, fields=f"type={TOKEN_TYPE}")
+        self._secrets = environment.informers.of(Secret, fields=f"type={TOKEN_SECRET_TYPE}")
         self._secrets.add_index(_BY_ACCOUNT, _account_of)
         self._accounts = environment.informers.of(ServiceAccount)
         self._controller: Controller[ObjectKey] = Controller(
@@ -60,7 +59,7 @@ class ServiceAccountTokenController:
         secret = self._secrets.store.get(key)
         if secret is None or secret.metadata.deletionTimestamp is not None:
             return
-        name = secret.metadata.annotations.get(_ACCOUNT, "")
+        name = secret.metadata.annotations.get(TOKEN_ACCOUNT_ANNOTATION, "")
         account = self._accounts.store.get(ObjectKey(key.namespace, name))
         if account is None:
             return
@@ -101,7 +100,7 @@ class ServiceAccountTokenController:
 
 
 def _account_of(secret: Secret) -> Iterable[str]:
-    name = secret.metadata.annotations.get(_ACCOUNT)
+    name = secret.metadata.annotations.get(TOKEN_ACCOUNT_ANNOTATION)
     return (str(ObjectKey(secret.metadata.namespace, name)),) if name else ()
 
 
