@@ -17,7 +17,8 @@ from bosket.api.batch import Job
 from bosket.api.core import Node, Pod
 from bosket.api.grove import PodCliqueSet
 from bosket.api.kai import Queue
-from bosket.api.object import KubeObject
+from bosket.api.node_k8s import RuntimeClass
+from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget
 from bosket.kube.client import Client
 from bosket.kube.errors import KubeError, NotFound
@@ -102,6 +103,8 @@ class Load:
 
     async def prepare(self) -> None:
         await self.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        # Admission has pods with a part of a GPU run in it.
+        await self.client.create(RuntimeClass(metadata=ObjectMeta(name="nvidia"), handler="nvidia"))
         await self.client.create(queue("storm", "", -1))
         for name in QUEUES:
             await self.client.create(queue(name, "storm", 24))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import logging
 import socket
 import uuid
 from collections.abc import Collection, Mapping, Sequence
@@ -43,6 +45,12 @@ if TYPE_CHECKING:
 
 Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535))]
 _LISTEN: Final = "127.0.0.1:0"
+#: How long an API server that can't be reached is waited for, and how long at most between two requests.
+_SERVER_SECONDS: Final = 120.0
+_SERVER_PAUSE_SECONDS: Final = 10.0
+_LEAST_PAUSE_SECONDS: Final = 0.2
+
+_log = logging.getLogger(__name__)
 
 
 def run(
@@ -282,7 +290,7 @@ async def _run(chosen: list[ServiceEntry], settings: _Settings) -> None:
         transport = ThrottledTransport(transport, settings.qps, settings.burst, SystemClock())
     client = Client(transport)
     try:
-        await _check_cluster(client, settings.namespace if settings.leader_elect else None)
+        await reach_cluster(client, settings.namespace if settings.leader_elect else None)
         environment = make_environment(client, metrics, settings.namespace)
         services = [entry.make(environment, settings.service_options.get(entry.name)) for entry in chosen]
         process = ", ".join(entry.name for entry in chosen)
@@ -320,6 +328,30 @@ def make_environment(client: Client, metrics: CollectorRegistry, namespace: str)
         namespace=namespace,
         identity=identity,
     )
+
+
+async def reach_cluster(client: Client, lease_namespace: str | None) -> None:
+    """Wait for an API server that can't be reached, for as long as one takes to be restarted; then check the cluster.
+
+    A service that ended instead would be started again by whoever watches over it, later and later each time.
+    """
+    from bosket.kube.errors import TransportError
+    from bosket.kube.retry import full_jitter
+
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _SERVER_SECONDS
+    for attempt in itertools.count():
+        try:
+            await _check_cluster(client, lease_namespace)
+        except TransportError as error:
+            left = until - loop.time()
+            if left <= 0:
+                raise
+            _log.warning("the API server can't be reached, asking again for %.0f s: %s", left, error)
+            pause = full_jitter(attempt, base_seconds=1.0, limit_seconds=_SERVER_PAUSE_SECONDS)
+            await asyncio.sleep(min(left, pause + _LEAST_PAUSE_SECONDS))
+        else:
+            return
 
 
 async def _check_cluster(client: Client, lease_namespace: str | None) -> None:
