@@ -180,6 +180,17 @@ async def test_services_and_admission_follow_the_config() -> None:
         await here.create("unchecked", half)
 
 
+async def test_webhooks_that_the_config_switches_off_are_not_asked_in_process() -> None:
+    bare = Queue(metadata=ObjectMeta(name="bare"), spec=QueueSpec())
+    async with laptop() as here:
+        with pytest.raises(ApiError, match="resources must be specified"):
+            await here.client.create(bare)
+        await here.patch(Config, "kai-config", {"queueController": {"webhooks": {"enableValidation": False}}})
+        await here.client.create(bare)
+        with pytest.raises(ApiError, match="must be a number above 0"):
+            await here.create("still-checked", {"gpu-fraction": "7"})
+
+
 async def test_the_command_line_rules_over_the_default_shard_and_an_operator_over_conditions() -> None:
     async with laptop(service_options={"scheduler": Options(evict_by_deletion=True)}) as here:
         await here.patch(SchedulingShard, "default", {"placementStrategy": {"gpu": "spread"}})
