@@ -50,6 +50,18 @@ _GATHER_SECONDS: Final = 0.1
 _STOP_SECONDS: Final = 5.0
 #: Of the process, not of one service in it.
 _FLAGS_OF_PROCESS: Final = ("--scheduler-config=", "--scheduler-config-map=")
+_ONE_CLIENT: Final = "requests within the process aren't throttled"
+_OWN_PROFILES: Final = "bosket profile takes one of the process, at the address that bosket up prints"
+#: Arguments of a shard that say how the scheduler's process runs, and why that is nothing to a scheduler in this one.
+_ARGUMENTS_OF_PROCESS: Final = {
+    "burst": _ONE_CLIENT,
+    "enable-profiler": _OWN_PROFILES,
+    "log-level": "bosket up --log-level is the level of the whole process",
+    "plugin-server-port": "bosket up --plugin-server-port is the port, of the default shard's scheduler",
+    "profiler-port": _OWN_PROFILES,
+    "pyroscope-address": "profiles of the embedded cluster aren't sent anywhere",
+    "qps": _ONE_CLIENT,
+}
 _IN_PROCESS: Final = "services run in the process of the embedded cluster: settings of pods have no effect"
 
 
@@ -229,7 +241,8 @@ class InProcessOperator:
     async def _follow_shard(
         self, found: SchedulingShard, common: Common, shards: Iterable[SchedulingShard], wrong: list[str]
     ) -> None:
-        name, notes = shard_part.name_of(found, common), shard_notes(found, common)
+        name = shard_part.name_of(found, common)
+        notes = [*shard_notes(found, common), *process_notes(found.spec)]
         problems = wrong or [str(each) for each in shard_problems(found, common, shards)]
         if SCHEDULER not in self._chosen:
             notes.append(f"not among the services of this cluster: {SCHEDULER}")
@@ -325,6 +338,14 @@ def services_of(manifests: Iterable[Manifest]) -> dict[str, Wanted]:
             text = files.get(name, {}).get("config.yaml", "")
             found[name] = Wanted(container["command"][-1], tuple(container["args"]), text)
     return found
+
+
+def process_notes(spec: SchedulingShardSpec) -> list[str]:
+    """Arguments of a shard that have an effect on a scheduler in a process of its own alone, each with the reason."""
+    return [
+        f"spec.args.{name}: has no effect in the embedded cluster: {_ARGUMENTS_OF_PROCESS[name]}"
+        for name in sorted(spec.args.keys() & _ARGUMENTS_OF_PROCESS.keys())
+    ]
 
 
 def _unregistered(spec: ConfigSpec) -> frozenset[str]:
