@@ -136,6 +136,8 @@ class Operator:
         if told != config.status.conditions:
             after = msgspec.structs.replace(config, status=ConfigStatus(conditions=told))
             self._configs.store.put(await self._env.client.modify(config, after, subresource="status"))
+        if findings.failure is not None:
+            raise findings.failure
         return min((each for each in (self._look_again(findings), probe_after) if each is not None), default=None)
 
     async def _reconcile_shard(self, found: SchedulingShard, config: Config | None) -> float | None:
@@ -146,6 +148,8 @@ class Operator:
         if told != found.status.conditions:
             after = msgspec.structs.replace(found, status=SchedulingShardStatus(conditions=told))
             self._shards.store.put(await self._env.client.modify(found, after, subresource="status"))
+        if findings.failure is not None:
+            raise findings.failure
         return self._look_again(findings)
 
     def _look_again(self, findings: Findings) -> float | None:
@@ -168,7 +172,7 @@ class Operator:
     async def _deploy(self, desired: Sequence[Manifest], owner: Manifest) -> Findings:
         """Makes the objects and looks what came of it."""
         possible, missing = await self._served.divide(desired)
-        refused = await self._owned.apply(possible, owner)
+        applied = await self._owned.apply(possible, owner)
         absent, late = [], []
         for each in possible:
             live = self._owned.live(each)
@@ -176,7 +180,13 @@ class Operator:
                 absent.append(f"{each['kind']} [{each['metadata']['name']}] is not there")
             elif (problem := unavailable(each, live)) is not None:
                 late.append(problem)
-        return Findings(problems=[str(each) for each in refused], absent=absent, unavailable=late, missing=missing)
+        return Findings(
+            problems=[str(each) for each in applied.refused],
+            absent=absent,
+            unavailable=late,
+            missing=missing,
+            failure=applied.failure,
+        )
 
     async def _with_prometheus(self, common: Common, findings: Findings) -> tuple[Findings, float | None]:
         """Findings, with whether a Prometheus elsewhere answers; and the seconds until it is asked again."""
