@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from bosket.admission import Options, PodRules
+from bosket.admission.registration import configurations
 from bosket.api.core import Pod
 from bosket.api.kai import (
     BindRequest,
     PodGroup,
     PodGroupSpec,
     Queue,
+    QueueResources,
     QueueSpec,
     SubGroup,
     Topology,
@@ -21,9 +23,12 @@ from bosket.api.kai import (
     TopologySpec,
 )
 from bosket.api.object import KubeObject, ObjectMeta
+from bosket.apiserver.attempt import Operation
 from bosket.embedded.cluster import EmbeddedCluster
+from bosket.embedded.object_admission import ObjectAdmission
 from bosket.kube.client import Client
 from bosket.kube.errors import Forbidden
+from bosket.webhook.registration import Reach
 from tests.admission.pods import pod
 
 HALF = {"gpu-fraction": "0.5"}
@@ -129,15 +134,86 @@ async def test_access_control_is_in_force_where_it_is_asked_for() -> None:
             await admin.create(mine)
         request = BindRequest(metadata=ObjectMeta(name="a", namespace="default"))
         await admin.create(request)
-        rbac = "rbac.authorization.k8s.io"
-        everything = {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "jane"},
-            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"apiGroup": rbac, "kind": "User", "name": "jane"}],
-        }
-        await admin.create(everything)
-        jane = Client(cluster.server.transport("jane", ("system:authenticated",)))
+        jane = await administrator(cluster, "jane")
         with pytest.raises(Forbidden, match="jane may not write BindRequests"):
             await jane.create(request)
+
+
+async def administrator(cluster: EmbeddedCluster, name: str) -> Client:
+    """Somebody with all rights who isn't one of the cluster's masters."""
+    rbac = "rbac.authorization.k8s.io"
+    everything = {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": rbac, "kind": "User", "name": name}],
+    }
+    await cluster.client().create(everything)
+    return Client(cluster.server.transport(name, ("system:authenticated",)))
+
+
+async def test_nobody_but_services_writes_the_status_of_a_bind_request_or_deletes_one() -> None:
+    options = Options(access_control=True)
+    async with EmbeddedCluster(nodes=0, services=("admission",), service_options={"admission": options}) as cluster:
+        admin = cluster.client()
+        await admin.create(BindRequest(metadata=ObjectMeta(name="a", namespace="default")))
+        jane = await administrator(cluster, "jane")
+        bound = {"status": {"phase": "Succeeded"}}
+        with pytest.raises(Forbidden, match="jane may not write BindRequests"):
+            await jane.patch(BindRequest, "a", bound, namespace="default", subresource="status")
+        with pytest.raises(Forbidden, match="jane may not write BindRequests"):
+            await jane.delete(BindRequest, "a", "default")
+        binder = await administrator(cluster, "system:serviceaccount:kai-scheduler:binder")
+        with pytest.raises(Forbidden, match="binder may not write BindRequests"):
+            await binder.patch(BindRequest, "a", {"metadata": {"labels": {"a": "b"}}}, namespace="default")
+        await binder.patch(BindRequest, "a", bound, namespace="default", subresource="status")
+        await binder.delete(BindRequest, "a", "default")
+
+
+async def test_a_queue_with_running_jobs_stays(client: Client) -> None:
+    await client.create(Queue(metadata=ObjectMeta(name="busy"), spec=QueueSpec(resources=QueueResources())))
+    await client.create(PodGroup(metadata=ObjectMeta(name="g", namespace="default"), spec=PodGroupSpec(queue="busy")))
+    used: dict[str, Any] = {"status": {"allocated": {"nvidia.com/gpu": "1"}}}
+    running = {"status": {"resourcesStatus": {"allocated": {"nvidia.com/gpu": "1"}}}}
+    await client.patch(Queue, "busy", used, subresource="status")
+    await client.patch(PodGroup, "g", running, namespace="default", subresource="status")
+    told = (
+        r'queues.scheduling.run.ai "busy" is forbidden: cannot delete queue busy: jobs of it are running \(default/g\)'
+    )
+    with pytest.raises(Forbidden, match=told):
+        await client.delete(Queue, "busy")
+    await client.delete(PodGroup, "g", "default")
+    await client.delete(Queue, "busy")
+
+
+@pytest.mark.parametrize("access_control", [False, True])
+async def test_whatever_webhooks_are_registered_for_is_asked_in_process(access_control: bool) -> None:
+    options = Options(access_control=access_control)
+    registered = {
+        (operation, group, resource)
+        for each in configurations(options, Reach("kai-scheduler", "admission"), b"")
+        for webhook in each.webhooks
+        for rule in webhook.rules
+        for operation in rule.operations
+        for group in rule.apiGroups
+        for resource in rule.resources
+    }
+    policed = {
+        (operation, "scheduling.run.ai", resource)
+        for operation in ("CREATE", "UPDATE", "DELETE")
+        for resource in ("bindrequests", "bindrequests/status")
+    }
+    async with EmbeddedCluster(nodes=0, services=("admission",)) as cluster:
+        admission = ObjectAdmission(options, cluster.server.store)
+        asked = {
+            (operation, kind.group, f"{kind.plural}/{subresource}" if subresource else kind.plural)
+            for operation in get_args(Operation)
+            for kind in cluster.server.registry
+            for subresource in ("", "status", "scale", "binding", "eviction")
+            if admission.asks_about(operation, kind, subresource)
+        }
+        served = {(kind.group, kind.plural) for kind in cluster.server.registry}
+    expected = registered | (policed if access_control else set())
+    assert asked == {each for each in expected if (each[1], each[2].partition("/")[0]) in served}
+    assert ("DELETE", "scheduling.run.ai", "queues") in asked

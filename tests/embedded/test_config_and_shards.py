@@ -17,9 +17,11 @@ from bosket.api.object import ObjectMeta
 from bosket.api.time import format_micro_time
 from bosket.cli.interpretation import interpret
 from bosket.embedded.cluster import EmbeddedCluster
+from bosket.embedded.in_process_operator import process_notes
 from bosket.embedded.node import NodeShape
 from bosket.kube.client import Client
 from bosket.kube.errors import ApiError
+from bosket.operator.shard import UNDERSTOOD_ARGUMENTS
 from bosket.runtime.clock import LoopClock
 from bosket.scheduler import Options
 
@@ -127,6 +129,47 @@ async def test_flags_are_followed_and_what_cannot_be_followed_is_told_and_change
         assert await here.place("c") == first
 
 
+#: A value of each argument of a shard that isn't its default one.
+OTHER_VALUES = {
+    "cpu-worker-node-label-key": "own/cpu",
+    "default-staleness-grace-period": "7s",
+    "gpu-worker-node-label-key": "own/gpu",
+    "log-level": "debug",
+    "max-consolidation-preemptees": "3",
+    "pyroscope-address": "http://127.0.0.1:4040",
+    "schedule-period": "7s",
+    "stuck-in-releasing-threshold": "7s",
+    **dict.fromkeys(("burst", "plugin-server-port", "profiler-port", "qps"), "7"),
+    **dict.fromkeys(("allow-consolidating-reclaim", "full-hierarchy-fairness", "use-scheduling-signatures"), "false"),
+    **dict.fromkeys(
+        ("detailed-fit-errors", "enable-profiler", "evict-by-deletion", "restrict-node-scheduling"), "true"
+    ),
+    "schedule-csi-storage": "true",
+}
+
+
+@pytest.mark.parametrize("name", sorted(UNDERSTOOD_ARGUMENTS))
+def test_every_argument_of_a_shard_has_its_effect_in_process_or_is_named(name: str) -> None:
+    others = ["--restrict-node-scheduling=true"] if "worker-node-label" in name else []
+    before = interpret("scheduler", others) or Options()
+    after = interpret("scheduler", [*others, f"--{name}={OTHER_VALUES[name]}"]) or Options()
+    named = process_notes(SchedulingShardSpec(args={name: OTHER_VALUES[name]}))
+    assert (after == before) == bool(named)
+    assert all(f"spec.args.{name}: has no effect" in each for each in named)
+
+
+async def test_arguments_of_a_shard_that_have_no_effect_in_process_are_named_in_its_condition() -> None:
+    async with laptop() as here:
+        await here.patch(SchedulingShard, "default", {"args": {"qps": "7", "log-level": "debug", "v": "4"}})
+        told = await here.message(SchedulingShard, "default")
+        assert "spec.args.qps: has no effect in the embedded cluster: requests within the process" in told
+        assert "spec.args.log-level: has no effect in the embedded cluster: bosket up --log-level" in told
+        assert "spec.args.v: the scheduler has no such flag" in told
+        assert await is_ready(here.client, SchedulingShard, "default")
+        await here.patch(SchedulingShard, "default", {"args": None})
+        assert "spec.args" not in await here.message(SchedulingShard, "default")
+
+
 async def test_a_second_shard_has_a_scheduler_of_its_own_which_goes_with_it() -> None:
     share = QueueResource(quota=-1, limit=-1, overQuotaWeight=1)
     resources = QueueResources(gpu=share, cpu=share, memory=share)
@@ -178,6 +221,17 @@ async def test_services_and_admission_follow_the_config() -> None:
             await here.create("refused", half)
         await here.patch(Config, "kai-config", {"admission": {"service": {"enabled": False}}})
         await here.create("unchecked", half)
+
+
+async def test_webhooks_that_the_config_switches_off_are_not_asked_in_process() -> None:
+    bare = Queue(metadata=ObjectMeta(name="bare"), spec=QueueSpec())
+    async with laptop() as here:
+        with pytest.raises(ApiError, match="resources must be specified"):
+            await here.client.create(bare)
+        await here.patch(Config, "kai-config", {"queueController": {"webhooks": {"enableValidation": False}}})
+        await here.client.create(bare)
+        with pytest.raises(ApiError, match="must be a number above 0"):
+            await here.create("still-checked", {"gpu-fraction": "7"})
 
 
 async def test_the_command_line_rules_over_the_default_shard_and_an_operator_over_conditions() -> None:

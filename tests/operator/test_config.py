@@ -10,7 +10,15 @@ import pytest
 from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from bosket.api.apps import DaemonSet, Deployment
 from bosket.api.core import Service, ServiceAccount
-from bosket.api.kai.config import AdmissionConfig, Config, GlobalConfig, PodGrouperConfig, QueueControllerConfig
+from bosket.api.kai.config import (
+    AdmissionConfig,
+    BinderConfig,
+    Config,
+    GlobalConfig,
+    NumaPlacementExporterConfig,
+    PodGrouperConfig,
+    QueueControllerConfig,
+)
 from bosket.api.kai.operand import Image, PodDisruptionBudgetConfig, ServiceConfig, WebhookSwitch
 from bosket.api.kai.shard import PluginConfig
 from bosket.api.policy import PodDisruptionBudget
@@ -201,3 +209,56 @@ async def test_errors_conflicts_and_lost_answers_delay_and_change_nothing() -> N
         await condition(rig, config(), "Deployed", "True")
         await condition(rig, shard(), "Deployed", "True")
         assert await names(rig, Deployment) == sorted([*OPERANDS, "kai-scheduler-default"])
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(403, "Forbidden"), (409, "Conflict"), (429, "TooManyRequests"), (500, "InternalError")]
+)
+async def test_a_daemon_set_that_the_server_does_not_create_is_named_with_the_reason_until_it_is_there(
+    code: int, reason: str
+) -> None:
+    """A quota, or a webhook of somebody else's that doesn't answer: whether it passes by itself nobody knows."""
+    rig = await make_scene()
+    section = NumaPlacementExporterConfig(service=ServiceConfig(enabled=True))
+    await rig.apply(config(numaPlacementExporter=section))
+    transport = FaultyTransport(rig.server.transport())
+    fault = refuse(matching("PATCH", "/daemonsets/"), code, reason=reason, times=None)
+    transport.add(fault)
+    async with rig.running(service, transport):
+        told = await condition(rig, config(), "Deployed", "False")
+        assert f"DaemonSet kai-scheduler/numa-placement-exporter: {code} {reason}" in told.message
+        assert "binder" in await names(rig, Deployment)
+        fault.times = 0
+        await condition(rig, config(), "Deployed", "True")
+    assert await names(rig, DaemonSet) == ["numa-placement-exporter"]
+
+
+async def test_a_failure_to_change_what_is_there_is_told_when_it_lasts() -> None:
+    rig = await make_scene()
+    await rig.apply(config(binder=BinderConfig(replicas=2)))
+    transport = FaultyTransport(rig.server.transport())
+    async with rig.running(service, transport):
+        await condition(rig, config(), "Deployed", "True")
+        fault = refuse(matching("PATCH", "/deployments/binder"), 500, reason="InternalError", times=2)
+        transport.add(fault)
+        await rig.client.patch(Config, "kai-config", {"spec": {"binder": {"replicas": 3}}})
+        seen = {(await condition(rig, config(), "Deployed", "True")).message}
+        assert seen == {"Resources deployed"}
+        transport.add(refuse(matching("PATCH", "/deployments/binder"), 500, reason="InternalError", times=None))
+        await rig.client.patch(Config, "kai-config", {"spec": {"binder": {"replicas": 4}}})
+        told = await condition(rig, config(), "Deployed", "False")
+    assert told.message == "Deployment kai-scheduler/binder: 500 InternalError: injected"
+
+
+async def test_an_object_that_the_server_does_not_delete_is_named_with_the_reason() -> None:
+    rig = await make_scene()
+    section = NumaPlacementExporterConfig(service=ServiceConfig(enabled=True))
+    await rig.apply(config(numaPlacementExporter=section))
+    transport = FaultyTransport(rig.server.transport())
+    transport.add(refuse(matching("DELETE", "/daemonsets/"), 403, reason="Forbidden", times=None))
+    async with rig.running(service, transport):
+        await condition(rig, config(), "Deployed", "True")
+        off = {"numaPlacementExporter": {"service": {"enabled": False}}}
+        await rig.client.patch(Config, "kai-config", {"spec": off})
+        told = await condition(rig, config(), "Deployed", "False")
+    assert told.message == "DaemonSet kai-scheduler/numa-placement-exporter: 403 Forbidden: injected"

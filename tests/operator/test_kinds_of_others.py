@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from bosket.api.core import Service
-from bosket.api.kai.config import ExternalPrometheusHealthProbe, GlobalConfig, PrometheusConfig, ServiceMonitorConfig
+from bosket.api.kai.config import (
+    Config,
+    ExternalPrometheusHealthProbe,
+    GlobalConfig,
+    PrometheusConfig,
+    ServiceMonitorConfig,
+)
 from bosket.api.kai.operand import VPASpec
 from bosket.api.resource import AnyResource
 from bosket.operator import service
@@ -125,7 +131,7 @@ async def test_a_prometheus_that_answered_is_called_unreachable_only_after_failu
         asked_at.append(rig.clock.monotonic())
         return None if len(asked_at) < down_from else "nobody answers"
 
-    monkeypatch.setattr("bosket.operator.reconciler.probe", probe)
+    monkeypatch.setattr("bosket.operator.prometheus_probe.probe", probe)
     rules = ExternalPrometheusHealthProbe(interval=7, maxRetries=3)
     await rig.apply(
         config(prometheus=PrometheusConfig(externalPrometheusUrl="http://x", externalPrometheusHealthProbe=rules))
@@ -138,3 +144,44 @@ async def test_a_prometheus_that_answered_is_called_unreachable_only_after_failu
         assert set(told[:-1]) == {"True"}
         await condition(rig, config(), "DependenciesFulfilled", "False")
     assert [round(later - earlier) for earlier, later in pairwise(asked_at[2 : down_from + 2])] == [7, 7]
+
+
+@pytest.mark.looptime
+async def test_a_burst_of_changes_does_not_use_up_the_failures_that_a_prometheus_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = await make_scene()
+    await define(rig, SERVICE_MONITOR, PROMETHEUS)
+    asked: list[str] = []
+    is_down = False
+
+    async def probe(address: str, timeout_seconds: float) -> str | None:
+        del timeout_seconds
+        asked.append(address)
+        return "nobody answers" if is_down else None
+
+    monkeypatch.setattr("bosket.operator.prometheus_probe.probe", probe)
+    rules = ExternalPrometheusHealthProbe(interval=100, maxRetries=3)
+    wish = PrometheusConfig(externalPrometheusUrl="http://x", externalPrometheusHealthProbe=rules)
+    await rig.apply(config(prometheus=wish))
+    async with rig.running(service):
+        await condition(rig, config(), "DependenciesFulfilled", "True")
+        is_down = True
+        began = rig.clock.monotonic()
+        for number in range(20):
+            replicas = {"binder": {"replicas": number + 1}}
+            await rig.client.patch(Config, "kai-config", {"spec": replicas})
+            await condition(rig, config(), "DependenciesFulfilled", "True")
+        await rig.clock.sleep(began + 150 - rig.clock.monotonic())
+        assert asked == ["http://x"] * 2
+        assert (await conditions_of(rig, config()))["DependenciesFulfilled"].status == "True"
+        await rig.clock.sleep(100)
+        assert (await conditions_of(rig, config()))["DependenciesFulfilled"].status == "True"
+        await rig.clock.sleep(100)
+        assert (await conditions_of(rig, config()))["DependenciesFulfilled"].status == "False"
+        # Somebody names another one: that is asked at once.
+        is_down = False
+        other = {"prometheus": {"externalPrometheusUrl": "http://y"}}
+        await rig.client.patch(Config, "kai-config", {"spec": other})
+        await condition(rig, config(), "DependenciesFulfilled", "True")
+        assert asked == [*["http://x"] * 4, "http://y"]

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import pkgutil
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
-from bosket.api.core import Pod
+from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest, PodGroup, Queue
-from bosket.api.object import KubeObject, ObjectKey
+from bosket.api.object import KubeObject, LabelSelector, LabelSelectorRequirement, ObjectKey
+from bosket.api.resource_k8s import ResourceSlice
+from bosket.api.storage import CSIStorageCapacity
 from bosket.kube.informer import Informers
 from bosket.runtime.service import Environment
 from bosket.scheduler import Options, loop
 from bosket.scheduler.cache import feed as feed_module
 from bosket.scheduler.cache.apply import Applier
 from bosket.scheduler.cache.feed import Feed
+from bosket.scheduler.culprits import Suspect
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.metrics import MOST_LEFT_OUT, SchedulerMetrics
 from bosket.scheduler.model.task import Task
+from bosket.scheduler.snapshot import jobs
 from bosket.scheduler.snapshot.queue_objects import QueueObjects
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.snapshot.task_reader import TaskReader
-from bosket.testing.build import gang, node, pod, pod_group, queue
+from bosket.testing.build import PodBuilder, gang, node, numa_zones, pod, pod_group, queue
 from bosket.testing.cluster import NOW, placements
+from bosket.testing.device import device, device_slice
 from tests.rig import NAMESPACE, make_rig
+from tests.scheduler.storage import capacity, volume
 
 FINE = (node("n0"), node("n1"), queue("q"), pod_group("fine", min_member=2), *gang("fine", 2))
 BAD = (pod_group("bad"), *gang("bad", 1))
@@ -252,3 +261,137 @@ def test_a_running_pod_that_can_not_be_read_keeps_its_room(
 
 def member(number: int) -> Pod:
     return pod(f"w-{number}").gpu(1).of_group(f"w{number}").build()
+
+
+# What is left out is counted until it is mended or gone
+
+
+def with_amount(amount: str) -> Node:
+    base = node("bad")
+    allocatable = {**base.status.allocatable, "memory": amount}
+    return msgspec.structs.replace(base, status=msgspec.structs.replace(base.status, allocatable=allocatable))
+
+
+def slice_of(pool: str) -> ResourceSlice:
+    found = device_slice("bad", device("d"), pool="bad")
+    if pool:
+        return found
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, pool=None))
+
+
+def of_nodes(operator: str) -> CSIStorageCapacity:
+    requirement = LabelSelectorRequirement(key="zone", operator=operator, values=("a",))
+    topology = LabelSelector(matchExpressions=(requirement,))
+    return msgspec.structs.replace(capacity("bad", "a", "1Gi"), nodeTopology=topology)
+
+
+def foreign(builder: PodBuilder) -> Pod:
+    """A pod of another scheduler's."""
+    return replace(builder, scheduler="another").build()
+
+
+UNREADABLE: list[tuple[KubeObject, KubeObject]] = [
+    (pod("bad").of_group("g").asks("cpu", "three").build(), pod("bad").of_group("g").asks("cpu", "3").build()),
+    (foreign(pod("bad").asks("cpu", "three")), foreign(pod("bad"))),
+    (with_amount("much"), with_amount("8Gi")),
+    (queue("bad", quota=-7), queue("bad")),
+    (numa_zones("bad", {"cpu": "three"}), numa_zones("bad", {"cpu": "3"})),
+    (volume("bad", size="large"), volume("bad")),
+    (of_nodes("Near"), of_nodes("In")),
+    (slice_of(""), slice_of("pool")),
+]
+
+
+@pytest.mark.parametrize(("bad", "mended"), UNREADABLE, ids=lambda each: type(each).__name__)
+def test_an_object_that_can_not_be_read_is_counted_until_it_is_mended_or_gone(
+    bad: KubeObject, mended: KubeObject
+) -> None:
+    state, known = ClusterState(), (type(bad), bad.key)
+    for each in FINE:
+        state.put(each)
+    for then in (lambda: state.put(mended), lambda: state.drop(bad)):
+        state.put(bad)
+        state.snapshot(NOW)
+        assert list(state.unread()) == [known]
+        then()
+        state.snapshot(NOW)
+        assert list(state.unread()) == []
+
+
+def test_a_job_that_can_not_be_made_is_counted_until_it_can_be_or_its_group_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original, group = jobs.build_job, pod_group("bad")
+
+    def poisoned(key: ObjectKey, made_of: PodGroup, *args: Any, **kwargs: Any) -> object:
+        if made_of.spec.queue == "poison":
+            raise ZeroDivisionError("bad")
+        return original(key, made_of, *args, **kwargs)
+
+    monkeypatch.setattr(jobs, "build_job", poisoned)
+    bad = msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, queue="poison"))
+    state = ClusterState()
+    for then in (lambda: state.put(group), lambda: state.drop(bad)):
+        state.put(bad)
+        state.snapshot(NOW)
+        assert list(state.unread()) == [(PodGroup, bad.key)]
+        then()
+        state.snapshot(NOW)
+        assert list(state.unread()) == []
+
+
+@pytest.mark.looptime
+async def test_the_metric_counts_what_the_live_scheduler_leaves_out_until_it_is_mended_or_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A queue that the state can't be looked at with, one that it can't take in, and a pod that can't be read."""
+    fails_with_queues(monkeypatch, "poison")
+    original = QueueObjects.put
+
+    def put(self: QueueObjects, obj: Queue) -> bool:
+        if obj.metadata.name == "refused" and not obj.metadata.labels:
+            raise LookupError("bad")
+        return original(self, obj)
+
+    monkeypatch.setattr(QueueObjects, "put", put)
+    odd = foreign(pod("odd", NAMESPACE).shares_gpu("half"))
+    rig = await make_rig([node("n1"), queue("q"), queue("poison"), queue("refused"), odd])
+    registries: list[CollectorRegistry] = []
+
+    def scheduler(env: Environment) -> loop.Scheduler:
+        registries.append(env.metrics)
+        return loop.service(env, Options(failed_snapshots=None))
+
+    def counted() -> set[str]:
+        (family,) = (each for each in registries[0].collect() if each.name == "bosket_scheduler_left_out")
+        return {f"{each.labels['kind']} {each.labels['name']}" for each in family.samples}
+
+    async def until(*expected: str) -> None:
+        async def is_so() -> bool:
+            return counted() == set(expected)
+
+        await rig.until(is_so)
+
+    async with rig.running(scheduler):
+        await until("Queue poison", "Queue refused", "Pod odd")
+        await rig.client.patch(Queue, "refused", {"metadata": {"labels": {"a": "b"}}})
+        await until("Queue poison", "Pod odd")
+        await rig.client.delete(Queue, "poison")
+        await until("Pod odd")
+        await rig.client.patch(Pod, "odd", {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}, namespace=NAMESPACE)
+        await until()
+
+
+def test_the_metric_names_a_bounded_number_of_each_kind_and_counts_the_others() -> None:
+    registry = CollectorRegistry()
+    pods = [Suspect("Pod", f"p-{number:04}", "team") for number in range(MOST_LEFT_OUT + 7)]
+    SchedulerMetrics(registry).left_out([*pods, Suspect("Queue", "q")])
+
+    def sample(kind: str, namespace: str = "", name: str = "") -> float | None:
+        labels = {"kind": kind, "object_namespace": namespace, "name": name}
+        return registry.get_sample_value("bosket_scheduler_left_out", labels)
+
+    assert sample("Pod", "team", "p-0000") == 1
+    assert sample("Pod", "team", f"p-{MOST_LEFT_OUT:04}") is None
+    assert sample("Pod") == 7
+    assert sample("Queue", name="q") == 1

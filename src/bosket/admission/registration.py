@@ -24,11 +24,11 @@ from bosket.admission.judges import (
 from bosket.admission.namespace_policy import DAEMON_SET, DEFAULT_SCHEDULER
 from bosket.admission.options import Options
 from bosket.admission.pod import SHARING_ANNOTATIONS
+from bosket.admission.rule import rules
 from bosket.api.admission import (
     MatchCondition,
     MutatingWebhook,
     MutatingWebhookConfiguration,
-    RuleWithOperations,
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
 )
@@ -41,7 +41,6 @@ from bosket.api.keys import (
     RAY_PRIORITY_CLASS_LABEL,
 )
 from bosket.api.object import LabelSelector, LabelSelectorRequirement, ObjectMeta
-from bosket.install.right import owners_of_pods
 from bosket.webhook.registration import TIMEOUT_SECONDS, Configuration, Reach
 
 #: Pods that name no scheduler, and aren't bound to be on their node.
@@ -53,7 +52,6 @@ _UNCLAIMED: Final = (
         f"!object.metadata.ownerReferences.exists(owner, owner.kind == '{DAEMON_SET}')",
     ),
 )
-_POD: Final = RuleWithOperations(apiGroups=("",), apiVersions=("v1",), resources=("pods",), scope="Namespaced")
 #: The rules read annotations and the spec.
 _POD_CHANGES: Final = MatchCondition(
     name="pod-changes",
@@ -80,10 +78,12 @@ def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[C
     """The objects as they should be. Every field that a server would fill in is there, so that they can be compared."""
     host = f"{options.service_name}.{reach.namespace}.svc"
     meta = ObjectMeta(labels={APP_LABEL: options.service_name})
+    asked = rules(options)
 
     def asked_at(path: str) -> dict[str, Any]:
         return {
             "clientConfig": reach.client_config(path, trusted_pem),
+            "rules": asked[path],
             "admissionReviewVersions": ("v1",),
             "sideEffects": "None",
             "matchPolicy": "Equivalent",
@@ -102,30 +102,20 @@ def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[C
         webhooks=_pod_mutation(options, reach.namespace, {**pods, **asked_at(MUTATE_PODS)}),
     )
     validate = ValidatingWebhook(
-        rules=(replace(_POD, operations=("CREATE", "UPDATE")),),
         **{**pods, "matchConditions": (*pods["matchConditions"], *_worth_checking(options))},
         **asked_at(VALIDATE_PODS),
     )
-    topologies = _checked(
-        f"topology.{host}", _cluster_rule("kai.scheduler", "v1alpha1", "topologies"), asked_at(VALIDATE_TOPOLOGIES)
-    )
-    queues = _checked(
-        "queue-validation.kai.scheduler",
-        _cluster_rule("scheduling.run.ai", "v2", "queues", "DELETE"),
-        asked_at(VALIDATE_QUEUES),
-    )
+    topologies = _checked(f"topology.{host}", asked_at(VALIDATE_TOPOLOGIES))
+    queues = _checked("queue-validation.kai.scheduler", asked_at(VALIDATE_QUEUES))
     groups = _checked(
-        "podgroup-validation.kai.scheduler",
-        replace(_cluster_rule("scheduling.run.ai", "v2alpha2", "podgroups"), scope="Namespaced"),
-        asked_at(VALIDATE_POD_GROUPS),
-        _HAS_SUB_GROUPS,
-        _GROUP_CHANGES,
+        "podgroup-validation.kai.scheduler", asked_at(VALIDATE_POD_GROUPS), _HAS_SUB_GROUPS, _GROUP_CHANGES
     )
-    access = (_access(f"access.{host}", options, reach.namespace, asked_at(VALIDATE_ACCESS)),)
+    access: tuple[ValidatingWebhook, ...] = ()
     if options.access_control:
+        access = (_access(f"access.{host}", options, reach.namespace, asked_at(VALIDATE_ACCESS)),)
         groups = replace(groups, failurePolicy="Fail", matchConditions=(_GROUP_CHANGES,))
     validating = (
-        (options.validating_configuration_name, (validate, topologies, *(access if options.access_control else ()))),
+        (options.validating_configuration_name, (validate, topologies, *access)),
         (options.queue_configuration_name, (queues,)),
         (options.pod_group_configuration_name, (groups,)),
     )
@@ -141,7 +131,6 @@ def configurations(options: Options, reach: Reach, trusted_pem: bytes) -> list[C
 def _pod_mutation(options: Options, namespace: str, common: dict[str, Any]) -> tuple[MutatingWebhook, ...]:
     """For pods that are ours, and before it for those that become so by what their namespace says."""
     own = MutatingWebhook(
-        rules=(replace(_POD, operations=("CREATE",)),),
         reinvocationPolicy="IfNeeded",
         **common,
     )
@@ -192,19 +181,6 @@ def _worth_checking(options: Options) -> tuple[MatchCondition, ...]:
 
 def _access(name: str, options: Options, namespace: str, common: dict[str, Any]) -> ValidatingWebhook:
     """For kinds whose pods are grouped: their author is known when they are written, and not when their pods are."""
-    kinds: dict[str, list[str]] = {}
-    for group, plural in owners_of_pods():
-        kinds.setdefault(group, []).append(plural)
-    rules = tuple(
-        RuleWithOperations(
-            operations=("CREATE", "UPDATE"),
-            apiGroups=(group,),
-            apiVersions=("*",),
-            resources=tuple(plurals),
-            scope="Namespaced",
-        )
-        for group, plurals in sorted(kinds.items())
-    )
     # Of Kubernetes' own kinds, which everybody uses, only those that name something: others pass while we are down.
     # Everywhere that `access.uses` finds one in these kinds: the labels of a CronJob's jobs are in their own template.
     labels = (options.queue_label_key, PROJECT_LABEL, PRIORITY_CLASS_LABEL, RAY_PRIORITY_CLASS_LABEL)
@@ -221,7 +197,6 @@ def _access(name: str, options: Options, namespace: str, common: dict[str, Any])
     )
     return ValidatingWebhook(
         name=name,
-        rules=rules,
         failurePolicy="Fail",
         namespaceSelector=_namespaces(options, namespace),
         objectSelector=LabelSelector(),
@@ -246,25 +221,12 @@ def _template_names(path: str, keys: str) -> str:
     )
 
 
-def _checked(
-    name: str, rule: RuleWithOperations, common: dict[str, Any], *conditions: MatchCondition
-) -> ValidatingWebhook:
+def _checked(name: str, common: dict[str, Any], *conditions: MatchCondition) -> ValidatingWebhook:
     return ValidatingWebhook(
         name=name,
-        rules=(rule,),
         failurePolicy="Ignore",
         namespaceSelector=LabelSelector(),
         objectSelector=LabelSelector(),
         matchConditions=conditions,
         **common,
-    )
-
-
-def _cluster_rule(group: str, version: str, resource: str, *more: str) -> RuleWithOperations:
-    return RuleWithOperations(
-        operations=("CREATE", "UPDATE", *more),
-        apiGroups=(group,),
-        apiVersions=(version,),
-        resources=(resource,),
-        scope="Cluster",
     )

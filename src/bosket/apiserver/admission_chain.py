@@ -14,6 +14,7 @@ from bosket.apiserver import metadata as meta
 from bosket.apiserver.attempt import Attempt, Operation, options_of
 from bosket.apiserver.call import Call
 from bosket.apiserver.entry import Doc
+from bosket.apiserver.kind import Kind
 from bosket.apiserver.policy.dispatch import Policies
 from bosket.apiserver.webhook.dispatch import Rounds, Webhooks
 from bosket.apiserver.write import Write
@@ -44,6 +45,17 @@ class Checker(Protocol):
     async def check(self, write: Write, new: Doc, old: Doc | None) -> None: ...
 
 
+class Judge(Protocol):
+    """A part of the program around the server that is asked about requests that write no object: deletions, and what is
+    posted to a subresource (bindings, evictions). Refuses by raising."""
+
+    def asks_about(self, operation: Operation, kind: Kind, subresource: str) -> bool:
+        """Whether it has anything to say; where nobody has, the object isn't decoded."""
+        ...
+
+    async def judge(self, attempt: Attempt) -> None: ...
+
+
 class PlaceCheck(Protocol):
     """Knows whether there is a place for a new object now, and refuses by raising."""
 
@@ -61,6 +73,7 @@ class AdmissionChain:
         last: tuple[Member, ...] = (),
         checkers: tuple[Checker, ...] = (),
         *,
+        judges: tuple[Judge, ...] = (),
         place: PlaceCheck,
     ) -> None:
         self._members = members
@@ -69,6 +82,7 @@ class AdmissionChain:
         #: these see the object as it is after all changes
         self._last = last
         self._checkers = checkers
+        self._judges = judges
         self._place = place
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
@@ -108,7 +122,7 @@ class AdmissionChain:
 
     async def check_deletion(self, call: Call, doc: Callable[[], Doc], options: DeleteOptions) -> None:
         """Ask whether an object may be deleted, alone or with others."""
-        if not self._asks_anybody:
+        if not self._asks_anybody("DELETE", call):
             return
         said = {key: value for key, value in _options(options).items() if value is not None}
         attempt = _attempt_of_call(call, "DELETE", None, doc(), options_of("DeleteOptions", {}, **said))
@@ -119,7 +133,7 @@ class AdmissionChain:
         self, call: Call, form: tuple[str, str, str], doc: Callable[[], Doc], *, name: str, dry_run: bool
     ) -> None:
         """Ask about what is posted to a subresource of the object `name`: a Binding, an Eviction."""
-        if not self._asks_anybody:
+        if not self._asks_anybody("CREATE", call):
             return
         attempt = _attempt_of_call(call, "CREATE", doc(), None, options_of("CreateOptions", call.query))
         attempt.name = name
@@ -127,14 +141,21 @@ class AdmissionChain:
         attempt.dry_run = dry_run
         await self._check(attempt)
 
-    @property
-    def _asks_anybody(self) -> bool:
-        return self._webhooks.mutate_any or self._policies.any or self._webhooks.validate_any
+    def _asks_anybody(self, operation: Operation, call: Call) -> bool:
+        return (
+            self._webhooks.mutate_any
+            or self._policies.any
+            or self._webhooks.validate_any
+            or any(each.asks_about(operation, call.kind, call.subresource) for each in self._judges)
+        )
 
     async def _check(self, attempt: Attempt) -> None:
         def keep(_doc: Doc) -> None:
             """Such objects aren't stored: nothing needs to be completed."""
 
+        for each in self._judges:
+            if each.asks_about(attempt.operation, attempt.kind, attempt.subresource):
+                await each.judge(attempt)
         await self._webhooks.mutate(attempt, keep, Rounds())
         self._policies.check(attempt)
         await self._webhooks.validate(attempt)

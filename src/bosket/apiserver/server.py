@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from bosket.apiserver.admission import BuiltinAdmission
-from bosket.apiserver.admission_chain import AdmissionChain, Checker, Member
+from bosket.apiserver.admission_chain import AdmissionChain, Checker, Judge, Member
 from bosket.apiserver.answer import with_warnings
 from bosket.apiserver.aside import LARGE_BYTES, Aside
 from bosket.apiserver.auth import Authenticator, TokenIssuer
@@ -89,6 +89,7 @@ class ApiServer:
         enabled_versions: Collection[str] = (),
         admission: Callable[[Store], Member] | None = None,
         validation: Callable[[Store], Checker] | None = None,
+        judges: Callable[[], tuple[Judge, ...]] = tuple,
         data: DataDirectory | None = None,
         kept_history: int = KEPT_HISTORY,
         without: Collection[str] = (),
@@ -98,7 +99,8 @@ class ApiServer:
 
         `enabled_versions` are alpha and beta versions to serve, such as `scheduling.k8s.io/v1beta1`. `admission` is
         made with the server's store and asked after the built-in one, `validation` likewise when an object is complete
-        and obeys the rules of its kind. What is in `data` is there again, and what is written is kept in it until
+        and obeys the rules of its kind; `judges` are called for after both, and asked about deletions and about what is
+        posted to subresources. What is in `data` is there again, and what is written is kept in it until
         `close`, with `kept_history` writes for watches that resume after a restart. `without` are those of
         `CHORES` that somebody else does.
         """
@@ -133,7 +135,7 @@ class ApiServer:
         policies = Policies(self.store, self.registry)
         checkers = () if validation is None else (validation(self.store),)
         last = (EscalationCheck(self.authorizer),)
-        chain = AdmissionChain(members, policies, self._webhooks, last, checkers, place=builtin)
+        chain = AdmissionChain(members, policies, self._webhooks, last, checkers, judges=judges(), place=builtin)
         self.writer = Writer(clock, chain, self._aside)
         deleter = Deleter(clock)
         parts = (clock, self.store, self.registry, self.writer, deleter)

@@ -140,6 +140,7 @@ class EmbeddedCluster:
             without=self._without,
             admission=partial(self._admission, names),
             validation=self._validation if GROVE_ADMISSION in names else None,
+            judges=lambda: () if self._object_admission is None else (self._object_admission,),
             data=data,
         )
         self._data = data

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from bosket.admission.judges import VALIDATE_POD_GROUPS, VALIDATE_QUEUES
 from bosket.admission.options import Options as AdmissionOptions
 from bosket.api.coordination import Lease
 from bosket.api.kai.config import CONFIG_NAME, AdmissionConfig, Config, ConfigSpec, ConfigStatus
@@ -31,7 +32,7 @@ from bosket.operator.check import config_problems, shard_problems
 from bosket.operator.common import Common
 from bosket.operator.condition import Findings, conditions
 from bosket.operator.manifest import Manifest
-from bosket.operator.operand import OPERANDS
+from bosket.operator.operand import OPERANDS, webhook_configurations
 from bosket.operator.options import Options as OperatorOptions
 from bosket.operator.plan import plan
 from bosket.operator.reconciler import LEASE_NAME, remaining_seconds
@@ -49,6 +50,18 @@ _GATHER_SECONDS: Final = 0.1
 _STOP_SECONDS: Final = 5.0
 #: Of the process, not of one service in it.
 _FLAGS_OF_PROCESS: Final = ("--scheduler-config=", "--scheduler-config-map=")
+_ONE_CLIENT: Final = "requests within the process aren't throttled"
+_OWN_PROFILES: Final = "bosket profile takes one of the process, at the address that bosket up prints"
+#: Arguments of a shard that say how the scheduler's process runs, and why that is nothing to a scheduler in this one.
+_ARGUMENTS_OF_PROCESS: Final = {
+    "burst": _ONE_CLIENT,
+    "enable-profiler": _OWN_PROFILES,
+    "log-level": "bosket up --log-level is the level of the whole process",
+    "plugin-server-port": "bosket up --plugin-server-port is the port, of the default shard's scheduler",
+    "profiler-port": _OWN_PROFILES,
+    "pyroscope-address": "profiles of the embedded cluster aren't sent anywhere",
+    "qps": _ONE_CLIENT,
+}
 _IN_PROCESS: Final = "services run in the process of the embedded cluster: settings of pods have no effect"
 
 
@@ -121,7 +134,7 @@ class InProcessOperator:
         self._changed = asyncio.Event()
         #: By the name of the Deployment that an operator would make.
         self._running: dict[str, _Running] = {}
-        self._admission_follows: Wanted | None = None
+        self._admission_follows: tuple[Wanted, frozenset[str]] | None = None
         #: Services that the Config asks for, and that may not run here.
         self._left_out: set[str] = set()
 
@@ -154,7 +167,7 @@ class InProcessOperator:
     async def _reconcile(self, config: Config | None, shards: Sequence[SchedulingShard]) -> None:
         if config is None:
             await self._run_only(self._operands(), {})
-            self._follow_admission({})
+            self._follow_admission({}, frozenset())
             for each in shards:
                 findings = Findings(absent=["nothing is deployed"], missing=[f"Config {CONFIG_NAME} doesn't exist"])
                 await self._tell_shard(each, findings)
@@ -186,12 +199,16 @@ class InProcessOperator:
         by_name = adjuster is not None and adjuster.service is not None and adjuster.service.enabled
         allowed = self._chosen | ({"node-scale-adjuster"} if by_name else set())
         self._left_out = {each.service for each in wanted.values()} - allowed
-        problems = self._follow_admission({each.service: each for each in wanted.values()})
+        services = {each.service: each for each in wanted.values()}
+        problems = self._follow_admission(services, _unregistered(common.config.spec))
         running = {name: each for name, each in wanted.items() if each.service in allowed and each.service != ADMISSION}
         return [*problems, *await self._run_only(self._operands(), running)]
 
-    def _follow_admission(self, wanted: Mapping[str, Wanted]) -> list[str]:
-        """The API server asks it in process: it has options, and no task."""
+    def _follow_admission(self, wanted: Mapping[str, Wanted], unregistered: frozenset[str]) -> list[str]:
+        """The API server asks it in process: it has options, and no task.
+
+        `unregistered`: paths of webhooks that the Config switches off.
+        """
         if self._admission is None or ADMISSION in self._given:
             return []
         asked = wanted.get(ADMISSION)
@@ -199,14 +216,14 @@ class InProcessOperator:
             self._admission.follow(None)
             self._admission_follows = None
             return []
-        if asked == self._admission_follows:
+        if (asked, unregistered) == self._admission_follows:
             return []
         try:
             options = self._interpret(ADMISSION, asked.arguments, "")
         except ValueError as error:
             return [f"spec.admission: {error}"]
-        self._admission_follows = asked
-        self._admission.follow(options if isinstance(options, AdmissionOptions) else AdmissionOptions())
+        self._admission_follows = asked, unregistered
+        self._admission.follow(options if isinstance(options, AdmissionOptions) else AdmissionOptions(), unregistered)
         return []
 
     async def _tell_config(self, config: Config, findings: Findings) -> None:
@@ -224,7 +241,8 @@ class InProcessOperator:
     async def _follow_shard(
         self, found: SchedulingShard, common: Common, shards: Iterable[SchedulingShard], wrong: list[str]
     ) -> None:
-        name, notes = shard_part.name_of(found, common), shard_notes(found, common)
+        name = shard_part.name_of(found, common)
+        notes = [*shard_notes(found, common), *process_notes(found.spec)]
         problems = wrong or [str(each) for each in shard_problems(found, common, shards)]
         if SCHEDULER not in self._chosen:
             notes.append(f"not among the services of this cluster: {SCHEDULER}")
@@ -320,6 +338,21 @@ def services_of(manifests: Iterable[Manifest]) -> dict[str, Wanted]:
             text = files.get(name, {}).get("config.yaml", "")
             found[name] = Wanted(container["command"][-1], tuple(container["args"]), text)
     return found
+
+
+def process_notes(spec: SchedulingShardSpec) -> list[str]:
+    """Arguments of a shard that have an effect on a scheduler in a process of its own alone, each with the reason."""
+    return [
+        f"spec.args.{name}: has no effect in the embedded cluster: {_ARGUMENTS_OF_PROCESS[name]}"
+        for name in sorted(spec.args.keys() & _ARGUMENTS_OF_PROCESS.keys())
+    ]
+
+
+def _unregistered(spec: ConfigSpec) -> frozenset[str]:
+    """Paths of webhooks for which the operator makes no configuration: `webhooks.enableValidation: false`."""
+    made = webhook_configurations(spec)
+    switches = {VALIDATE_QUEUES: made.checks_queues, VALIDATE_POD_GROUPS: made.checks_pod_groups}
+    return frozenset(path for path, is_on in switches.items() if not is_on)
 
 
 def _partition(wanted: Wanted) -> str:

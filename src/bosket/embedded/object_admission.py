@@ -1,43 +1,49 @@
-"""Bosket's admission in the embedded cluster: the same rules as behind the webhooks, asked in process.
+"""Bosket's admission in the embedded cluster: the judges behind the webhooks, asked in process.
 
-The API server asks after its own admission and before its rules. Deletions aren't asked about here.
+Who is asked about which operation of which resource is looked up in the table that webhook configurations are made of
+(`bosket.admission.rule`), and for bind requests in the rules of the policy. The API server asks about writes after its
+own admission and before its rules, and about deletions before it deletes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
-from bosket.admission.access import Known, check_access
-from bosket.admission.judges import both, check_pod, check_pod_group, check_queue, check_topology, complete_pod
+from bosket.admission.access import Known
+from bosket.admission.judges import MUTATE_PODS, VALIDATE_PODS, both, judges
 from bosket.admission.namespace_policy import may_matter
 from bosket.admission.options import Options, PodRules
 from bosket.admission.pod import may_be_refused, may_concern
-from bosket.api.admission import AdmissionRequest
+from bosket.admission.rule import Question, paths_by_question, resource_of, rules
+from bosket.api.admission import AdmissionRequest, RuleWithOperations
 from bosket.api.authentication import UserInfo
 from bosket.api.kai import PodGroup, Queue
+from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.api.meta import GroupVersionKind
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.apiserver.admission_chain import Member
+from bosket.apiserver.attempt import Attempt, Operation
 from bosket.apiserver.entry import Doc
+from bosket.apiserver.kind import Kind
 from bosket.apiserver.metadata import shown_name
 from bosket.apiserver.rbac.authorizer import MASTERS
-from bosket.apiserver.status import forbidden
+from bosket.apiserver.status import StatusError, forbidden
 from bosket.apiserver.store import Store
 from bosket.apiserver.write import Write
-from bosket.install.right import owners_of_pods
+from bosket.install.account import account_of
+from bosket.install.policy_part import bind_request_rules
 from bosket.kube.patch import apply_json_patch
+from bosket.webhook.review import AnyJudge
 from bosket.webhook.verdict import ADMITTED, Refusal, Verdict, sentence
 
 #: Simulated GPUs can be shared from the start.
 DEFAULT_OPTIONS: Final = Options(pods=PodRules(gpu_sharing_enabled=True))
-#: Kinds that name queues and priority classes.
-_USERS_OF_QUEUES: Final = frozenset({("", "pods"), ("scheduling.run.ai", "podgroups"), *owners_of_pods()})
-_BIND_REQUESTS: Final = ("scheduling.run.ai", "bindrequests")
+#: Stands in the table for the policy about bind requests, which has no path.
+_BIND_REQUESTS: Final = "bosket-bind-requests"
 
 
 class Members:
@@ -52,77 +58,94 @@ class Members:
 
 
 class ObjectAdmission:
-    """Refuses and completes what is written to the embedded server."""
+    """Refuses and completes what is written to the embedded server, and refuses deletions."""
 
     def __init__(self, options: Options, store: Store) -> None:
-        self._options = options
-        self._is_on = True
         self._store = store
         self._known = Known(self._queues, self._classes, self._namespace_labels, self._group)
+        self._judges: dict[str, AnyJudge] = {}
+        self._paths: dict[Question, tuple[str, ...]] = {}
+        self._options = options
+        self.follow(options)
 
-    def follow(self, options: Options | None) -> None:
-        """Judge by other options from now on; None: admit everything as it is."""
-        self._is_on = options is not None
-        self._options = options or self._options
+    def follow(self, options: Options | None, unregistered: Collection[str] = ()) -> None:
+        """Judge by other options from now on; None: admit everything as it is.
+
+        `unregistered` are paths of webhooks that a Config has no configuration made for.
+        """
+        if options is None:
+            self._paths = {}
+            return
+        table = {path: listed for path, listed in rules(options).items() if path not in unregistered}
+        self._judges = judges(options, self._known, self._pod_groups)
+        if options.access_control:
+            table[_BIND_REQUESTS] = tuple(msgspec.convert(each, RuleWithOperations) for each in bind_request_rules())
+            self._judges[_BIND_REQUESTS] = _judge_bind_request
+        self._options, self._paths = options, paths_by_question(table)
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
-        if write.subresource or not self._is_on:
+        operation: Operation = "CREATE" if old is None else "UPDATE"
+        paths = self._paths_of(operation, write.kind, write.subresource)
+        if not paths:
             return
-        request = AdmissionRequest(object=new, oldObject=old, operation="CREATE" if old is None else "UPDATE")
-        verdict = self._judge(write, request)
-        if self._options.access_control and not verdict.refusals:
-            verdict = both(verdict, self._judge_access(write, request))
-        write.warnings += verdict.warnings
-        if verdict.refusals:
-            causes = [
-                {"reason": "FieldValueInvalid", "message": message, "field": field}
-                for field, message in verdict.refusals
-            ]
-            name = shown_name(new)
-            raise forbidden(write.kind.group, write.kind.plural, name, sentence(verdict.refusals), causes=causes)
-
-    def _judge(self, write: Write, request: AdmissionRequest) -> Verdict:
-        match (write.kind.group, write.kind.plural):
-            case ("", "pods"):
-                return self._judge_pod(write, request)
-            case ("scheduling.run.ai", "queues"):
-                return check_queue(request, self._queues, self._options)
-            case ("scheduling.run.ai", "podgroups"):
-                return check_pod_group(request)
-            case ("kai.scheduler", "topologies"):
-                return check_topology(request)
-        return ADMITTED
-
-    def _judge_access(self, write: Write, request: AdmissionRequest) -> Verdict:
-        """What a real cluster asks a webhook and, about bind requests, a policy."""
-        judged = (write.kind.group, write.kind.plural)
-        if judged == _BIND_REQUESTS and MASTERS not in write.user.groups:
-            message = f"{write.user.name} may not write BindRequests: they are the decisions of the scheduler"
-            return Verdict((Refusal("", message),))
-        if judged not in _USERS_OF_QUEUES:
-            return ADMITTED
-        told = replace(
-            request,
+        request = AdmissionRequest(
             kind=GroupVersionKind(group=write.kind.group, version=write.version.name, kind=write.kind.kind),
+            subResource=write.subresource,
+            name=new["metadata"].get("name") or "",
             namespace=write.namespace,
+            operation=operation,
             userInfo=msgspec.convert(write.user.info(), UserInfo),
+            object=new,
+            oldObject=old,
+            dryRun=write.dry_run,
         )
-        return check_access(told, self._options, self._known)
+        said = ADMITTED
+        for path in paths:
+            # Looked at anew for each path: what the one before added counts.
+            if not self._has_something_to_say(path, request):
+                continue
+            verdict = await self._ask(path, request)
+            if verdict.patch:
+                _change(new, verdict.patch)
+                write.version.strategy.default(new)  # what was added, too, is stored whole
+            said = both(said, verdict)
+            if said.refusals:
+                break
+        write.warnings += said.warnings
+        if said.refusals:
+            raise _refusal(write.kind, shown_name(new), said)
 
-    def _judge_pod(self, write: Write, request: AdmissionRequest) -> Verdict:
-        pod, rules = request.object, self._options.pods
-        namespace = self._namespace_labels(pod["metadata"].get("namespace", "")) if request.oldObject is None else {}
-        if not may_matter(namespace, self._options.queue_label_key) and not may_concern(
-            pod["spec"].get("schedulerName", ""), pod["metadata"], rules
-        ):
-            return ADMITTED
-        completion = complete_pod(request, self._options, namespace)
-        if completion.patch:
-            completed = apply_json_patch(pod, list(completion.patch))
-            pod.clear()
-            pod.update(completed)
-            write.version.strategy.default(pod)  # what was added, too, is stored whole
-        return check_pod(request, rules) if may_be_refused(pod["metadata"], rules) else ADMITTED
+    def asks_about(self, operation: Operation, kind: Kind, subresource: str) -> bool:
+        return bool(self._paths_of(operation, kind, subresource))
+
+    async def judge(self, attempt: Attempt) -> None:
+        request = msgspec.convert(attempt.request(attempt.version), AdmissionRequest)
+        said = ADMITTED
+        for path in self._paths_of(attempt.operation, attempt.kind, attempt.subresource):
+            said = both(said, await self._ask(path, request))
+        attempt.warnings += said.warnings
+        if said.refusals:
+            raise _refusal(attempt.kind, attempt.shown_name, said)
+
+    def _paths_of(self, operation: Operation, kind: Kind, subresource: str) -> tuple[str, ...]:
+        return self._paths.get(Question(operation, kind.group, resource_of(kind.plural, subresource)), ())
+
+    async def _ask(self, path: str, request: AdmissionRequest) -> Verdict:
+        verdict = self._judges[path](request)
+        return verdict if isinstance(verdict, Verdict) else await verdict
+
+    def _has_something_to_say(self, path: str, request: AdmissionRequest) -> bool:
+        """What the match conditions of webhooks are for: most pods need not be decoded."""
+        pod, pod_rules = request.object, self._options.pods
+        if path == MUTATE_PODS:
+            labels = self._namespace_labels(request.namespace)
+            return may_matter(labels, self._options.queue_label_key) or may_concern(
+                pod["spec"].get("schedulerName", ""), pod["metadata"], pod_rules
+            )
+        if path == VALIDATE_PODS:
+            is_own = pod["spec"].get("schedulerName", "") == pod_rules.scheduler_name
+            return is_own and (self._options.access_control or may_be_refused(pod["metadata"], pod_rules))
+        return True
 
     def _namespace_labels(self, name: str) -> dict[str, str]:
         entry = self._store.shelf("", "namespaces", namespaced=False).get("", name)
@@ -137,7 +160,45 @@ class ObjectAdmission:
         classes = (msgspec.convert(entry.decode(), PriorityClass) for entry in shelf.entries())
         return {each.metadata.name: each for each in classes}
 
+    async def _pod_groups(self) -> list[PodGroup]:
+        shelf = self._store.shelf("scheduling.run.ai", "podgroups")
+        return [msgspec.convert(entry.decode(), PodGroup) for entry in shelf.entries()]
+
     def _queues(self) -> dict[str, Queue]:
         shelf = self._store.shelf("scheduling.run.ai", "queues", namespaced=False)
         queues = (msgspec.convert(entry.decode(), Queue) for entry in shelf.entries())
         return {queue.metadata.name: queue for queue in queues}
+
+
+def _judge_bind_request(request: AdmissionRequest) -> Verdict:
+    """What the policy about bind requests says where it is installed; here services are administrators."""
+    user, deletes = request.userInfo, request.operation == "DELETE"
+    cleans_up = user.username == "system:kube-controller-manager" or "system:serviceaccounts:kube-system" in user.groups
+    if (
+        MASTERS in user.groups
+        or user.username == _user_of("scheduler")
+        or (user.username == _user_of("binder") and (deletes or request.subResource == "status"))
+        or (deletes and cleans_up)
+    ):
+        return ADMITTED
+    message = f"{user.username} may not write BindRequests: they are the decisions of the scheduler"
+    return Verdict((Refusal("", message),))
+
+
+def _user_of(service: str) -> str:
+    account = account_of(service)
+    assert account is not None
+    return f"system:serviceaccount:{SYSTEM_NAMESPACE}:{account.name}"
+
+
+def _change(doc: Doc, patch: Sequence[Any]) -> None:
+    changed = apply_json_patch(doc, list(patch))
+    doc.clear()
+    doc.update(changed)
+
+
+def _refusal(kind: Kind, name: str, verdict: Verdict) -> StatusError:
+    causes = [
+        {"reason": "FieldValueInvalid", "message": message, "field": field} for field, message in verdict.refusals
+    ]
+    return forbidden(kind.group, kind.plural, name, sentence(verdict.refusals), causes=causes)

@@ -308,6 +308,12 @@ def _grove_operator() -> dict[str, Any]:
     )
 
 
+def bind_request_rules() -> list[dict[str, Any]]:
+    """What the policy about bind requests is asked about; the embedded cluster, which has no accounts for its services,
+    judges the same by its own words."""
+    return _rules("scheduling.run.ai", "*", ["bindrequests", "bindrequests/status"], "CREATE", "UPDATE", "DELETE")
+
+
 def _bind_requests() -> dict[str, Any]:
     """A bind request is a decision: the binder carries out what the scheduler decided, and nobody else decides."""
     scheduler, binder = _account("scheduler"), _account("binder")
@@ -316,7 +322,7 @@ def _bind_requests() -> dict[str, Any]:
         "'system:serviceaccounts:kube-system' in request.userInfo.groups)"
     )
     return _policy(
-        _rules("scheduling.run.ai", "*", ["bindrequests", "bindrequests/status"], "CREATE", "UPDATE", "DELETE"),
+        bind_request_rules(),
         [("is-no-clean-up", f"!({removal})")],
         {},
         [

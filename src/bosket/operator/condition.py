@@ -29,6 +29,8 @@ class Findings:
     prometheus_answers: bool | None = None
     #: What was left out, and is worth a word though nothing is wrong.
     notes: Sequence[str] = field(default=())
+    #: To be raised once the conditions are written: the reconciliation is tried again, after a back-off.
+    failure: Exception | None = None
 
 
 def conditions(findings: Findings, before: Iterable[Condition], generation: int, now: float) -> tuple[Condition, ...]:

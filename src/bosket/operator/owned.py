@@ -7,8 +7,8 @@ they are, those that are no longer in the manifest go.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bosket.api.object import ObjectKey
@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 
 #: Who our fields belong to.
 FIELD_MANAGER: Final = MANAGER
+#: Attempts in a row after which a failure is told of, though the object is there as it was before.
+_TOLD_FAILURES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,16 @@ class Refused:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.error}"
+
+
+@dataclass(slots=True)
+class Applied:
+    """What came of applying an owner's objects."""
+
+    #: What the server didn't do, with its reason; told in conditions.
+    refused: list[Refused] = field(default_factory=list)
+    #: The first failure that isn't the object's: another attempt is due, after a back-off.
+    failure: ApiError | None = None
 
 
 class Owned:
@@ -49,6 +61,8 @@ class Owned:
             )
             for kind in KINDS
         }
+        # Attempts in a row that failed, though nothing is wrong with the object.
+        self._failures: dict[tuple[Dynamic, ObjectKey], int] = {}
 
     def subscribe(self, changed: Callable[[Manifest], None]) -> None:
         """`changed` is called with the owner reference of every object that changed, came or went."""
@@ -69,23 +83,32 @@ class Owned:
         """The object as it is known; None while it isn't there."""
         return self._informers[kind_of(manifest)].store.get(identify(manifest).key)
 
-    async def apply(self, desired: Iterable[Manifest], owner: Manifest) -> list[Refused]:
+    async def apply(self, desired: Iterable[Manifest], owner: Manifest) -> Applied:
         """Makes the owner's objects like these and deletes its others; what a server refuses doesn't stop the rest."""
-        refused: list[Refused] = []
+        applied = Applied()
         wanted: set[tuple[Dynamic, ObjectKey]] = set()
         for manifest in desired:
             kind, key = kind_of(manifest), identify(manifest).key
             wanted.add((kind, key))
-            try:
-                await self._make(kind, key, finished(manifest, owner))
-            except (Conflict, ServerError, TooManyRequests):
-                raise  # nothing is wrong with the object
-            except ApiError as error:
-                refused.append(Refused(f"{kind.kind} {key}", str(error)))
+            await self._attempt(kind, key, self._make(kind, key, finished(manifest, owner)), applied)
         for kind, key, found in self._of(owner["uid"]):
             if (kind, key) not in wanted:
-                await self._delete(kind, key, found)
-        return refused
+                await self._attempt(kind, key, self._delete(kind, key, found), applied)
+        return applied
+
+    async def _attempt(self, kind: Dynamic, key: ObjectKey, write: Awaitable[None], applied: Applied) -> None:
+        failures = self._failures.pop((kind, key), 0)
+        try:
+            await write
+        except (Conflict, ServerError, TooManyRequests) as error:
+            # Nothing is wrong with the object, and the next attempt may succeed: conditions don't turn for a single
+            # answer. An object that isn't there is missed at once, and whoever looks for it is told why.
+            self._failures[kind, key] = failures + 1
+            applied.failure = applied.failure or error
+            if failures + 1 >= _TOLD_FAILURES or self._informers[kind].store.get(key) is None:
+                applied.refused.append(Refused(f"{kind.kind} {key}", str(error)))
+        except ApiError as error:
+            applied.refused.append(Refused(f"{kind.kind} {key}", str(error)))
 
     async def _make(self, kind: Dynamic, key: ObjectKey, manifest: Manifest) -> None:
         store = self._informers[kind].store

@@ -1,8 +1,13 @@
-"""Whether a Prometheus that somebody else runs can be reached."""
+"""Whether a Prometheus that somebody else runs can be reached.
+
+The reconciler asks as often as it looks at the Config, which may be many times a second; `PrometheusHealth` asks the
+Prometheus once in an interval, so that failures in a row are failures of as many intervals.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -11,8 +16,35 @@ from bosket.kube.errors import KubeError
 from bosket.kube.http import HttpTransport
 from bosket.kube.kubeconfig import ClusterConfig
 from bosket.kube.transport import Request
+from bosket.operator.monitoring import ProbeSettings
+from bosket.runtime.clock import Clock
 
 _PATH: Final = "/api/v1/status/buildinfo"
+_EARLY_SECONDS: Final = 0.01
+
+
+class PrometheusHealth:
+    """What the last probe found, and how many in a row found something wrong."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._address = ""
+        self._next_at = -math.inf
+        #: What is in the way; None if it answered.
+        self.problem: str | None = None
+        #: Probes in a row that failed, each of them an interval or more after the one before.
+        self.failures = 0
+
+    async def look(self, address: str, rules: ProbeSettings) -> float:
+        """Probe where it is time to; returns the seconds until the next probe. Another address is probed at once."""
+        if address != self._address:
+            self._address, self._next_at, self.failures = address, -math.inf, 0
+        # A timer may end a little early, by rounding: then it is time all the same, or the next one would last no time.
+        if self._next_at - self._clock.monotonic() < _EARLY_SECONDS:
+            self._next_at = self._clock.monotonic() + rules.interval_seconds
+            self.problem = await probe(address, rules.timeout_seconds)
+            self.failures = 0 if self.problem is None else self.failures + 1
+        return max(_EARLY_SECONDS, self._next_at - self._clock.monotonic())
 
 
 async def probe(address: str, timeout_seconds: float) -> str | None:

@@ -30,7 +30,7 @@ from bosket.operator.manifest import Manifest, owner_reference
 from bosket.operator.options import Options
 from bosket.operator.owned import Owned
 from bosket.operator.plan import plan
-from bosket.operator.prometheus_probe import probe
+from bosket.operator.prometheus_probe import PrometheusHealth
 from bosket.operator.served import Served
 from bosket.operator.without_effect import config_notes, shard_notes
 from bosket.runtime.controller import Controller
@@ -54,8 +54,7 @@ class Operator:
         self._shards = env.informers.of(SchedulingShard)
         self._owned = Owned(env.client, env.informers, env.namespace)
         self._served = Served(env.client, env.clock, options.look_again_seconds)
-        #: How often in a row a Prometheus that is elsewhere didn't answer.
-        self._prometheus_failures = 0
+        self._prometheus = PrometheusHealth(env.clock)
         self._leases = env.informers.of(Lease, namespace=env.namespace)
         #: By lease: the shard whose schedulers compete for it.
         self._shard_of_lease: dict[ObjectKey, str] = {}
@@ -127,18 +126,19 @@ class Operator:
             return None
         common = Common(config, self._options, self._env.namespace)
         wrong = config_problems(config.spec, common.namespace)
+        probe_after: float | None = None
         if wrong:
             findings = Findings(problems=[str(each) for each in wrong])
         else:
             findings = await self._deploy(plan(common, self._shards.store.values()), owner_reference(CONFIG, config))
-            findings = await self._with_prometheus(common, replace(findings, notes=config_notes(common)))
+            findings, probe_after = await self._with_prometheus(common, replace(findings, notes=config_notes(common)))
         told = conditions(findings, config.status.conditions, config.metadata.generation, self._env.clock.now())
         if told != config.status.conditions:
             after = msgspec.structs.replace(config, status=ConfigStatus(conditions=told))
             self._configs.store.put(await self._env.client.modify(config, after, subresource="status"))
-        if findings.prometheus_answers is not None:
-            return monitoring.probe_settings(common).interval_seconds
-        return self._look_again(findings)
+        if findings.failure is not None:
+            raise findings.failure
+        return min((each for each in (self._look_again(findings), probe_after) if each is not None), default=None)
 
     async def _reconcile_shard(self, found: SchedulingShard, config: Config | None) -> float | None:
         if found.metadata.deletionTimestamp:
@@ -148,6 +148,8 @@ class Operator:
         if told != found.status.conditions:
             after = msgspec.structs.replace(found, status=SchedulingShardStatus(conditions=told))
             self._shards.store.put(await self._env.client.modify(found, after, subresource="status"))
+        if findings.failure is not None:
+            raise findings.failure
         return self._look_again(findings)
 
     def _look_again(self, findings: Findings) -> float | None:
@@ -170,7 +172,7 @@ class Operator:
     async def _deploy(self, desired: Sequence[Manifest], owner: Manifest) -> Findings:
         """Makes the objects and looks what came of it."""
         possible, missing = await self._served.divide(desired)
-        refused = await self._owned.apply(possible, owner)
+        applied = await self._owned.apply(possible, owner)
         absent, late = [], []
         for each in possible:
             live = self._owned.live(each)
@@ -178,21 +180,28 @@ class Operator:
                 absent.append(f"{each['kind']} [{each['metadata']['name']}] is not there")
             elif (problem := unavailable(each, live)) is not None:
                 late.append(problem)
-        return Findings(problems=[str(each) for each in refused], absent=absent, unavailable=late, missing=missing)
+        return Findings(
+            problems=[str(each) for each in applied.refused],
+            absent=absent,
+            unavailable=late,
+            missing=missing,
+            failure=applied.failure,
+        )
 
-    async def _with_prometheus(self, common: Common, findings: Findings) -> Findings:
+    async def _with_prometheus(self, common: Common, findings: Findings) -> tuple[Findings, float | None]:
+        """Findings, with whether a Prometheus elsewhere answers; and the seconds until it is asked again."""
         settings = monitoring.settings(common)
         if not settings.externalPrometheusUrl:
-            return findings
-        rules = monitoring.probe_settings(common)
-        problem = await probe(settings.externalPrometheusUrl, rules.timeout_seconds)
-        self._prometheus_failures = 0 if problem is None else self._prometheus_failures + 1
+            return findings, None
+        rules, health = monitoring.probe_settings(common), self._prometheus
+        probe_after = await health.look(settings.externalPrometheusUrl, rules)
         # One that answered before isn't called unreachable for a single answer that is lost.
         told = find_condition(common.config.status.conditions, DEPENDENCIES)
         did_answer = told is not None and told.reason == PROMETHEUS_ANSWERS
-        if problem is None or (did_answer and self._prometheus_failures < rules.max_failures):
-            return replace(findings, prometheus_answers=True)
-        return replace(findings, missing=[*findings.missing, problem], prometheus_answers=False)
+        if health.problem is None or (did_answer and health.failures < rules.max_failures):
+            return replace(findings, prometheus_answers=True), probe_after
+        missing = [*findings.missing, health.problem]
+        return replace(findings, missing=missing, prometheus_answers=False), probe_after
 
     async def _leader(self, found: SchedulingShard, common: Common) -> shard.Leader | None:
         """Who decides for the shard, if that is a pod that can be reached."""

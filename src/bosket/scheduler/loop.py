@@ -20,7 +20,7 @@ from bosket.runtime.service import Environment
 from bosket.scheduler.cache.apply import Applier
 from bosket.scheduler.cache.feed import Feed
 from bosket.scheduler.configuration_watch import ConfigurationWatch
-from bosket.scheduler.culprits import failure_place
+from bosket.scheduler.culprits import Suspect, failure_place
 from bosket.scheduler.decide import about_idle_actions, known_part, make_plugins
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.endpoints import add_endpoints
@@ -138,6 +138,7 @@ class Scheduler:
             while True:
                 await self._wait_for_change()
                 spent = await self._cycle()
+                self._tell_metrics()
                 await self._keep_evidence()
                 await self._rest(spent)
 
@@ -184,9 +185,15 @@ class Scheduler:
             self._apply(seen, decisions)
             spent = time.perf_counter() - started
             self._metrics.decided(seen, decisions, spent)
-            self._metrics.left_out(each.suspect for each in self._quarantine.offenders)
             return spent
         return spent
+
+    def _tell_metrics(self) -> None:
+        """Of all that cycles do without. Also where nothing was decided: what can't be read may make no other
+        snapshot."""
+        unread = {*self._state.unread(), *self._feed.left_out}
+        suspects = {Suspect(kind.__name__, key.name, key.namespace) for kind, key in unread}
+        self._metrics.left_out(suspects.union(each.suspect for each in self._quarantine.offenders))
 
     async def _look(self, now: float) -> Snapshot | None:
         """The snapshot; None when there is none to be had, whatever is left out."""

@@ -10,6 +10,8 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -30,6 +32,8 @@ BUCKETS: Final = tuple(5.0 * 2**power for power in range(10))
 #: The one action that binds; others place what has to wait.
 BINDING_ACTION: Final = "allocate"
 PREEMPTING_ACTION: Final = "preempt"
+#: As many objects of a kind are named that cycles do without.
+MOST_LEFT_OUT: Final = 200
 
 
 class QueueLabels(NamedTuple):
@@ -107,10 +111,12 @@ class SchedulerMetrics:
         )
         self._left_out = Gauge(
             "bosket_scheduler_left_out",
-            "1 for each object or plugin that cycles do without, because the scheduler fails with it",
+            "1 for each object or plugin that cycles do without, because it can't be read or the scheduler fails with "
+            f"it; beyond {MOST_LEFT_OUT} of a kind the number of the others, without a name",
             ("kind", "object_namespace", "name"),
             registry=registry,
         )
+        self._told_left_out: frozenset[Suspect] = frozenset()
         self._searches = SearchMetrics(registry, namespace)
         if configuration is not None:
             self.configured(configuration)
@@ -161,9 +167,18 @@ class SchedulerMetrics:
 
     def left_out(self, suspects: Iterable[Suspect]) -> None:
         """All that the last cycle did without."""
+        known = frozenset(suspects)
+        if known == self._told_left_out:
+            return
+        self._told_left_out = known
         self._left_out.clear()
-        for each in suspects:
-            self._left_out.labels(each.kind, each.namespace, each.name).set(1)
+        # By kind: users make pods, and decide neither how many series there are nor which nodes are named.
+        for kind, group in groupby(sorted(known), key=attrgetter("kind")):
+            listed = list(group)
+            for each in listed[:MOST_LEFT_OUT]:
+                self._left_out.labels(kind, each.namespace, each.name).set(1)
+            if others := listed[MOST_LEFT_OUT:]:
+                self._left_out.labels(kind, "", "").set(len(others))
 
     def decided(self, snapshot: Snapshot, decisions: Decisions, seconds: float) -> None:
         """A cycle has ended."""

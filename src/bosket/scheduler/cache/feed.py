@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Set
 from typing import Any, NamedTuple
 
 from bosket.api.core import ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -59,6 +59,8 @@ class Feed:
         self._failed = failed
         # What came in since the state could last be looked at, the newest last.
         self._recent: dict[tuple[type[KubeObject], ObjectKey], KubeObject] = {}
+        # What the state does without until it changes or is gone.
+        self._left_out: set[tuple[type[KubeObject], ObjectKey]] = set()
         self._kinds: dict[type[KubeObject], _Followed] = {}
         self._informers, self._state = informers, state
         self._follows_devices = False
@@ -119,14 +121,16 @@ class Feed:
             try:
                 if new is not None and only(new):
                     self._came(taken, new)
+                    self._left_out.discard((taken, new.key))
                     put(new)
                 elif old is not None and only(old):
                     self._recent.pop((taken, old.key), None)
+                    self._left_out.discard((taken, old.key))
                     drop(old)
                 else:
                     return
             except Exception:
-                self._give_up(taken, new if new is not None else old)
+                self._give_up(taken, new if new is not None else old, is_gone=new is None)
             self.changed.set()
 
         informer = self._informers.of(kind, optional=optional)
@@ -139,6 +143,11 @@ class Feed:
         self._recent[kind, obj.key] = obj
         if len(self._recent) > _MOST_SUSPECTS:
             del self._recent[next(iter(self._recent))]
+
+    @property
+    def left_out(self) -> Set[tuple[type[KubeObject], ObjectKey]]:
+        """Objects, by kind and key, that were taken out of the state, or couldn't be taken in, and are still there."""
+        return self._left_out
 
     def looked_at(self) -> None:
         """The state could be looked at: nothing that came in so far keeps it from that."""
@@ -192,12 +201,15 @@ class Feed:
         name = entry.kind.__name__
         _log.error("%s %s is left out: the scheduler fails with it: %s", name, entry.obj.key, error)
         self._failed(name)
+        self._left_out.add((entry.kind, entry.obj.key))
         self._recent.pop((entry.kind, entry.obj.key), None)
 
-    def _give_up(self, kind: type[KubeObject], obj: Any) -> None:
+    def _give_up(self, kind: type[KubeObject], obj: Any, *, is_gone: bool) -> None:
         """The state goes on without an object that it can't take in: what it knew of it is forgotten."""
         _log.exception("%s %s is left out: the scheduler fails with it", kind.__name__, obj.key)
         self._failed(kind.__name__)
+        if not is_gone:
+            self._left_out.add((kind, obj.key))
         self._drop(kind, obj)
 
     def _drop(self, kind: type[KubeObject], obj: KubeObject) -> None:

@@ -80,6 +80,11 @@ class ClassView:
         self._best: int | None = None
         self._best_total = -math.inf
 
+    @property
+    def only_loses_room(self) -> bool:
+        """Whether placing others can only take nodes away from pods of this class, and give none."""
+        return not self._moving
+
     def best_of(self, rows: NDArray[np.intp], bonus: Scores | None = None) -> int | None:
         """The same as `best` for nodes of which there are few, in order."""
         if not len(rows):

@@ -55,6 +55,7 @@ class Pools:
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self.slices: dict[str, ResourceSlice] = {}
+        self.unread: set[ObjectKey] = set()  #: slices that name no pool
         self.rules: dict[str, DeviceTaintRule] = {}
         self._of_pool: dict[PoolId, set[str]] = {}
         self._pools: Shared[PoolId, Pool] = Shared()
@@ -73,6 +74,7 @@ class Pools:
         self.drop(name)
         pool = _pool_of(each.spec)
         if pool is None:
+            self.unread.add(each.key)
             self._report(f"ResourceSlice {name}: spec.pool is missing; the slice is left out")
             return
         self.slices[name] = each
@@ -80,6 +82,7 @@ class Pools:
         self._dirty.add(pool)
 
     def drop(self, name: str) -> None:
+        self.unread.discard(ObjectKey("", name))
         known = self.slices.pop(name, None)
         pool = _pool_of(known.spec) if known is not None else None
         if pool is not None:

@@ -46,6 +46,7 @@ class Jobs:
         self.notes = Notes()  #: annotations of groups that count and aren't observed yet
         self.known: Mapping[ObjectKey, Job] = {}  #: another object whenever one of them changed
         self.uses = QueueUses()
+        self.unread: set[ObjectKey] = set()  #: groups of which no job can be made
         self._unsettled: set[ObjectKey] = set()
         self._stale: set[ObjectKey] = set()
 
@@ -110,10 +111,12 @@ class Jobs:
             before = known.pop(key, None)
             self._unsettled.discard(key)
             self._stale.discard(key)
+            self.unread.discard(key)
             try:
                 job = self._build(key)
             except Exception as error:  # a defect: the others' jobs are made all the same
                 job = None
+                self.unread.add(key)
                 what = f"{type(error).__name__}: {error}"
                 self._report(f"PodGroup {key} is left out, because the scheduler fails with it: {what}")
             self.uses.replace(key, before, job)

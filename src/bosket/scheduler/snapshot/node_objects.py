@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bosket.api.core import Node
+from bosket.api.object import ObjectKey
 from bosket.api.quantity import InvalidQuantity
 from bosket.scheduler.model.resource import UncountableAmount, shared_amounts
 from bosket.scheduler.snapshot.displacement import Displacements
@@ -26,6 +27,7 @@ class NodeObjects:
     ) -> None:
         self._accounts, self._tasks, self._displacements = accounts, tasks, displacements
         self._worker_labels, self._report = worker_labels, report
+        self.unread: set[ObjectKey] = set()  #: nodes whose amounts are none
 
     def put(self, node: Node) -> None:
         name, workers = node.metadata.name, self._worker_labels
@@ -34,7 +36,9 @@ class NodeObjects:
         except (InvalidQuantity, UncountableAmount) as error:
             self._report(f"Node {name}: status.allocatable: {error}; the node is left out")
             self.drop(name)
+            self.unread.add(node.key)
             return
+        self.unread.discard(node.key)
         if workers is not None and not {workers.gpu, workers.cpu} & node.metadata.labels.keys():
             self.drop(name)
             return
@@ -45,6 +49,7 @@ class NodeObjects:
             self._tasks.node_came_or_went(name)
 
     def drop(self, name: str) -> None:
+        self.unread.discard(ObjectKey("", name))
         if self._accounts.drop(name):
             self._displacements.forget_all()
             self._tasks.node_came_or_went(name)

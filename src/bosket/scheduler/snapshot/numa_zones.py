@@ -15,6 +15,7 @@ from bosket.api.core import Pod
 from bosket.api.kai import NUMAZonePlacement
 from bosket.api.keys import NUMA_OBSERVED_ANNOTATION, NUMA_PREDICTED_ANNOTATION
 from bosket.api.node_topology import NodeResourceTopology, Zone
+from bosket.api.object import ObjectKey
 from bosket.api.quantity import InvalidQuantity
 from bosket.scheduler.model.numa import NumaZones, Policy, Record, Scope
 from bosket.scheduler.model.resource import GPU_NAMES, Amounts, UncountableAmount, amounts_of
@@ -35,6 +36,9 @@ _COMBINED: Final[Mapping[str, tuple[Policy, Scope]]] = {
     "None": (Policy.NONE, Scope.CONTAINER),
 }
 
+#: The type of zones that are NUMA nodes.
+_ZONE = "Node"
+
 Report = Callable[[str], None]
 
 
@@ -45,6 +49,7 @@ class NumaTopologies:
         self._report = report
         self.objects: dict[str, NodeResourceTopology] = {}
         self._zones: Shared[str, NumaZones] = Shared()
+        self.unread: set[ObjectKey] = set()  #: those whose zones can't be read
         self.any = False  #: whether any node tells about its zones
 
     def put(self, topology: NodeResourceTopology) -> bool:
@@ -55,6 +60,9 @@ class NumaTopologies:
         if before is not None and _says(before) == _says(topology):
             return False
         zones = zones_of(topology, self._report)
+        self.unread.discard(topology.key)
+        if zones is None and any(each.type == _ZONE for each in topology.zones):
+            self.unread.add(topology.key)
         if zones == self._zones.get(name, None):
             return False
         if zones is None:
@@ -67,6 +75,7 @@ class NumaTopologies:
     def drop(self, name: str) -> bool:
         known = name in self._zones
         self.objects.pop(name, None)
+        self.unread.discard(ObjectKey("", name))
         self._zones.drop(name)
         self.any = bool(self._zones)
         return known
@@ -78,7 +87,7 @@ class NumaTopologies:
 def zones_of(topology: NodeResourceTopology, report: Report) -> NumaZones | None:
     """What the object says of its node's zones; None when there are none, or when they can't be read."""
     of_object = f"NodeResourceTopology {topology.metadata.name}"
-    numa_nodes = sorted((zone for zone in topology.zones if zone.type == "Node"), key=_rank)
+    numa_nodes = sorted((zone for zone in topology.zones if zone.type == _ZONE), key=_rank)
     if not numa_nodes:
         return None
     try:

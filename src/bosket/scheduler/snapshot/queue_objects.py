@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from bosket.api.kai import Queue as QueueObject
+from bosket.api.object import ObjectKey
 from bosket.kube.access import annotations_of_rule
 from bosket.scheduler.model.queue import Queue, QueueError, QueueTree, build_tree, queue_from, without_hierarchy
 
@@ -43,6 +44,11 @@ class QueueObjects:
         known = self.objects.pop(name, None) is not None
         self._forget(name)
         return known
+
+    @property
+    def unread(self) -> Iterator[ObjectKey]:
+        """Queues that make no sense by themselves; not those whose parent is missing."""
+        return (ObjectKey("", name) for name in self._refused)
 
     def is_unchanged(self) -> bool:
         """Whether `tree()` would be the one that it gave last."""

@@ -8,7 +8,7 @@ kinds; `_intakes` says which. What the scheduler itself decided comes in by `own
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -70,6 +70,7 @@ class ClusterState:
             options, classes=PodClasses(self._axis), nodes=self._nodes, volumes=self._volumes, devices=self._devices,
             zones=self._zones, touched=touched, report=report,
         )  # fmt: skip
+        self._node_objects = NodeObjects(self._nodes, self._tasks, self._displacements, options.worker_labels, report)
         self._jobs = Jobs(self._tasks, self._displacements, touched, options.node_pool_label, report)
         self.own = OwnDecisions(self._tasks, self._jobs, self._displacements, touched)
         self._situation = Situation(
@@ -145,7 +146,7 @@ class ClusterState:
 
     def _intakes_of_supply(self, after: Consequences) -> dict[type[KubeObject], Intake[Any]]:
         """Of kinds that say what there is to do it with."""
-        nodes = NodeObjects(self._nodes, self._tasks, self._displacements, self._options.worker_labels, self._report)
+        nodes = self._node_objects
         topologies, zones, config_maps = self._topologies, self._zones, self._config_maps
         volumes, drivers = self._volumes, self._volumes.drivers
         devices, pools = self._devices, self._devices.pools
@@ -190,6 +191,21 @@ class ClusterState:
     def group(self, key: ObjectKey) -> PodGroup | None:
         """The group as it was last seen; a job's own may be older where only its status differs."""
         return self._jobs.groups.get(key)
+
+    def unread(self) -> Iterator[tuple[type[KubeObject], ObjectKey]]:
+        """Objects, by kind and key, that the last snapshot does without, because they can't be read or because the
+        scheduler fails with them. One that is mended or deleted is no longer among them."""
+        parts: tuple[tuple[type[KubeObject], Iterable[ObjectKey]], ...] = (
+            (Pod, self._tasks.unread),
+            (PodGroup, self._jobs.unread),
+            (QueueObject, self._queues.unread),
+            (Node, self._node_objects.unread),
+            (NodeResourceTopology, self._zones.unread),
+            (PersistentVolume, self._volumes.unread),
+            (CSIStorageCapacity, self._volumes.drivers.unread),
+            (ResourceSlice, self._devices.pools.unread),
+        )
+        return ((kind, key) for kind, keys in parts for key in keys)
 
     # Snapshots out
 

@@ -60,6 +60,7 @@ class StorageDrivers:
         self.nodes: dict[str, CSINode] = {}
         self.drivers: dict[str, CSIDriver] = {}
         self.capacities: dict[ObjectKey, CSIStorageCapacity] = {}
+        self.unread: set[ObjectKey] = set()  #: capacities of which it can't be told for which nodes
         self._limits: dict[str, dict[str, int]] = {}  # driver → node → how many volumes
         self._frozen: Mapping[str, Mapping[str, int]] | None = None
         self._rooms: dict[str, dict[ObjectKey, Room]] = {}  # storage class → what there is
@@ -118,6 +119,7 @@ class StorageDrivers:
         try:
             nodes = label_selector(capacity.nodeTopology)
         except InvalidSelector as error:
+            self.unread.add(capacity.key)
             self._report(f"CSIStorageCapacity {capacity.key}: nodeTopology: {error}; it is left out")
             return
         total, largest = self._bytes(capacity, "capacity"), self._bytes(capacity, "maximumVolumeSize")
@@ -128,6 +130,7 @@ class StorageDrivers:
         rooms[capacity.key] = Room(str(capacity.key), nodes, most or 0, total or 0)
 
     def drop_capacity(self, key: ObjectKey) -> None:
+        self.unread.discard(key)
         before = self.capacities.pop(key, None)
         if before is not None:
             self._rooms.get(before.storageClassName, {}).pop(key, None)

@@ -64,6 +64,7 @@ class Tasks:
         self._tasks: dict[ObjectKey, Task] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, Task]] = defaultdict(dict)  # pod group → its tasks
         self._left_out: dict[ObjectKey, LeftOut] = {}
+        self.unread: set[ObjectKey] = set()  #: pods that can't be counted, of whichever scheduler
         self._releasing: set[ObjectKey] = set()  # those whose status depends on the time
         self._nodes, self._volumes, self._devices = nodes, volumes, devices
         self.requests = BindRequests(self.pods, nodes.nodes)
@@ -117,6 +118,7 @@ class Tasks:
             self.evictions.forget(key)
             self._set(key, self._tasks.get(key), None)
             self._nodes.forget_unread(key)
+            self.unread.discard(key)
             left_out = self._left_out.pop(key, None)
             if left_out is not None:
                 self._touched.jobs.add(left_out.group)
@@ -218,12 +220,14 @@ class Tasks:
             return None
         if self._left_out:
             self._left_out.pop(key, None)
+        self.unread.discard(key)
         self._nodes.forget_unread(key)
         return task
 
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
         """The pod can't be counted; its job is told. Where it runs, its room stays its own."""
         self._nodes.hold_unread(key, pod)
+        self.unread.add(key)
         self._report(f"Pod {key}: {problem}; the pod is left out")
         group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION)
         if group and pod.spec.schedulerName == self._options.scheduler_name:

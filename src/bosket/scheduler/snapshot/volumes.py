@@ -56,6 +56,7 @@ class Volumes:
         self._report, self._touched = report, touched
         self.claims: dict[ObjectKey, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
+        self.unread: set[ObjectKey] = set()  #: volumes whose size is no amount
         self.classes: dict[str, StorageClass] = {}
         self.drivers = StorageDrivers(self._report)
         self._users = ClaimUsers()
@@ -85,13 +86,13 @@ class Volumes:
         self._touched.update(self._users.of(key))
 
     def put_volume(self, volume: PersistentVolume) -> None:
+        name = volume.metadata.name
+        self._forget_volume(name)
         try:
             size_of(volume)
         except InvalidQuantity as error:
-            text = f"PersistentVolume {volume.metadata.name}: spec.capacity.storage: {error}; no claim is given it"
-            self._report(text)
-        name = volume.metadata.name
-        self._forget_volume(name)
+            self.unread.add(volume.key)
+            self._report(f"PersistentVolume {name}: spec.capacity.storage: {error}; no claim is given it")
         self.volumes[name] = volume
         self._of_class.setdefault(class_of_volume(volume), set()).add(name)
         if (reference := volume.spec.claimRef) is not None:
@@ -309,6 +310,7 @@ class Volumes:
         volume = self.volumes.get(name)
         if volume is None:
             return
+        self.unread.discard(volume.key)
         self._touch_users_of(volume)
         self._of_class[class_of_volume(volume)].discard(name)
         if (reference := volume.spec.claimRef) is not None:

@@ -98,3 +98,34 @@ class Room:
             parts = (self._shared.memory(share) * share.devices / np.array(self._shared.sizes))[rows]
             np.minimum(slots, np.floor(free[GPU, rows] / parts + ROUNDING), out=slots)
         return float(np.maximum(slots, 0.0).sum())
+
+
+class Prospect:
+    """Whether a job could still be placed, while others that come before it take room in a simulation.
+
+    What is placed only takes room, so that a no is final. That isn't so where pods are drawn to each other, and isn't
+    looked at where GPUs are shared.
+    """
+
+    def __init__(self, session: Session, pending: Sequence[Task], on: Mask) -> None:
+        """`on`: nodes that may be used."""
+        classes = Counter(task.pod_class for task in pending)
+        self._session, self._on = session, on
+        self._counted = [
+            (pod_class, count, np.flatnonzero(on & session.view(pod_class).allowed))
+            for pod_class, count in classes.items()
+            if pod_class.share is None and session.view(pod_class).only_loses_room
+        ]
+
+    def is_lost(self) -> bool:
+        return any(self._slots(*each) < each[1] for each in self._counted)
+
+    def _slots(self, pod_class: PodClass, count: int, rows: NDArray[np.intp]) -> float:
+        if count == 1:
+            return float(self._session.view(pod_class).best(self._on) is not None)
+        nodes = self._session.nodes
+        slots = np.minimum(nodes.idle[PODS, rows] + nodes.releasing[PODS, rows], float(count))
+        for resource, amount in pod_class.needs:
+            free = nodes.idle[resource, rows] + nodes.releasing[resource, rows]
+            np.minimum(slots, np.floor(free / amount + ROUNDING), out=slots)
+        return float(np.maximum(slots, 0.0).sum())

@@ -26,7 +26,7 @@ from bosket.scheduler.solver.accumulation import Accumulation
 from bosket.scheduler.solver.budget import Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.order import Entries, JobTable, VictimOrder
-from bosket.scheduler.solver.room import Room
+from bosket.scheduler.solver.room import Prospect, Room
 from bosket.scheduler.solver.scenario import Batch, Scenario
 from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
 
@@ -202,9 +202,15 @@ class Search:
             on[job.standing(task).row] = True
             statement.evict(job, task)
         order = SimulationOrder(self._branches, session, {preemptor: None, **dict.fromkeys(job for job, _ in victims)})
+        prospect: Prospect | None = Prospect(session, scenario.pending, on)
         while (next_job := order.pop()) is not None:
             failed = place_job(session, statement, next_job, on=on, real=False)
-            if failed is not None and next_job is preemptor:
+            if next_job is preemptor:
+                prospect = None
+                is_lost = failed is not None
+            else:
+                is_lost = prospect is not None and failed is None and prospect.is_lost()
+            if is_lost:
                 statement.discard()
                 return None
         gone = [task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)]
