@@ -14,7 +14,6 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -58,11 +57,11 @@ def run(cases: int = CASES, seed: int = 0, folder: Path | None = None) -> Report
     """So many cases from this seed on; failing ones are written to the folder."""
     report = Report("Fuzzed snapshots", COLUMNS)
     total = _Batch()
-    starts = range(seed, seed + cases, _BATCH)
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn"), max_tasks_per_child=20) as pool:
-        batches = [pool.submit(_run, first, min(_BATCH, seed + cases - first)) for first in starts]
-        for done in batches:
-            _add(total, done.result())
+    batches = [(first, min(_BATCH, seed + cases - first)) for first in range(seed, seed + cases, _BATCH)]
+    # Not ProcessPoolExecutor: in Python 3.11 it waits for ever once it has replaced its processes.
+    with get_context("spawn").Pool(PROCESSES, maxtasksperchild=20) as pool:
+        for done in pool.imap(_run, batches):
+            _add(total, done)
             if total.cases % 5000 == 0:
                 progress(f"{total.cases:,} of {cases:,} cases, {len(total.failures)} failures")
     failed = sum(map(len, total.failures.values()))
@@ -96,9 +95,10 @@ def _recordings() -> list[Path]:
     return sorted(folder.glob("cases/*.jsonl")) if folder else []
 
 
-def _run(first: int, count: int) -> _Batch:
-    """In a process of its own."""
-    os.nice(10)
+def _run(seeds: tuple[int, int]) -> _Batch:
+    """So many cases from the first seed on, in a process of its own."""
+    first, count = seeds
+    os.setpriority(os.PRIO_PROCESS, 0, 10)
     warnings.simplefilter("error")
     batch, started, recordings = _Batch(cases=count), time.process_time(), _recordings()
     for seed in range(first, first + count):

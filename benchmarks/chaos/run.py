@@ -96,13 +96,17 @@ async def _repeat(end: float, act: Callable[[], Awaitable[Any]], pause: Callable
 
 
 async def _tell(end: float, watcher: Watcher, load: Load, faults: Faults) -> None:
+    told = 0
     while time.monotonic() < end:
         await asyncio.sleep(min(60.0, max(0.1, end - time.monotonic())))
         with watcher.lock:
-            broken, pods = len(watcher.judge.broken), len(watcher.judge.pods)
+            broken, pods = list(watcher.judge.broken), len(watcher.judge.pods)
         left = max(0.0, end - time.monotonic()) / 60
         done = f"{load.done.total()} actions, {faults.done.total()} faults"
-        progress(f"{left:.0f} min left: {pods} pods, {done}, {broken} broken")
+        progress(f"{left:.0f} min left: {pods} pods, {done}, {len(broken)} broken")
+        for each in broken[told:]:
+            progress(f"broken: {each}")
+        told = len(broken)
 
 
 async def _rest(watcher: Watcher, load: Load) -> None:
