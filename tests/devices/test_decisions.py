@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from bosket.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from bosket.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodResourceClaim
 from bosket.api.kai import BindRequest, BindRequestSpec, ResourceClaimAllocation
 from bosket.api.keys import QUEUE_LABEL
 from bosket.api.object import ObjectKey, ObjectMeta
@@ -412,3 +412,27 @@ def test_devices_of_pods_of_other_schedulers_are_theirs():
     snapshot = snapshot_of(objects)
     assert (snapshot.nodes.idle[GPU, 0], snapshot.nodes.foreign[GPU, 0]) == (1.0, 1.0)
     assert given(decided(objects)) == {"g-0": ["a/d1"]}
+
+
+def test_pods_that_each_name_a_claim_of_their_own_are_of_one_class_until_two_name_the_same():
+    """Which claim it is makes no difference to where they can go; with a second user it does."""
+
+    def naming(name, claim, group="g"):
+        spec = (PodResourceClaim(name="device", resourceClaimName=claim),)
+        return with_uid(pod(name).cpu("1").of_group(group).with_spec(resourceClaims=spec).build())
+
+    pods = [naming(f"g-{number}", f"c{number}") for number in range(3)]
+    claims = [claim(f"c{number}") for number in range(3)]
+    state = state_of(cluster(node("a"), device_slice("a", *TWO), *pods, *claims))
+
+    def classes():
+        snapshot = state.snapshot(NOW)
+        return {task.pod.metadata.name: task.pod_class.index for job in snapshot.jobs.values() for task in job.tasks}
+
+    assert len(set(classes().values())) == 1
+    second = naming("h-0", "c1", group="h")
+    for each in (pod_group("h"), second):
+        state.put(each)
+    assert classes()["g-0"] == classes()["g-2"] != classes()["g-1"] == classes()["h-0"]
+    state.drop(second)
+    assert len(set(classes().values())) == 1

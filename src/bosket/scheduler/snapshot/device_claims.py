@@ -40,8 +40,9 @@ NO_PROMISES: Promises = ({}, None)
 class DeviceClaims:
     """All that is known of devices, and which pods use which claims."""
 
-    def __init__(self, axis: ResourceAxis, report: Callable[[str], None]) -> None:
-        self._axis = axis
+    def __init__(self, axis: ResourceAxis, touched: set[ObjectKey], report: Callable[[str], None]) -> None:
+        """`touched`: where pods are put that must be looked at again because others came or went."""
+        self._axis, self._touched = axis, touched
         self.pools = Pools(report)
         self.claims: Shared[ObjectKey, ResourceClaim] = Shared()
         self.classes: Shared[str, DeviceClass] = Shared()
@@ -117,7 +118,9 @@ class DeviceClaims:
         `request`: the bind request that is under way for it.
         """
         refs, problem = self._refs(pod)
-        self._follow_claims(key, refs)
+        own = _extended_claim_of(pod)
+        every_ref = refs if own is None else (*refs, ClaimRef("", own, own=True))
+        self._follow_claims(key, every_ref)
         promised, extended_allocation = self._promises(key, pod, request, refs)
         known = [(ref, self.claims.get(ref.key, None)) for ref in refs]
         placed = bool(pod.spec.nodeName) or request is not None
@@ -128,7 +131,10 @@ class DeviceClaims:
             if claim is None:
                 continue
             allocation = claim.status.allocation or promised.get(ref.key)
-            is_its_own = ref.own and (placed or allocation is None)
+            # A claim that nobody else names is as good as one that was made for the pod: which one it is makes no
+            # difference to where the pod can go, and pods that differ in nothing else are of one class.
+            is_alone = ref.own or len(self._users[ref.key]) == 1
+            is_its_own = is_alone and (placed or allocation is None)
             needs.append(ClaimNeed(ref.name, None if is_its_own else ref.key, claim.spec))
             claimed = gpus_by_class(claim).total()
             if claimed:
@@ -137,12 +143,8 @@ class DeviceClaims:
         extended: tuple[ExtendedNeed, ...] = ()
         if self.by_resource:
             extended = extended_needs(pod.spec, self.by_resource, self._axis)
-        own = _extended_claim_of(pod)
-        if own is not None:
-            refs += (ClaimRef("", own, own=True),)
-            self._follow_claims(key, refs)
         held = PodDevices(
-            refs,
+            every_ref,
             problem,
             tuple(sorted(promised.items(), key=lambda each: each[0])),
             extended_allocation,
@@ -211,15 +213,23 @@ class DeviceClaims:
         return ""
 
     def _follow_claims(self, pod: ObjectKey, refs: Iterable[ClaimRef]) -> None:
+        claims = tuple(dict.fromkeys(ref.key for ref in refs))
+        if claims == self._keys_of.get(pod):
+            return
         self._forget_pod(pod)
-        self._keys_of[pod] = tuple(dict.fromkeys(ref.key for ref in refs))
-        for key in self._keys_of[pod]:
-            self._users.setdefault(key, {})[pod] = None
+        self._keys_of[pod] = claims
+        for claim in claims:
+            users = self._users.setdefault(claim, {})
+            if len(users) == 1:
+                self._touched.update(users)  # which isn't alone with it any more
+            users[pod] = None
 
     def _forget_pod(self, pod: ObjectKey) -> None:
         for claim in self._keys_of.pop(pod, ()):
             users = self._users[claim]
             users.pop(pod, None)
+            if len(users) == 1:
+                self._touched.update(users)  # which is alone with it now
             if not users:
                 del self._users[claim]
 

@@ -63,7 +63,7 @@ class ClusterState:
         self._topologies = Topologies()
         self._zones = NumaTopologies(report)
         self._volumes = Volumes(touched.pods, report)
-        self._devices = DeviceClaims(self._axis, report)
+        self._devices = DeviceClaims(self._axis, self._touched.pods, report)
         self._config_maps = ConfigMaps(touched)
         self._displacements = Displacements()
         self._tasks = Tasks(

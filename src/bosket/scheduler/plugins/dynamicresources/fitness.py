@@ -56,10 +56,12 @@ class ClaimFitness:
     def _unusable(self, task: Task) -> str:
         needs, ledger = task.pod_class.device_needs, self._ledger.get()
         assert needs is not None
+        assert task.devices is not None
+        keys = {ref.name: ref.key for ref in task.devices.refs}
         try:
             for place, each in enumerate(needs.claims):
                 if each.key is None or ledger.allocation(each.key) is None:
-                    ledger.demands.of(needs, place)
+                    ledger.demands.of(needs, place, keys.get(each.name))
         except UnusableClaim as error:
             return str(error)
         return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from bosket.api.object import ObjectKey
 from bosket.api.quantity import parse
 from bosket.api.resource_k8s import DeviceClaim, ResourceClaimSpec
 from bosket.scheduler.model.device import DeviceNeeds, ExtendedNeed
@@ -18,12 +19,13 @@ class Demands:
         self._nodes, self._classes = snapshot.nodes, snapshot.inventory.classes
         self._known: dict[Hashable, Demand] = {}
 
-    def of(self, needs: DeviceNeeds, place: int) -> Demand:
-        """That of one of the claims."""
+    def of(self, needs: DeviceNeeds, place: int, key: ObjectKey | None = None) -> Demand:
+        """That of one of the claims; `key`: which one it is, for a message, where pods have a claim each."""
         found = self._known.get((needs.number, place))
         if found is None:
             need = needs.claims[place]
-            name = f"ResourceClaim {need.key}" if need.key is not None else f"resource claim {need.name}"
+            key = key or need.key
+            name = f"ResourceClaim {key}" if key is not None else f"resource claim {need.name}"
             found = self._known[needs.number, place] = demand_of(need.spec, self._classes, name)
         return found
 
