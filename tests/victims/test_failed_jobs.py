@@ -5,6 +5,7 @@ import pytest
 from bosket.scheduler.solver.search import Search
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import configured, decided, evictions
+from tests.scheduler.peers import rather_away, spread, term
 
 CLASSES = [priority_class("low", 10), priority_class("high", 90)]
 
@@ -148,3 +149,31 @@ def test_a_gang_that_lost_its_members_in_this_cycle_is_not_tried_and_speaks_for_
     )
     assert tried == ["new", "mid"]
     assert evictions(decisions) == {"gang-0": "new", "gang-1": "new", "gang-2": "new", "low-0": "mid"}
+
+
+@pytest.mark.parametrize(
+    ("second", "labels", "is_tried"),
+    [
+        pytest.param({"app": "b"}, {}, False, id="each is spread by a label of its own"),
+        pytest.param({"app": "b", "skew": 2}, {}, True, id="the other may be less even"),
+        pytest.param({"app": "b"}, {"also": "a"}, True, id="the other is selected by somebody else as well"),
+    ],
+)
+def test_jobs_that_select_themselves_alone_are_alike_whatever_their_labels(tried, second, labels, is_tried):
+    def spreading(name, app, skew=1, **more):
+        made = pod(f"{name}-0").gpu(2).label("app", app).of_group(name)
+        for key, value in more.items():
+            made = made.label(key, value)
+        constraint = spread("kubernetes.io/hostname", skew, app=app)
+        return [
+            pod_group(name, queue="mine", priority="high"),
+            made.with_spec(topologySpreadConstraints=(constraint,)).build(),
+        ]
+
+    selecting = pod("z-0").gpu(2).of_group("z").with_spec(affinity=rather_away(1, term(also="a"))).build()
+    full(
+        spreading("a", "a"),
+        spreading("b", **second, **labels),
+        [pod_group("z", queue="mine", priority="high"), selecting],
+    )
+    assert ("b" in tried) == is_tried

@@ -21,6 +21,7 @@ from bosket.scheduler.reason import DelayNotElapsed, GangShort, MinRuntimeNotEla
 from bosket.scheduler.solver.budget import ActionBudget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.failed import FailedJobs
+from bosket.scheduler.solver.job_kind import JobKinds
 from bosket.scheduler.solver.order import Entries, JobTable
 from bosket.scheduler.solver.search import Search, Solution
 from bosket.scheduler.solver.simulation_order import Branches
@@ -87,12 +88,13 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
     asking = [job for job in waiting if policy.may_ask(job) and not _is_delayed(session, job)]
     tables: Tables | None = None
     budget = ActionBudget(session.search_budgets, session.action)
+    kinds = JobKinds(session)
     failed: dict[Hashable, FailedJobs] = {}
     turns = JobsByQueue(session, asking) if asking else None
     while turns is not None and (job := turns.pop()) is not None:
         if not policy.is_entitled(job) or (job.was_evicted and job.short_of_pods()):
             continue
-        failed_alike = failed.setdefault(policy.alike(job), FailedJobs())
+        failed_alike = failed.setdefault(policy.alike(job), FailedJobs(kinds))
         if session.settings.use_scheduling_signatures and not failed_alike.is_worth_trying(job):
             continue
         if _is_hopeless(session, job):

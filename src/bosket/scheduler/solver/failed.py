@@ -13,7 +13,8 @@ from collections.abc import Hashable, Iterable
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.model.resource import Vector
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, PodClass
+from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.solver.job_kind import JobKinds, waiting_at_first
 
 Makeup = tuple[tuple[int, int], ...]  #: how many pending tasks of which class, by the class's number
 
@@ -21,7 +22,8 @@ Makeup = tuple[tuple[int, int], ...]  #: how many pending tasks of which class, 
 class FailedJobs:
     """What was tried in vain."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: JobKinds) -> None:
+        self._kinds = kinds
         self._smallest: dict[Hashable, list[Vector]] = {}
         self._not_easier: set[Hashable] = set()  # what was compared, until something smaller fails
 
@@ -31,14 +33,14 @@ class FailedJobs:
         makeup = _makeup(job)
         if makeup in self._not_easier:
             return False
-        smallest = self._smallest.get(kind_of(job))
+        smallest = self._smallest.get(self._kinds.of(job))
         if smallest is None or _is_easier(_requests(job), smallest):
             return True
         self._not_easier.add(makeup)
         return False
 
     def add(self, job: JobState) -> None:
-        kind, requests = kind_of(job), _requests(job)
+        kind, requests = self._kinds.of(job), _requests(job)
         smallest = self._smallest.get(kind)
         if smallest is None or _is_smaller(requests, smallest):
             self._smallest[kind] = requests
@@ -54,37 +56,11 @@ def _makeup(job: JobState) -> Hashable:
     waiting: dict[str, Counter[PodClass]] = {pod_set.name: Counter() for pod_set in job.job.pod_sets}
     for task in job.left_over():
         waiting[job.pod_set(task).name][task.pod_class] += 1
-    return job.job.topologies(), _numbered(waiting.values()), _numbered(_waiting_at_first(job))
+    return job.job.topologies(), _numbered(waiting.values()), _numbered(waiting_at_first(job))
 
 
 def _numbered(by_set: Iterable[Counter[PodClass]]) -> tuple[Makeup, ...]:
     return tuple(sorted(tuple(sorted((each.index, count) for each, count in classes.items())) for classes in by_set))
-
-
-def _waiting_at_first(job: JobState) -> list[Counter[PodClass]]:
-    """The classes of tasks that weren't placed when the cycle began, by pod set, those apart that have none."""
-    found = [
-        Counter({pod_set.only_class: len(pod_set.tasks)})
-        if pod_set.only_class is not None and len(pod_set.pending) == len(pod_set.tasks)
-        else Counter(task.pod_class for task in pod_set.tasks if task.status not in ACTIVE_ALLOCATED)
-        for pod_set in job.job.pod_sets
-    ]
-    return [classes for classes in found if classes]
-
-
-def kind_of(job: JobState) -> Hashable:
-    """What the tasks that weren't placed at first have in common with those of another job, their requests apart."""
-    kinds = (
-        sorted((pod_class.kind, count) for pod_class, count in classes.items()) for classes in _waiting_at_first(job)
-    )
-    return job.job.topologies(), tuple(sorted(tuple(_merged(each)) for each in kinds))
-
-
-def _merged(kinds: list[tuple[tuple[object, ...], int]]) -> list[tuple[tuple[object, ...], int]]:
-    counts: Counter[tuple[object, ...]] = Counter()
-    for kind, count in kinds:
-        counts[kind] += count
-    return sorted(counts.items())
 
 
 def _is_easier(mine: list[Vector], others: list[Vector]) -> bool:

@@ -1,0 +1,100 @@
+"""Of which kind a job is: what nodes and plugins treat its pending tasks by, whatever these ask for.
+
+Affinity terms and spread constraints that select pods of the job alone are compared by their shape: `app: a` and
+`app: b` mean the same to jobs of which each selects itself, and a job that found no victims then speaks for the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+
+from bosket.api.object import ObjectKey
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.peer import Marks, PeerWishes, PodSelector
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, NO_WISHES, PodClass
+
+ClassKind = tuple[object, ...]
+
+
+class JobKinds:
+    """Kinds of the jobs of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._shapes: dict[Hashable, int] = {}  # of wishes, numbered from below those that have a number themselves
+        self._selected: dict[PodSelector, set[ObjectKey]] | None = None  # jobs by what selects pods of theirs
+
+    def of(self, job: JobState) -> Hashable:
+        """What tasks that weren't placed at first have in common with those of another job, their requests apart."""
+        kinds = []
+        for classes in waiting_at_first(job):
+            counts: Counter[ClassKind] = Counter()
+            for pod_class, count in classes.items():
+                counts[self._kind(job.job, pod_class)] += count
+            kinds.append(tuple(sorted(counts.items())))
+        return job.job.topologies(), tuple(sorted(kinds))
+
+    def _kind(self, job: Job, pod_class: PodClass) -> ClassKind:
+        kind, wishes = pod_class.kind, pod_class.wishes
+        if wishes is None:
+            return kind
+        marks = {each for each in (*pod_class.marks.lasting, *pod_class.marks.staying) if isinstance(each, PodSelector)}
+        selectors = wishes.selectors
+        if marks - selectors or not all(self._selects_only(each, job) for each in selectors):
+            return kind
+        shape = _shape(wishes, pod_class.marks)
+        number = self._shapes.setdefault(shape, NO_WISHES - 1 - len(self._shapes))
+        fixed_index, devices, host_ports, _, _, *rest = kind
+        return (fixed_index, devices, host_ports, number, (), *rest)
+
+    def _selects_only(self, selector: PodSelector, job: Job) -> bool:
+        """Whether no pod of others is selected, wherever it is."""
+        if self._session.snapshot.tallies.get(selector):
+            return False  # somebody has a place already; whose pods these are isn't looked at
+        if self._selected is None:
+            self._selected = _selected_jobs(self._session.snapshot.unsettled)
+        return self._selected.get(selector, set()) <= {job.key}
+
+
+def _selected_jobs(jobs: tuple[Job, ...]) -> dict[PodSelector, set[ObjectKey]]:
+    found: dict[PodSelector, set[ObjectKey]] = {}
+    for job in jobs:
+        for pod_class in {task.pod_class for task in job.tasks}:
+            for mark in (*pod_class.marks.lasting, *pod_class.marks.staying):
+                if isinstance(mark, PodSelector):
+                    found.setdefault(mark, set()).add(job.key)
+    return found
+
+
+def _shape(wishes: PeerWishes, marks: Marks) -> Hashable:
+    """What is asked of neighbours, with selectors by the order in which they come up."""
+    numbers: dict[PodSelector, int] = {}
+
+    def number(selector: PodSelector) -> tuple[int, bool, bool]:
+        found = numbers.setdefault(selector, len(numbers))
+        return found, selector in marks.lasting, selector in marks.staying
+
+    terms = tuple((each.role, number(each.selector), each.topology_key, each.weight) for each in wishes.terms)
+    spread = tuple(
+        (
+            number(each.selector), each.selects_all, each.topology_key, each.max_skew, each.min_domains,
+            each.honors_affinity, each.honors_taints,
+        )
+        for each in wishes.spread
+    )  # fmt: skip
+    together = number(wishes.affinity_selector) if wishes.affinity_selector is not None else None
+    return terms, spread, together
+
+
+def waiting_at_first(job: JobState) -> list[Counter[PodClass]]:
+    """The classes of tasks that weren't placed when the cycle began, by pod set, those apart that have none."""
+    found = [
+        Counter({pod_set.only_class: len(pod_set.tasks)})
+        if pod_set.only_class is not None and len(pod_set.pending) == len(pod_set.tasks)
+        else Counter(task.pod_class for task in pod_set.tasks if task.status not in ACTIVE_ALLOCATED)
+        for pod_set in job.job.pod_sets
+    ]
+    return [classes for classes in found if classes]
