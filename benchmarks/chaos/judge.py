@@ -21,6 +21,9 @@ Json = dict[str, Any]
 
 #: How long after a setting changed decisions by the old one may still be carried out.
 LATE_SECONDS: Final = 90.0
+#: How long the end of a disruption budget may be seen after that of pods which it no longer guarded: each kind has a
+#: watch of its own, and one of them may have to be made anew.
+UNSURE_SECONDS: Final = 150.0
 #: How long a gang may be bound in part: binds are retried, and what stays in part is evicted after a grace of 60 s.
 PARTIAL_SECONDS: Final = 300.0
 GPU: Final = "nvidia.com/gpu"
@@ -48,6 +51,11 @@ def amount(text: object) -> Decimal:
 def key(doc: Json) -> str:
     meta = doc["metadata"]
     return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
+
+
+def version(doc: Json) -> int:
+    """When an object was written, or went: versions of all kinds come from one count. 0 where nobody saw it."""
+    return int(doc["metadata"].get("resourceVersion") or 0)
 
 
 def is_active(pod: Json) -> bool:
@@ -109,6 +117,16 @@ class _History:
         return max(value for _, value in self.values)
 
 
+@dataclass(frozen=True)
+class _Breach:
+    """An eviction that a budget forbids, unless the budget was gone by then."""
+
+    at: float
+    budget: str
+    version: int  #: of the pod when it began to end; 0 where that isn't known
+    text: str
+
+
 class Judge:
     """Follows a cluster and notes what must not be."""
 
@@ -124,6 +142,7 @@ class Judge:
         self._partial_since: dict[str, float] = {}
         self._whole: set[str] = set()  #: groups that had their minimum at some time
         self._node_lost_at = float("-inf")
+        self._unsure: list[_Breach] = []
 
     # ── events ──
 
@@ -143,6 +162,8 @@ class Judge:
             known.pop(key(doc), None)
             if kind == "Node":
                 self._node_lost_at = at
+            elif kind == "PodDisruptionBudget":
+                self._forget_breaches(doc)
             return
         known[key(doc)] = doc
         if kind == "Node":
@@ -160,7 +181,7 @@ class Judge:
         if gone:
             self.pods.pop(uid, None)
             if old is not None and not old["metadata"].get("deletionTimestamp"):
-                self._count_eviction(old, at)
+                self._count_eviction(old, at, version(pod))
         else:
             self.pods[uid] = pod
             before, after = ("" if old is None else old["spec"].get("nodeName", "")), pod["spec"].get("nodeName", "")
@@ -173,7 +194,7 @@ class Judge:
                 and pod["metadata"].get("deletionTimestamp")
                 and not old["metadata"].get("deletionTimestamp")
             ):
-                self._count_eviction(pod, at)
+                self._count_eviction(pod, at, version(pod))
         self._follow_gang(pod, at)
 
     # ── bindings ──
@@ -273,6 +294,8 @@ class Judge:
 
     def tick(self, at: float) -> None:
         """Look at what has lasted for too long."""
+        self.broken += [each.text for each in self._unsure if at - each.at > UNSURE_SECONDS]
+        self._unsure = [each for each in self._unsure if at - each.at <= UNSURE_SECONDS]
         for name, since in list(self._partial_since.items()):
             group = self.groups.get(name)
             if group is None:
@@ -287,7 +310,7 @@ class Judge:
 
     # ── evictions and disruption budgets ──
 
-    def _count_eviction(self, pod: Json, at: float) -> None:
+    def _count_eviction(self, pod: Json, at: float, ended: int) -> None:
         """A pod begins to end; budgets that guard it must still be kept, unless a node was lost a moment ago."""
         self.counts["deletions"] += 1
         if not is_active(pod) or pod["spec"]["nodeName"] not in self.nodes:
@@ -309,9 +332,15 @@ class Judge:
             if at - self._node_lost_at < LATE_SECONDS:
                 self.counts["budgets short after a node was lost"] += 1
             else:
-                self.broken.append(
+                text = (
                     f"pod {key(pod)} was evicted, and {healthy} of {minimum} are left that budget {key(budget)} wants"
                 )
+                self._unsure.append(_Breach(at, key(budget), ended, text))
+
+    def _forget_breaches(self, budget: Json) -> None:
+        """The budget went; it guarded nothing that was evicted after that, though it is seen only now."""
+        ended = version(budget)
+        self._unsure = [each for each in self._unsure if each.budget != key(budget) or 0 < each.version < ended]
 
     def _guarded(self, budget: Json, wanted: dict[str, str]) -> Iterator[Json]:
         for pod in self.pods.values():
@@ -324,7 +353,7 @@ class Judge:
 
     def at_rest(self) -> list[str]:
         """What must hold once nothing has changed for a while and there is room for everybody."""
-        found: list[str] = []
+        found = [each.text for each in self._unsure]
         for pod in self.pods.values():
             phase = pod.get("status", {}).get("phase")
             if pod["metadata"].get("deletionTimestamp"):

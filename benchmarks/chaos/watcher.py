@@ -72,7 +72,9 @@ class Watcher:
                 listed = json.loads(_get(api, path).data)
                 found = {each["metadata"]["uid"]: each for each in listed["items"]}
                 for uid in known.keys() - found.keys():
-                    self._events.put((kind, "DELETED", known.pop(uid)))
+                    gone = known.pop(uid)
+                    unversioned = {name: value for name, value in gone["metadata"].items() if name != "resourceVersion"}
+                    self._events.put((kind, "DELETED", {**gone, "metadata": unversioned}))
                 for uid, doc in found.items():
                     if (
                         known.get(uid, {}).get("metadata", {}).get("resourceVersion")

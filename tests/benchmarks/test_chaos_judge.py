@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.chaos.judge import GPU, LATE_SECONDS, PARTIAL_SECONDS, Json, Judge, amount
+from benchmarks.chaos.judge import GPU, LATE_SECONDS, PARTIAL_SECONDS, UNSURE_SECONDS, Json, Judge, amount
 
 
 def node(name: str = "n", gpus: int = 8) -> Json:
@@ -122,13 +122,41 @@ def test_a_gang_that_stays_in_part(judge: Judge) -> None:
     assert judge.broken == [f"gang ml/g has been bound in part, 1 of 2, for {1 + PARTIAL_SECONDS:.0f} s"]
 
 
-def test_an_eviction_that_a_budget_forbids(judge: Judge) -> None:
+BREACH = "pod ml/a was evicted, and 1 of 2 are left that budget ml/b wants"
+
+
+def evicted_under_a_budget(judge: Judge, version: str) -> None:
     labels = {"app": "web"}
     judge.see("PodDisruptionBudget", "ADDED", budget(2), 0)
     for name in ("a", "b"):
         judge.see("Pod", "ADDED", pod(name, node="n", labels=labels), 1)
-    judge.see("Pod", "MODIFIED", pod("a", node="n", labels=labels, deletionTimestamp="now"), 2)
-    assert judge.broken == ["pod ml/a was evicted, and 1 of 2 are left that budget ml/b wants"]
+    ending = pod("a", node="n", labels=labels, deletionTimestamp="now", resourceVersion=version)
+    judge.see("Pod", "MODIFIED", ending, 2)
+
+
+def test_an_eviction_that_a_budget_forbids(judge: Judge) -> None:
+    evicted_under_a_budget(judge, "7")
+    assert judge.at_rest()[0] == BREACH
+    judge.tick(3 + UNSURE_SECONDS)
+    assert judge.broken == [BREACH]
+
+
+@pytest.mark.parametrize(
+    ("budget_went", "is_breach"),
+    [
+        pytest.param("6", False, id="before, seen only now"),
+        pytest.param("8", True, id="afterwards"),
+        pytest.param("", False, id="nobody saw when"),
+    ],
+)
+def test_a_budget_guards_nothing_once_it_is_gone(judge: Judge, budget_went: str, is_breach: bool) -> None:
+    evicted_under_a_budget(judge, "7")
+    gone = budget(2)
+    judge.see(
+        "PodDisruptionBudget", "DELETED", {**gone, "metadata": {**gone["metadata"], "resourceVersion": budget_went}}, 3
+    )
+    judge.tick(4 + UNSURE_SECONDS)
+    assert judge.broken == ([BREACH] if is_breach else [])
 
 
 def test_what_still_waits_or_ends_when_all_is_at_rest(judge: Judge) -> None:
