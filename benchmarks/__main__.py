@@ -23,6 +23,7 @@ from benchmarks import (
     longrun,
     loop_hold,
     perf,
+    practice,
     stack,
     topology,
 )
@@ -34,6 +35,7 @@ from benchmarks.workload import NotMeasured
 BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "perf": perf.run,
     "evict": evict.run,
+    "practice": practice.run,
     "topology": topology.run,
     "growth": growth.run,
     "idle": idle.run,

@@ -65,9 +65,11 @@ def perf_folder() -> Path:
 
 
 @contextmanager
-def workload(kind: str, **parameters: int) -> Iterator[Path]:
+def workload(kind: str, generator_name: str = "gen.py", **parameters: int) -> Iterator[Path]:
     """The recording of a cluster with work to do, for the length of the block."""
-    generator = perf_folder() / "gen.py"
+    generator = perf_folder() / generator_name
+    if not generator.is_file():
+        raise NotMeasured(f"there is no workload {kind}: {generator} is missing")
     with TemporaryDirectory() as folder:
         file = Path(folder) / "snapshot.zip"
         settings = [f"{name}={value}" for name, value in parameters.items()]
