@@ -21,8 +21,8 @@ Json = dict[str, Any]
 
 #: How long after a setting changed decisions by the old one may still be carried out.
 LATE_SECONDS: Final = 90.0
-#: How long the end of a disruption budget may be seen after that of pods which it no longer guarded: each kind has a
-#: watch of its own, and one of them may have to be made anew.
+#: How long a change of a budget or a queue may be seen after what followed from it: each kind has a watch of its own,
+#: and one of them may have to be made anew. Versions tell what came first.
 UNSURE_SECONDS: Final = 150.0
 #: How long a gang may be bound in part: binds are retried, and what stays in part is evicted after a grace of 60 s.
 PARTIAL_SECONDS: Final = 300.0
@@ -119,12 +119,18 @@ class _History:
 
 @dataclass(frozen=True)
 class _Breach:
-    """An eviction that a budget forbids, unless the budget was gone by then."""
+    """What a budget or a queue forbids as far as is known yet: it may have been gone by then, or changed."""
 
     at: float
-    budget: str
-    version: int  #: of the pod when it began to end; 0 where that isn't known
+    by: str  #: kind and name
+    version: int  #: of the pod that was bound, or began to end; 0 where that isn't known
     text: str
+    setting: str = ""  #: of the queue
+    held: Decimal = Decimal()
+
+    def came_after(self, change: int) -> bool:
+        """Whether it may have happened after a change; both are versions."""
+        return not change or not self.version or change < self.version
 
 
 class Judge:
@@ -163,7 +169,7 @@ class Judge:
             if kind == "Node":
                 self._node_lost_at = at
             elif kind == "PodDisruptionBudget":
-                self._forget_breaches(doc)
+                self._forgive(f"budget {key(doc)}", version(doc))
             return
         known[key(doc)] = doc
         if kind == "Node":
@@ -173,7 +179,9 @@ class Judge:
             resources = (doc["spec"].get("resources") or {}).get("gpu") or {}
             for name in ("quota", "limit"):
                 value = Decimal(str(resources.get(name, -1 if name == "limit" else 0)))
-                self._settings[f"queue {key(doc)}", name].note(at, Decimal("Infinity") if value < 0 else value)
+                value = Decimal("Infinity") if value < 0 else value
+                self._settings[f"queue {key(doc)}", name].note(at, value)
+                self._forgive(f"queue {key(doc)}", version(doc), name, value)
 
     def _see_pod(self, pod: Json, gone: bool, at: float) -> None:
         uid = pod["metadata"]["uid"]
@@ -205,7 +213,7 @@ class Judge:
         self.broken += self._over_shared(pod["spec"]["nodeName"])
         group = self._group(pod)
         if group is not None and gpus(pod):
-            self.broken += self._over_queue(str(group["spec"].get("queue", "")), at)
+            self._unsure += self._over_queue(str(group["spec"].get("queue", "")), at, version(pod))
 
     def _on(self, node: str) -> list[Json]:
         return [pod for pod in self.pods.values() if is_active(pod) and pod["spec"]["nodeName"] == node]
@@ -229,7 +237,7 @@ class Judge:
             if share > 1:
                 yield f"GPU group {group} on node {node} is shared out {share} times"
 
-    def _over_queue(self, queue: str, at: float) -> Iterator[str]:
+    def _over_queue(self, queue: str, at: float, bound: int) -> Iterator[_Breach]:
         held, firm = self._held_by_queue()
         name, passed = queue, set[str]()
         while name and name in self.queues and name not in passed:
@@ -237,9 +245,11 @@ class Judge:
             limit = self._settings[f"queue {name}", "limit"].most(at)
             quota = self._settings[f"queue {name}", "quota"].most(at)
             if held[name] > limit:
-                yield f"queue {name} has a limit of {limit} GPUs and holds {held[name]}"
+                text = f"queue {name} has a limit of {limit} GPUs and holds {held[name]}"
+                yield _Breach(at, f"queue {name}", bound, text, "limit", held[name])
             if firm[name] > quota:
-                yield f"queue {name} has a quota of {quota} GPUs and non-preemptible pods hold {firm[name]}"
+                text = f"queue {name} has a quota of {quota} GPUs and non-preemptible pods hold {firm[name]}"
+                yield _Breach(at, f"queue {name}", bound, text, "quota", firm[name])
             name = str(self.queues[name]["spec"].get("parentQueue", ""))
 
     def _held_by_queue(self) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
@@ -335,12 +345,15 @@ class Judge:
                 text = (
                     f"pod {key(pod)} was evicted, and {healthy} of {minimum} are left that budget {key(budget)} wants"
                 )
-                self._unsure.append(_Breach(at, key(budget), ended, text))
+                self._unsure.append(_Breach(at, f"budget {key(budget)}", ended, text))
 
-    def _forget_breaches(self, budget: Json) -> None:
-        """The budget went; it guarded nothing that was evicted after that, though it is seen only now."""
-        ended = version(budget)
-        self._unsure = [each for each in self._unsure if each.budget != key(budget) or 0 < each.version < ended]
+    def _forgive(self, by: str, change: int, setting: str = "", value: Decimal = Decimal()) -> None:
+        """A budget went, or a queue's setting is another one: what happened after that was allowed."""
+        self._unsure = [
+            each
+            for each in self._unsure
+            if (each.by, each.setting) != (by, setting) or each.held > value or not each.came_after(change)
+        ]
 
     def _guarded(self, budget: Json, wanted: dict[str, str]) -> Iterator[Json]:
         for pod in self.pods.values():

@@ -72,15 +72,13 @@ class Watcher:
                 listed = json.loads(_get(api, path).data)
                 found = {each["metadata"]["uid"]: each for each in listed["items"]}
                 for uid in known.keys() - found.keys():
-                    gone = known.pop(uid)
-                    unversioned = {name: value for name, value in gone["metadata"].items() if name != "resourceVersion"}
-                    self._events.put((kind, "DELETED", {**gone, "metadata": unversioned}))
+                    self._events.put((kind, "DELETED", _unversioned(known.pop(uid))))
                 for uid, doc in found.items():
                     if (
                         known.get(uid, {}).get("metadata", {}).get("resourceVersion")
                         != doc["metadata"]["resourceVersion"]
                     ):
-                        self._events.put((kind, "MODIFIED", doc))
+                        self._events.put((kind, "MODIFIED", _unversioned(doc)))
                 known = found
                 self._watch(api, kind, path, listed["metadata"]["resourceVersion"], known)
             except _FAULTS:
@@ -110,6 +108,12 @@ class Watcher:
         finally:
             answer.release_conn()
             answer.close()
+
+
+def _unversioned(doc: Json) -> Json:
+    """An object that changed, or went, while nobody watched: when that was isn't known."""
+    metadata = {name: value for name, value in doc["metadata"].items() if name != "resourceVersion"}
+    return {**doc, "metadata": metadata}
 
 
 def _get(api: Any, path: str, query: list[tuple[str, str]] | None = None) -> urllib3.HTTPResponse:

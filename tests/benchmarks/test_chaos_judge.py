@@ -95,20 +95,43 @@ def test_a_queue_above_its_limit_and_one_above_it_in_the_tree(judge: Judge) -> N
     judge.see("Queue", "ADDED", queue("q", limit=4, parent="top"), LATE_SECONDS + 1)
     at = 3 * LATE_SECONDS
     judge.see("Pod", "ADDED", pod("a", node="n", gpus=4), at)
+    judge.tick(at + UNSURE_SECONDS + 1)
     assert judge.broken == ["queue top has a limit of 3 GPUs and holds 4"]
 
 
 def test_a_limit_that_was_lowered_a_moment_ago_does_not_count_yet(judge: Judge) -> None:
     judge.see("Queue", "MODIFIED", queue(limit=1), 100)
     judge.see("Pod", "ADDED", pod("a", node="n", gpus=2), 100 + LATE_SECONDS / 2)
+    judge.tick(99 + 2 * LATE_SECONDS + UNSURE_SECONDS)
     assert judge.broken == []
     judge.see("Pod", "ADDED", pod("b", node="n", gpus=1), 101 + 2 * LATE_SECONDS)
+    judge.tick(102 + 2 * LATE_SECONDS + UNSURE_SECONDS)
     assert judge.broken == ["queue q has a limit of 1 GPUs and holds 3"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "limit", "is_breach"),
+    [
+        pytest.param("6", 2, False, id="before, seen only now"),
+        pytest.param("8", 2, True, id="afterwards"),
+        pytest.param("", 2, False, id="nobody saw when"),
+        pytest.param("6", 1, True, id="not far enough"),
+    ],
+)
+def test_a_limit_that_was_raised_counts_from_then_on(judge: Judge, raised: str, limit: int, is_breach: bool) -> None:
+    judge.see("Queue", "MODIFIED", queue(limit=1), 0)
+    at = 2 * LATE_SECONDS
+    judge.see("Pod", "ADDED", pod("a", node="n", gpus=2, resourceVersion="7"), at)
+    changed = queue(limit=limit)
+    judge.see("Queue", "MODIFIED", {**changed, "metadata": {**changed["metadata"], "resourceVersion": raised}}, at + 1)
+    judge.tick(at + 2 + UNSURE_SECONDS)
+    assert judge.broken == (["queue q has a limit of 1 GPUs and holds 2"] if is_breach else [])
 
 
 def test_non_preemptible_work_above_the_quota(judge: Judge) -> None:
     judge.see("PodGroup", "MODIFIED", group(priority="build"), 0)
     judge.see("Pod", "ADDED", pod("a", node="n"), 1)
+    judge.tick(2 + UNSURE_SECONDS)
     assert judge.broken == ["queue q has a quota of 0 GPUs and non-preemptible pods hold 1"]
 
 
