@@ -4,10 +4,12 @@ from hypothesis import strategies as st
 
 from bosket.api.kai import SubGroup
 from bosket.testing.build import gang, job, node, pod, pod_group, priority_class, queue
-from bosket.testing.cluster import NOW
+from bosket.testing.cluster import NOW, configured
 
 CLASSES = [priority_class(name, value) for name, value in (("low", 10), ("high", 60), ("build", 110))]
 LEAVES = ("a1", "a2", "b1", "c")
+ACTIONS = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
+EVERYTHING = configured(*ACTIONS)
 
 
 @st.composite

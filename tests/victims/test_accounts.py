@@ -13,11 +13,8 @@ from bosket.scheduler.model.task import ACTIVE_ALLOCATED
 from bosket.scheduler.outcome import states
 from bosket.scheduler.solver.order import JobTable
 from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
-from bosket.testing.cluster import NOW, configured, snapshot_of
-from tests.victims.cluster_strategy import clusters
-
-ACTIONS = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
-EVERYTHING = configured(*ACTIONS)
+from bosket.testing.cluster import NOW, snapshot_of
+from tests.victims.cluster_strategy import ACTIONS, EVERYTHING, clusters
 
 
 def accounts(session):
