@@ -12,7 +12,7 @@ import numpy as np
 
 from bosket.scheduler.framework.job_state import NOWHERE, JobState
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import Amounts2D, Mask
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.solver.budget import Budget
 from bosket.scheduler.solver.domain_room import DomainRoom
@@ -31,6 +31,7 @@ class Accumulation:
         start: Scenario,
         victims: VictimOrder,
         feasible: Mask,
+        free: Amounts2D,
         *,
         domains: DomainRoom,
         budget: Budget,
@@ -38,7 +39,8 @@ class Accumulation:
     ) -> None:
         """`start`: the pending tasks, with the victims that an earlier search has found and that go in any case.
 
-        `most_victims`: how many steps are taken at most; all that there are by default.
+        `free`: what nodes have before anybody is evicted; `most_victims`: how many steps are taken at most; all that
+        there are by default.
         """
         self._budget, self._most_victims = budget, most_victims
         self.session = session
@@ -47,8 +49,8 @@ class Accumulation:
         self.feasible = feasible  #: nodes that may be used whatever victims are chosen
         self._victims = victims
         self._recorded = {task for _, task in start.victims()}
-        self._free = Room(session, start.pending, feasible)  # before anybody is evicted
-        self._room, self._domains = Room(session, start.pending, feasible), domains
+        self._before = Room(session, start.pending, feasible, free)  # anybody is evicted
+        self._room, self._domains = Room(session, start.pending, feasible, free), domains
         self._add_room(list(start.victims()))
 
     def steps(self) -> Iterator[None]:
@@ -91,7 +93,7 @@ class Accumulation:
 
     def may_suffice(self, scenario: Scenario) -> bool:
         """Whether the scenario's own victims could make room; those gathered beside them stay then."""
-        return self._free.suffices_with(scenario.victims())
+        return self._before.suffices_with(scenario.victims())
 
     def scenario(self, batches: Sequence[Batch]) -> Scenario:
         """With these victims, beside those that go in any case."""

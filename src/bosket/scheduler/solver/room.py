@@ -55,18 +55,24 @@ def held_by(session: Session, victims: Iterable[tuple[JobState, Task]]) -> Held:
     return Held(rows, amounts)
 
 
+def free_amounts(session: Session) -> Amounts2D:
+    """(resource, node): what is idle or being released, parts of shared GPUs among the GPUs."""
+    free: Amounts2D = session.nodes.idle + session.nodes.releasing
+    free[GPU] = session.nodes.free_gpus()
+    return free
+
+
 class Room:
     """How many of the pending tasks could be placed at best."""
 
-    def __init__(self, session: Session, pending: Sequence[Task], feasible: Mask) -> None:
-        """`feasible`: nodes that may be used though nobody is evicted there."""
+    def __init__(self, session: Session, pending: Sequence[Task], feasible: Mask, free: Amounts2D) -> None:
+        """`feasible`: nodes that may be used though nobody is evicted there; `free`: what they have, `free_amounts`."""
         self._wanted = Counter(task.pod_class for task in pending)
         self._usable = feasible.copy()
         self._allowed = {pod_class: session.view(pod_class).allowed for pod_class in self._wanted}
         self._shared = session.nodes.shared
         self._session = session
-        self._free: Amounts2D = session.nodes.idle + session.nodes.releasing
-        self._free[GPU] = session.nodes.free_gpus()
+        self._free = free.copy()
 
     def add(self, held: Held) -> None:
         """These amounts are free as well, and their nodes may be used."""

@@ -26,7 +26,7 @@ from bosket.scheduler.solver.accumulation import Accumulation
 from bosket.scheduler.solver.budget import Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.order import Entries, JobTable, VictimOrder
-from bosket.scheduler.solver.room import Prospect, Room
+from bosket.scheduler.solver.room import Prospect, Room, free_amounts
 from bosket.scheduler.solver.scenario import Batch, Scenario
 from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
 
@@ -65,6 +65,7 @@ class Search:
         branches.pending.find_runs()
         self._allocated, self._non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
         self._feasible = _feasible_nodes(session, job)
+        self._free = free_amounts(session)  # before every attempt, because each leaves everything as it was
         self._failed: set[Hashable] = set()
         self._generator = CHEAPEST_MOVES
 
@@ -90,7 +91,7 @@ class Search:
 
         If not, searching for the largest part of it that has room would be in vain.
         """
-        room = Room(self._session, tasks, self._feasible)
+        room = Room(self._session, tasks, self._feasible, self._free)
         for row, entries in self._candidates.items():
             if entries:
                 room.add(self._running.held(row))
@@ -168,7 +169,14 @@ class Search:
             victims = VictimOrder(session, self._candidates)
             domains = DomainRoom(session, self._job, tasks)
             search = Accumulation(
-                session, start, victims, feasible, domains=domains, budget=budget, most_victims=most_victims
+                session,
+                start,
+                victims,
+                feasible,
+                self._free,
+                domains=domains,
+                budget=budget,
+                most_victims=most_victims,
             )
             for scenario in generator(search):
                 self._count("emitted")
