@@ -183,25 +183,42 @@ class Judge:
                 self._settings[f"queue {key(doc)}", name].note(at, value)
                 self._forgive(f"queue {key(doc)}", version(doc), name, value)
 
+    def see_list(self, kind: str, gone: list[Json], changed: list[Json], at: float) -> None:
+        """What a new list differs in from what was known: it was all so at one moment, in whatever order it comes."""
+        if kind != "Pod":
+            for doc in gone:
+                self.see(kind, "DELETED", doc, at)
+            for doc in changed:
+                self.see(kind, "MODIFIED", doc, at)
+            return
+        taken_in = [(self._take_in(pod, True), pod, True) for pod in gone]
+        taken_in += [(self._take_in(pod, False), pod, False) for pod in changed]
+        for old, pod, is_gone in taken_in:
+            self._judge_pod(old, pod, is_gone, at)
+
     def _see_pod(self, pod: Json, gone: bool, at: float) -> None:
+        self._judge_pod(self._take_in(pod, gone), pod, gone, at)
+
+    def _take_in(self, pod: Json, gone: bool) -> Json | None:
+        """Know the pod as it is now; what was known of it before."""
         uid = pod["metadata"]["uid"]
-        old = self.pods.get(uid)
+        old = self.pods.pop(uid, None)
+        if not gone:
+            self.pods[uid] = pod
+        return old
+
+    def _judge_pod(self, old: Json | None, pod: Json, gone: bool, at: float) -> None:
+        was_ending = old is not None and bool(old["metadata"].get("deletionTimestamp"))
         if gone:
-            self.pods.pop(uid, None)
-            if old is not None and not old["metadata"].get("deletionTimestamp"):
+            if old is not None and not was_ending:
                 self._count_eviction(old, at, version(pod))
         else:
-            self.pods[uid] = pod
             before, after = ("" if old is None else old["spec"].get("nodeName", "")), pod["spec"].get("nodeName", "")
             if before and before != after:
                 self.broken.append(f"pod {key(pod)} moved from {before} to {after or 'no node'}")
             if after and not before:
                 self._judge_binding(pod, at)
-            if (
-                old is not None
-                and pod["metadata"].get("deletionTimestamp")
-                and not old["metadata"].get("deletionTimestamp")
-            ):
+            if old is not None and pod["metadata"].get("deletionTimestamp") and not was_ending:
                 self._count_eviction(pod, at, version(pod))
         self._follow_gang(pod, at)
 

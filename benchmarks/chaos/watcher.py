@@ -25,6 +25,8 @@ PATHS: Final = {
     "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
     "Pod": "/api/v1/pods",
 }
+#: Stands for the type of an event: what went, and what changed, since the last one that was seen.
+LISTED: Final = "LISTED"
 _WATCH_SECONDS: Final = 120
 _QUIET_SECONDS: Final = 150.0
 _RETRY_SECONDS: Final = 0.5
@@ -37,7 +39,7 @@ class Watcher:
     def __init__(self, kubeconfig: Path) -> None:
         self.judge = Judge()
         self.lock = threading.Lock()
-        self._events: queue.SimpleQueue[tuple[str, str, Json]] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._last_event = time.monotonic()
         threading.Thread(target=self._hand_over, daemon=True).start()
@@ -61,7 +63,10 @@ class Watcher:
                     self.judge.tick(time.monotonic())
                 continue
             with self.lock:
-                self.judge.see(kind, event, doc, time.monotonic())
+                if event == LISTED:
+                    self.judge.see_list(kind, *doc, time.monotonic())
+                else:
+                    self.judge.see(kind, event, doc, time.monotonic())
             if kind != "Node":  # nodes report that they are alive, which is no change
                 self._last_event = time.monotonic()
 
@@ -71,14 +76,9 @@ class Watcher:
             try:
                 listed = json.loads(_get(api, path).data)
                 found = {each["metadata"]["uid"]: each for each in listed["items"]}
-                for uid in known.keys() - found.keys():
-                    self._events.put((kind, "DELETED", _unversioned(known.pop(uid))))
-                for uid, doc in found.items():
-                    if (
-                        known.get(uid, {}).get("metadata", {}).get("resourceVersion")
-                        != doc["metadata"]["resourceVersion"]
-                    ):
-                        self._events.put((kind, "MODIFIED", _unversioned(doc)))
+                gone = [_unversioned(known[uid]) for uid in known.keys() - found.keys()]
+                changed = [_unversioned(doc) for uid, doc in found.items() if _differ(known.get(uid), doc)]
+                self._events.put((kind, LISTED, (gone, changed)))
                 known = found
                 self._watch(api, kind, path, listed["metadata"]["resourceVersion"], known)
             except _FAULTS:
@@ -108,6 +108,10 @@ class Watcher:
         finally:
             answer.release_conn()
             answer.close()
+
+
+def _differ(old: Json | None, new: Json) -> bool:
+    return old is None or old["metadata"].get("resourceVersion") != new["metadata"]["resourceVersion"]
 
 
 def _unversioned(doc: Json) -> Json:

@@ -68,6 +68,18 @@ def test_a_node_that_is_given_more_than_it_has(judge: Judge) -> None:
     assert judge.broken == ["node n has 8 nvidia.com/gpu, and pods bound to it ask for 9"]
 
 
+def test_what_a_new_list_shows_was_so_at_one_moment(judge: Judge) -> None:
+    """However it is ordered: who came may stand in it before those who went or ended for it."""
+    for name in ("old", "older"):
+        judge.see("Pod", "ADDED", pod(name, node="n", gpus=4), 1)
+    ended = {**pod("old", node="n", gpus=4), "status": {"phase": "Succeeded"}}
+    new = pod("new", node="n", gpus=8)
+    judge.see_list("Pod", [pod("older", node="n", gpus=4)], [new, ended], 2)
+    assert judge.broken == []
+    judge.see_list("Pod", [], [pod("newer", node="n")], 3)
+    assert judge.broken == [f"node n has 8 {GPU}, and pods bound to it ask for 9"]
+
+
 def test_what_ended_holds_nothing(judge: Judge) -> None:
     ended = pod("a", node="n", gpus=5)
     ended["status"]["phase"] = "Succeeded"
