@@ -25,7 +25,17 @@ from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import node as node_with_gpus
 from bosket.testing.build import pod, pod_group, priority_class, queue
-from bosket.testing.cluster import NOW, decided, evictions, pipelines, placements, reasons, snapshot_of, state_of
+from bosket.testing.cluster import (
+    NOW,
+    configured,
+    decided,
+    evictions,
+    pipelines,
+    placements,
+    reasons,
+    snapshot_of,
+    state_of,
+)
 from bosket.testing.device import (
     device,
     device_class,
@@ -436,3 +446,35 @@ def test_pods_that_each_name_a_claim_of_their_own_are_of_one_class_until_two_nam
     assert classes()["g-0"] == classes()["g-2"] != classes()["g-1"] == classes()["h-0"]
     state.drop(second)
     assert len(set(classes().values())) == 1
+
+
+def test_a_claim_that_somebody_else_has_reserved_is_not_the_pods_own():
+    """It stays where it is allocated, also if the other user isn't known here: its pod can't be moved elsewhere."""
+
+    def moved(*users):
+        allocated = claim("c", devices=("d0",), pool="n1", users=users)
+        here = NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=("n1",))
+        nodes = NodeSelector(nodeSelectorTerms=(NodeSelectorTerm(matchExpressions=(here,)),))
+        allocation = replace(allocated.status.allocation, nodeSelector=nodes)
+        tied = replace(allocated, status=replace(allocated.status, allocation=allocation))
+        slices = [device_slice("n1", *TWO), device_slice("n2", *TWO)]
+        made = decided(
+            [node_with_gpus("n1", gpus=0, cpu="3"), node_with_gpus("n2", gpus=0, cpu="1")], slices, device_class(),
+            [queue("q"), priority_class("low", 10), priority_class("high", 90)],
+            [pod_group("mover", priority="low"), member("mover-0", "c", group="mover", on="n1"), tied],
+            [pod_group("big", priority="high"), pod("big-0").cpu("3").of_group("big").build()],
+            configuration=configured("allocate", "consolidation"),
+        )  # fmt: skip
+        return evictions(made)
+
+    assert moved("mover-0") == {"mover-0": "big"}
+    assert moved("mover-0", "somebody") == {}
+
+
+def test_a_pod_that_can_not_be_counted_uses_no_claims():
+    state = state_of(cluster(node("a"), device_slice("a", *TWO), claim("c")))
+    bad = pod("bad").cpu("x").of_group("g").with_spec(resourceClaims=named_claims("c")).build()
+    for each in (bad, member("g-0", "c")):
+        state.put(each)
+    (task,) = (task for job in state.snapshot(NOW).jobs.values() for task in job.tasks)
+    assert task.pod_class.device_needs.claims[0].key is None

@@ -5,7 +5,7 @@ import pytest
 from bosket.scheduler.solver.search import Search
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import configured, decided, evictions
-from tests.scheduler.peers import rather_away, spread, term
+from tests.scheduler.peers import away, rather_away, spread, term
 
 CLASSES = [priority_class("low", 10), priority_class("high", 90)]
 
@@ -177,3 +177,57 @@ def test_jobs_that_select_themselves_alone_are_alike_whatever_their_labels(tried
         [pod_group("z", queue="mine", priority="high"), selecting],
     )
     assert ("b" in tried) == is_tried
+
+
+def mine(name, **group):
+    return pod_group(name, queue="mine", priority="high", **group)
+
+
+def keeping_away(name, group, app, **labels):
+    """A pod that keeps away from others with its label."""
+    made = pod(name).gpu(1).label("app", app).of_group(group)
+    for key, value in labels.items():
+        made = made.label(key, value)
+    return made.with_spec(affinity=away(term(app=app)))
+
+
+def preempting(*objects):
+    return decided(queue("mine", quota=100), CLASSES, *objects, configuration=configured("allocate", "preempt"))
+
+
+def test_a_job_whose_pods_others_keep_away_from_does_not_speak_for_one_that_nobody_minds():
+    firm = pod("firm-0").gpu(0).of_group("firm").with_spec(affinity=away(term(app="a"))).running_on("n1").build()
+    decisions = preempting(
+        node("n1", gpus=1),
+        [mine("firm", preemptibility="non-preemptible"), firm],
+        job("loose", on="n1", queue="mine", priority="low"),
+        *([mine(name), keeping_away(f"{name}-0", name, name).build()] for name in ("a", "b")),
+    )
+    assert evictions(decisions) == {"loose-0": "b"}
+
+
+def test_a_gang_whose_pods_keep_away_from_each_other_does_not_speak_for_one_whose_pods_do_not():
+    def pair(name, *apps):
+        pods = [keeping_away(f"{name}-{i}", name, app).cpu(str(i + 1)).build() for i, app in enumerate(apps)]
+        return [mine(name, min_member=2), *pods]
+
+    decisions = preempting(
+        node("n1", gpus=2),
+        [each for i in range(2) for each in job(f"loose{i}", on="n1", queue="mine", priority="low")],
+        pair("a", "a", "a"),
+        pair("b", "b0", "b1"),
+    )
+    assert evictions(decisions) == {"loose0-0": "b", "loose1-0": "b"}
+
+
+def test_a_job_with_pods_that_got_a_place_in_this_cycle_does_not_speak_for_one_whose_pods_got_another():
+    def elastic(name):
+        return [mine(name, min_member=1), *(keeping_away(f"{name}-{i}", name, name).build() for i in range(2))]
+
+    decisions = preempting(
+        [node("n1", gpus=2), node("n2", gpus=1)],
+        job("loose", on="n1", queue="mine", priority="low"),
+        elastic("a"),
+        elastic("b"),
+    )
+    assert evictions(decisions) == {"loose-0": "b"}

@@ -83,9 +83,13 @@ class DeviceClaims:
             self._frozen = None
         elif key in self._claimants:
             self._claimants.drop(key)
-            self._promised.pop(key, None)
-            self._forget_pod(key)
+            self.forget_pod(key)
             self._frozen = None
+
+    def forget_pod(self, key: ObjectKey) -> None:
+        """The pod went, or can't be counted: it uses no claims."""
+        self._promised.pop(key, None)
+        self._forget_users(key)
 
     # What goes out
 
@@ -133,8 +137,7 @@ class DeviceClaims:
             allocation = claim.status.allocation or promised.get(ref.key)
             # A claim that nobody else names is as good as one that was made for the pod: which one it is makes no
             # difference to where the pod can go, and pods that differ in nothing else are of one class.
-            is_alone = ref.own or len(self._users[ref.key]) == 1
-            is_its_own = is_alone and (placed or allocation is None)
+            is_its_own = (ref.own or self._is_alone_with(pod, claim)) and (placed or allocation is None)
             needs.append(ClaimNeed(ref.name, None if is_its_own else ref.key, claim.spec))
             claimed = gpus_by_class(claim).total()
             if claimed:
@@ -152,6 +155,11 @@ class DeviceClaims:
             tuple(sorted(devices)[:gpus]),
         )
         return held, self._intern(tuple(needs), extended, gpus)
+
+    def _is_alone_with(self, pod: Pod, claim: ResourceClaim) -> bool:
+        """Whether nobody else uses the claim, pods among them that aren't known here."""
+        others = any(each.uid != pod.metadata.uid for each in claim.status.reservedFor)
+        return len(self._users[claim.key]) == 1 and not others
 
     def _promises(self, key: ObjectKey, pod: Pod, request: BindRequest | None, refs: Iterable[ClaimRef]) -> Promises:
         """What was given to the pod and isn't in the status of its claims: by claim, and for extended resources.
@@ -216,7 +224,7 @@ class DeviceClaims:
         claims = tuple(dict.fromkeys(ref.key for ref in refs))
         if claims == self._keys_of.get(pod):
             return
-        self._forget_pod(pod)
+        self._forget_users(pod)
         self._keys_of[pod] = claims
         for claim in claims:
             users = self._users.setdefault(claim, {})
@@ -224,7 +232,7 @@ class DeviceClaims:
                 self._touched.update(users)  # which isn't alone with it any more
             users[pod] = None
 
-    def _forget_pod(self, pod: ObjectKey) -> None:
+    def _forget_users(self, pod: ObjectKey) -> None:
         for claim in self._keys_of.pop(pod, ()):
             users = self._users[claim]
             users.pop(pod, None)

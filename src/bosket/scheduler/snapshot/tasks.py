@@ -115,6 +115,7 @@ class Tasks:
         if self.pods.pop(key, None) is not None:
             self.holds.forget_unless(key, None)
             self._volumes.forget_pod(key)
+            self._devices.forget_pod(key)
             self.evictions.forget(key)
             self._set(key, self._tasks.get(key), None)
             self._nodes.forget_unread(key)
@@ -227,6 +228,7 @@ class Tasks:
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
         """The pod can't be counted; its job is told. Where it runs, its room stays its own."""
         self._nodes.hold_unread(key, pod)
+        self._devices.forget_pod(key)
         self.unread.add(key)
         self._report(f"Pod {key}: {problem}; the pod is left out")
         group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION)

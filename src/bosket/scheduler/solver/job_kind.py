@@ -1,19 +1,21 @@
 """Of which kind a job is: what nodes and plugins treat its pending tasks by, whatever these ask for.
 
-Affinity terms and spread constraints that select pods of the job alone are compared by their shape: `app: a` and
+Affinity terms and spread constraints that are between pods of the job alone are compared by their shape: `app: a` and
 `app: b` mean the same to jobs of which each selects itself, and a job that found no victims then speaks for the other.
+That isn't so where others select the job's pods, too, where classes of one job select each other, and where some of the
+job's pods have got a place in this cycle: then it matters which ones they are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.model.peer import Marks, PeerWishes, PodSelector
+from bosket.scheduler.model.peer import Marks, PeerTerm, PeerWishes, PodSelector
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, NO_WISHES, PodClass
 
 ClassKind = tuple[object, ...]
@@ -25,15 +27,18 @@ class JobKinds:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._shapes: dict[Hashable, int] = {}  # of wishes, numbered from below those that have a number themselves
-        self._selected: dict[PodSelector, set[ObjectKey]] | None = None  # jobs by what selects pods of theirs
+        self._related: dict[PodSelector, set[ObjectKey]] | None = None  # jobs by what they select or are selected by
+        self._placed: set[PodSelector] | None = None  # what pods with a place select, or are selected by
 
     def of(self, job: JobState) -> Hashable:
         """What tasks that weren't placed at first have in common with those of another job, their requests apart."""
-        kinds = []
-        for classes in waiting_at_first(job):
+        waiting, kinds = waiting_at_first(job), []
+        wishing = {pod_class for classes in waiting for pod_class in classes if pod_class.wishes is not None}
+        by_shape = len(wishing) == 1 and len(job.left_over()) == sum(classes.total() for classes in waiting)
+        for classes in waiting:
             counts: Counter[ClassKind] = Counter()
             for pod_class, count in classes.items():
-                counts[self._kind(job.job, pod_class)] += count
+                counts[self._kind(job.job, pod_class) if by_shape else pod_class.kind] += count
             kinds.append(tuple(sorted(counts.items())))
         return job.job.topologies(), tuple(sorted(kinds))
 
@@ -43,29 +48,36 @@ class JobKinds:
             return kind
         marks = {each for each in (*pod_class.marks.lasting, *pod_class.marks.staying) if isinstance(each, PodSelector)}
         selectors = wishes.selectors
-        if marks - selectors or not all(self._selects_only(each, job) for each in selectors):
+        if marks - selectors or not all(self._is_own(each, job) for each in selectors):
             return kind
         shape = _shape(wishes, pod_class.marks)
         number = self._shapes.setdefault(shape, NO_WISHES - 1 - len(self._shapes))
         fixed_index, devices, host_ports, _, _, *rest = kind
         return (fixed_index, devices, host_ports, number, (), *rest)
 
-    def _selects_only(self, selector: PodSelector, job: Job) -> bool:
-        """Whether no pod of others is selected, wherever it is."""
-        if self._session.snapshot.tallies.get(selector):
-            return False  # somebody has a place already; whose pods these are isn't looked at
-        if self._selected is None:
-            self._selected = _selected_jobs(self._session.snapshot.unsettled)
-        return self._selected.get(selector, set()) <= {job.key}
+    def _is_own(self, selector: PodSelector, job: Job) -> bool:
+        """Whether no pod of others is selected, wherever it is, and none asks for anything by this selector."""
+        if self._related is None or self._placed is None:
+            snapshot = self._session.snapshot
+            self._related = _related_jobs(snapshot.unsettled)
+            self._placed = {
+                mark.selector if isinstance(mark, PeerTerm) else mark
+                for mark, counts in snapshot.tallies.items()
+                if counts and isinstance(mark, PeerTerm | PodSelector)
+            }
+        return selector not in self._placed and self._related.get(selector, set()) <= {job.key}
 
 
-def _selected_jobs(jobs: tuple[Job, ...]) -> dict[PodSelector, set[ObjectKey]]:
+def _related_jobs(jobs: Iterable[Job]) -> dict[PodSelector, set[ObjectKey]]:
     found: dict[PodSelector, set[ObjectKey]] = {}
     for job in jobs:
         for pod_class in {task.pod_class for task in job.tasks}:
-            for mark in (*pod_class.marks.lasting, *pod_class.marks.staying):
-                if isinstance(mark, PodSelector):
-                    found.setdefault(mark, set()).add(job.key)
+            marks = (*pod_class.marks.lasting, *pod_class.marks.staying)
+            selectors = {mark for mark in marks if isinstance(mark, PodSelector)}
+            if pod_class.wishes is not None:
+                selectors |= pod_class.wishes.selectors
+            for selector in selectors:
+                found.setdefault(selector, set()).add(job.key)
     return found
 
 

@@ -91,7 +91,9 @@ class Search:
 
         If not, searching for the largest part of it that has room would be in vain.
         """
-        room = Room(self._session, tasks, self._feasible, self._free)
+        with self._job.narrowed_to(tasks):  # as when it is tried: sub-groups that can be done without are left out
+            wanted = tuple(self._job.next_tasks())
+        room = Room(self._session, wanted, self._feasible, self._free)
         for row, entries in self._candidates.items():
             if entries:
                 room.add(self._running.held(row))
@@ -112,7 +114,8 @@ class Search:
         if not tasks or not victims:
             return None
         with self._job.narrowed_to(tasks):
-            scenario = Scenario(self._job, tasks, victims, self._allocated, self._non_preemptible)
+            pending = tuple(self._job.next_tasks())
+            scenario = Scenario(self._job, pending, victims, self._allocated, self._non_preemptible)
             return self._try(scenario, self._feasible, self._budget)
 
     def _with_first_victim(
