@@ -7,6 +7,7 @@ POSIX classes, which are common in Go) by CEL's `matches`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
@@ -51,6 +52,8 @@ _BOUNDS: dict[tuple[str, str], tuple[float, float]] = {
     ("number", "float"): (-3.4028234663852886e38, 3.4028234663852886e38),
 }
 Steps = Sequence[str | int]
+#: Keys that Rust reads as a number.
+_NUMBER = re.compile(r"\+?[0-9]{1,20}")
 #: Errors about how many elements there are.
 _COUNTS = frozenset({"minItems", "maxItems", "minProperties", "maxProperties", "additionalItems", "uniqueItems"})
 #: Patterns that jsonschema-rs can't read travel through it as formats with this beginning.
@@ -127,10 +130,10 @@ class Checker:
         for error in errors:
             if error.kind.name not in _COUNTS:  # of elements, which an excerpt has fewer of
                 told = True
-                yield error, excerpt.original(error.instance_path)
+                yield error, excerpt.original(_steps_in(shown, error.instance_path))
         if not told:
             for error in self._validator.iter_errors(value):
-                yield error, error.instance_path
+                yield error, _steps_in(value, error.instance_path)
 
     def _items_validator(self, node: Node) -> jsonschema_rs.Draft4Validator:
         """The validator of one element of a list, or value of a map, by itself."""
@@ -211,6 +214,23 @@ def _add_form(plain: dict[str, Any], schema: dict[str, Any], formats: dict[str, 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
     return lambda text: _match().evaluate({"self": text, "pattern": pattern}) is True
+
+
+def _steps_in(value: Any, path: Steps) -> Steps:
+    """The path with keys of maps as they are: jsonschema-rs makes numbers of those that look like some."""
+    steps: list[str | int] = []
+    for step in path:
+        key: str | int = step
+        if isinstance(value, dict) and isinstance(step, int):
+            key = str(step)
+            if key not in value:  # such as 007, which few keys are
+                key = next((each for each in value if _NUMBER.fullmatch(each) and int(each) == step), key)
+        steps.append(key)
+        try:
+            value = value[key]
+        except (LookupError, TypeError):
+            value = None  # of what is missing
+    return steps
 
 
 def field_path(steps: Sequence[str | int]) -> str:
