@@ -42,12 +42,12 @@ class Case:
 
 
 CASES = (
-    Case("mixed", 100, 4_000, {"pending": 400}),
-    Case("mixed", 500, 6_000, {"pending": 2000}),
-    Case("mixed", 2000, 8_000, {"pending": 2000}),
-    Case("dra", 100, 160),
+    Case("mixed", 100, 6_000, {"pending": 400}),
+    Case("mixed", 500, 8_000, {"pending": 2000}),
+    Case("mixed", 2000, 9_000, {"pending": 2000}),
+    Case("dra", 100, 200),
     Case("dra", 500, 900),
-    Case("spread", 500, 1_000),
+    Case("spread", 500, 1_300),
     Case("affinity", 500, 700),
     Case("antiaff", 500, 700),
 )
