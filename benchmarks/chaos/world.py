@@ -54,6 +54,8 @@ class Program:
     process: asyncio.subprocess.Process | None = field(default=None, repr=False)
 
     async def start(self) -> None:
+        if self.process is not None and self.process.returncode is None:
+            return  # two faults struck it at once, and the other one has started it again
         with self.log.open("ab") as output:
             self.process = await asyncio.create_subprocess_exec(BOSKET, *self.arguments, stdout=output, stderr=output)
         self.lives += 1
