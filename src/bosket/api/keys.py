@@ -169,7 +169,7 @@ KARTA_VERSION_LABEL: Final = "run.ai/karta-version"
 #: On PodGroups of the default scheduler: the level of topology that was asked for; a server may drop the field itself.
 ASKED_LEVEL_ANNOTATION: Final = "bosket.dev/topology-level"
 
-#: On the Config: "true" has only those use a queue or a priority class whom its annotations admit.
+#: On the Config: with "true", the annotations of a queue or a priority class say who may use it.
 ACCESS_CONTROL_ANNOTATION: Final = "bosket.dev/access-control"
 #: On the Config, beside it: controllers whose pods are judged by who made their owner.
 TRUSTED_SUBJECTS_ANNOTATION: Final = "bosket.dev/trusted-subjects"

@@ -50,7 +50,7 @@ class Common:
 
     @property
     def access_control(self) -> bool:
-        """Whether only those may use a queue whom its annotations admit. Bosket's own: a Config has no field for it."""
+        """Whether the annotations of a queue say who may use it. Bosket's own: a Config has no field for it."""
         return self.config.metadata.annotations.get(keys.ACCESS_CONTROL_ANNOTATION) == "true"
 
     @property

@@ -49,7 +49,7 @@ class Accumulation:
         self.feasible = feasible  #: nodes that may be used whatever victims are chosen
         self._victims = victims
         self._recorded = {task for _, task in start.victims()}
-        self._before = Room(session, start.pending, feasible, free)  # anybody is evicted
+        self._unevicted = Room(session, start.pending, feasible, free)  # what there is without any victim
         self._room, self._domains = Room(session, start.pending, feasible, free), domains
         self._add_room(list(start.victims()))
 
@@ -93,7 +93,7 @@ class Accumulation:
 
     def may_suffice(self, scenario: Scenario) -> bool:
         """Whether the scenario's own victims could make room; those gathered beside them stay then."""
-        return self._before.suffices_with(scenario.victims())
+        return self._unevicted.suffices_with(scenario.victims())
 
     def scenario(self, batches: Sequence[Batch]) -> Scenario:
         """With these victims, beside those that go in any case."""

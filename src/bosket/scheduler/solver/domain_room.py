@@ -18,9 +18,7 @@ from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.resource import GPU, mig_gpus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.model.topology import OUTSIDE, TopologyLevel
-
-#: Parts of GPUs add up to whole ones but for this.
-ROUNDING = 1e-9
+from bosket.scheduler.solver.room import ROUNDING
 
 
 class DomainRoom:

@@ -8,7 +8,7 @@ each scenario before it is simulated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,9 @@ from bosket.scheduler.model.task import PodClass, Task
 
 #: Parts of GPUs add up to whole ones but for this.
 ROUNDING = 1e-9
+
+
+Amounts = NDArray[np.float64]  #: (node,), of one resource
 
 
 class Held(NamedTuple):
@@ -96,9 +99,7 @@ class Room:
 
     def _slots(self, free: Amounts2D, usable: Mask, pod_class: PodClass, most: int) -> float:
         rows = np.flatnonzero(usable & self._allowed[pod_class])
-        slots = np.minimum(free[PODS, rows], float(most))
-        for resource, amount in pod_class.needs:
-            np.minimum(slots, np.floor(free[resource, rows] / amount + ROUNDING), out=slots)
+        slots = _slots_by_node(pod_class, most, lambda resource: free[resource, rows])
         share = pod_class.share
         if share is not None:
             parts = (self._shared.memory(share) * share.devices / np.array(self._shared.sizes))[rows]
@@ -129,9 +130,17 @@ class Prospect:
     def _slots(self, pod_class: PodClass, count: int, rows: NDArray[np.intp]) -> float:
         if count == 1:
             return float(self._session.view(pod_class).best(self._on) is not None)
-        nodes = self._session.nodes
-        slots = np.minimum(nodes.idle[PODS, rows] + nodes.releasing[PODS, rows], float(count))
-        for resource, amount in pod_class.needs:
-            free = nodes.idle[resource, rows] + nodes.releasing[resource, rows]
-            np.minimum(slots, np.floor(free / amount + ROUNDING), out=slots)
+        idle, releasing = self._session.nodes.idle, self._session.nodes.releasing
+        slots = _slots_by_node(pod_class, count, lambda resource: idle[resource, rows] + releasing[resource, rows])
         return float(np.maximum(slots, 0.0).sum())
+
+
+def _slots_by_node(pod_class: PodClass, most: int, free: Callable[[int], Amounts]) -> Amounts:
+    """(node,): how many pods of a class fit, `most` at most; `free`: by resource, the amounts of the nodes in question.
+
+    Negative where a node holds more than it has.
+    """
+    slots = np.minimum(free(PODS), float(most))
+    for resource, amount in pod_class.needs:
+        np.minimum(slots, np.floor(free(resource) / amount + ROUNDING), out=slots)
+    return slots
