@@ -20,7 +20,7 @@ from bosket.apiserver import ApiServer
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
 from bosket.kube.transport import Request, Response, Stream, Transport
-from bosket.runtime.clock import LoopClock
+from bosket.runtime.clock import Clock, LoopClock
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment, Service, run_services
 from bosket.testing.faults import Predicate
@@ -33,8 +33,9 @@ _PATIENCE_SECONDS = 300.0
 class Rig:
     """An API server with our CRDs and one namespace."""
 
-    def __init__(self) -> None:
-        self.clock = LoopClock()
+    def __init__(self, clock: Clock | None = None) -> None:
+        """On a loop clock, unless another is given; only under the system's do services use threads."""
+        self.clock: Clock = clock or LoopClock()
         self.server = ApiServer(clock=self.clock)
         self.client = Client(self.server.transport(), clock=self.clock)
 
@@ -142,9 +143,9 @@ def _crds() -> list[dict[str, Any]]:
     return [each for each in crd_manifests() if each["spec"]["group"] == "scheduling.run.ai"]
 
 
-async def make_rig(objects: Iterable[KubeObject] = (), *, only: str = "") -> Rig:
+async def make_rig(objects: Iterable[KubeObject] = (), *, only: str = "", clock: Clock | None = None) -> Rig:
     """A rig with KAI's scheduling kinds, or `only` that plural of them, and these objects."""
-    rig = Rig()
+    rig = Rig(clock)
     for manifest in _crds():
         if only in ("", manifest["spec"]["names"]["plural"]):
             await rig.client.create(manifest)

@@ -23,6 +23,7 @@ from bosket.cli.main import main
 from bosket.scheduler import Options, culprits, loop
 from bosket.scheduler.cache.apply import Applier
 from bosket.scheduler.culprits import Suspect, find_culprits, run_through
+from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.failed_snapshots import FailedSnapshots
 from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.scheduler.framework.session import Session
@@ -31,6 +32,7 @@ from bosket.scheduler.quarantine import CHANGED_SECONDS, FIRST_SECONDS, MOST_SEC
 from bosket.scheduler.snapshot.partial import LeftOut, without
 from bosket.scheduler.snapshot.recorded import Recorded, load
 from bosket.scheduler.snapshot.recording import take, zipped
+from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, queue
@@ -197,14 +199,22 @@ class Story:
 
         original = decide_module.decide
         monkeypatch.setattr(culprits, "decide", counting)
-        monkeypatch.setattr("bosket.scheduler.quarantine.decide", counting)
+        self.count = counting
+
+    async def compute(self, snapshot: Snapshot, configuration: Configuration) -> Decisions:
+        decided = self.count(snapshot, configuration)
+        assert isinstance(decided, Decisions)
+        return decided
+
+    def decide(self, snapshot: Snapshot) -> Decisions:
+        return asyncio.run(self.quarantine.decide(snapshot, POISONED, self.compute))[1]
 
     def cycle(self, after: float = 0.0) -> tuple[set[str], set[str]]:
         """Which pods are bound, and which jobs are told that they are left out."""
         for _ in range(3):
             snapshot = replace(self.state.snapshot(NOW + after), now=NOW + after)
             try:
-                _, decisions = self.quarantine.decide(snapshot, POISONED)
+                decisions = self.decide(snapshot)
             except Exception as error:
                 if not asyncio.run(self.quarantine.investigate(snapshot, POISONED, error)):
                     break
@@ -282,7 +292,7 @@ def test_jobs_of_a_queue_that_is_left_out_are_told(trouble: list[Trouble], monke
     story = Story(monkeypatch, *FINE, queue("q2"), pod_group("other", queue="q2"), *gang("other", 1))
     bound, _ = story.cycle()
     assert bound == BOUND
-    _, decisions = story.quarantine.decide(story.state.snapshot(NOW), POISONED)
+    decisions = story.decide(story.state.snapshot(NOW))
     (waiting,) = decisions.waiting
     assert "Queue q2 is left out of scheduling, because the scheduler fails with it: ZeroDivisionError" in waiting.text
 
@@ -403,11 +413,11 @@ async def test_a_search_costs_the_next_cycle_no_time_and_the_file_waits_for_the_
     investigate, keep, apply = Quarantine.investigate, FailedSnapshots.keep, Applier.apply
     elapsed = 0.0
 
-    async def slow(self: Quarantine, *args: Any) -> bool:
+    async def slow(self: Quarantine, *args: Any, **kwargs: Any) -> bool:
         nonlocal elapsed
         elapsed += 30.0
         happened.append("search")
-        return await investigate(self, *args)
+        return await investigate(self, *args, **kwargs)
 
     async def noted(self: FailedSnapshots, recorded: Recorded) -> Path | None:
         happened.append("keep")
@@ -420,8 +430,8 @@ async def test_a_search_costs_the_next_cycle_no_time_and_the_file_waits_for_the_
     monkeypatch.setattr(Quarantine, "investigate", slow)
     monkeypatch.setattr(FailedSnapshots, "keep", noted)
     monkeypatch.setattr(Applier, "apply", applied)
-    real = time.perf_counter
-    monkeypatch.setattr(loop.time, "perf_counter", lambda: real() + elapsed)
+    real = time.thread_time
+    monkeypatch.setattr(loop.time, "thread_time", lambda: real() + elapsed)
     rests: list[float] = []
     rest = loop.rest_seconds
     monkeypatch.setattr(loop, "rest_seconds", lambda spent, least: rests.append(spent) or rest(spent, least))

@@ -10,11 +10,11 @@ else has, and must not look at the store, which only the loop may read and chang
 from __future__ import annotations
 
 import asyncio
-import gc
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
+
+from bosket.kube.codec import gc_paused
 
 #: From this size on, an object is worked on in the thread. At the worst, apply, this is some 40 ms of work.
 LARGE_BYTES: Final = 32 * 1024
@@ -23,37 +23,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _NoCollections:
-    """While entered, in whatever threads, there are no garbage collections. All but cycles is freed all the same.
-
-    A collection looks at every part of what is being worked on: for a large object a quarter of a second, in which
-    nobody has a turn.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._count = 0
-        self._was_enabled = False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._count:
-                self._was_enabled = gc.isenabled()
-                gc.disable()
-            self._count += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._count -= 1
-            if not self._count and self._was_enabled:
-                gc.enable()
-
-
-_no_collections = _NoCollections()
-
-
 def _without_collections(work: Callable[[], T]) -> T:
-    with _no_collections:
+    """`work()`, while the garbage collector rests: a collection looks at every part of what is being worked on, for a
+    large object a quarter of a second in which nobody has a turn."""
+    with gc_paused():
         return work()
 
 

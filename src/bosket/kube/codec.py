@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import gc
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from contextlib import AbstractContextManager
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -272,13 +272,35 @@ def strip_nulls(document: Any) -> Any:
     return document
 
 
-@contextmanager
-def gc_paused() -> Iterator[None]:
-    """No cyclic garbage collection inside: while many objects are made and none dies, it would be most of the cost."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+class _GcPause:
+    """Counts who has the cyclic garbage collector paused: blocks nest, and run in several threads at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._was_enabled = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._count:
+                self._was_enabled = gc.isenabled()
+                gc.disable()
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count and self._was_enabled:
+                gc.enable()
+
+
+_gc_pause = _GcPause()
+
+
+def gc_paused() -> AbstractContextManager[None]:
+    """No cyclic garbage collection inside: while many objects are made and none dies, it would be most of the cost.
+
+    What isn't part of a cycle is freed all the same. The collector belongs to the process: it is paused for every
+    thread, until the last block that paused it ends.
+    """
+    return _gc_pause

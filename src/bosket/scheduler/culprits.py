@@ -18,6 +18,7 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.decide import decide
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.plugins import BUILT_IN
+from bosket.scheduler.proposal import Proposals
 from bosket.scheduler.snapshot.partial import LeftOut, without
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
@@ -57,12 +58,15 @@ def find_culprits(
     configuration: Configuration,
     among: Collection[Suspect] | None = None,
     may_go_on: Callable[[], bool] = lambda: True,
+    *,
+    searching: bool = True,
 ) -> Search:
     """The fewest things, as far as that is found, without which `decide` doesn't raise; None when nothing helps.
 
     `among`: the only ones that are suspected. When `may_go_on` says no, whole halves are left out as they are.
+    `searching`: False where it raised while it placed, so that trials needn't search for victims.
     """
-    court = _Court(snapshot, configuration, may_go_on)
+    court = _Court(snapshot, configuration, may_go_on, searching=searching)
     if among is not None:
         return (yield from court.narrow(sorted(among), ()))
     levels = [court.jobs(), court.nodes(), court.queues()]
@@ -94,8 +98,11 @@ def find_culprits(
 class _Court:
     """Trials of one snapshot."""
 
-    def __init__(self, snapshot: Snapshot, configuration: Configuration, may_go_on: Callable[[], bool]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, configuration: Configuration, may_go_on: Callable[[], bool], *, searching: bool
+    ) -> None:
         self._snapshot, self._configuration, self._may_go_on = snapshot, configuration, may_go_on
+        self._proposals: Proposals | None = None if searching else {}
         self._trials = TRIALS
 
     def passes(self, out: Iterable[Suspect]) -> bool:
@@ -103,7 +110,7 @@ class _Court:
         self._trials -= 1
         part, configuration = without_suspects(self._snapshot, self._configuration, dict.fromkeys(out, ""))
         try:
-            decide(part, configuration)
+            decide(part, configuration, proposals=self._proposals)
         except Exception:
             return False
         return True

@@ -16,15 +16,27 @@ from bosket.scheduler.framework.plugin import ClosingPlugin, Plugin, installed_p
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.watch import Watch, unwatched
 from bosket.scheduler.plugins import BUILT_IN
+from bosket.scheduler.proposal import Proposals
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
 
-def decide(snapshot: Snapshot, configuration: Configuration, watch: Watch = unwatched) -> Decisions:
-    """What to do with the cluster as the snapshot shows it. Reads nothing else, changes nothing."""
+def decide(
+    snapshot: Snapshot,
+    configuration: Configuration,
+    watch: Watch = unwatched,
+    *,
+    proposals: Proposals | None = None,
+) -> Decisions:
+    """What to do with the cluster as the snapshot shows it. Reads nothing else, changes nothing.
+
+    `proposals`: what searches found on earlier snapshots, to be checked on this one; nobody else is then searched for,
+    so that with none of them it is all about placing.
+    """
     with gc_paused():  # a cycle makes many objects and no cycles of them; looking for these is a third of its cost
         plugins = make_plugins(configuration)
         with watch("open", ""):
             session = open_session(snapshot, configuration, watch, plugins)
+            session.proposals = proposals
         for name in configuration.actions:
             with watch("action", name):
                 run_action(session, name)

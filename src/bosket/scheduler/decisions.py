@@ -139,6 +139,13 @@ class Decisions:
         first = {each.task: each for each in reversed(self.evictions) if each.task.status != TaskStatus.PENDING}
         return tuple(each for each in self.evictions if first.get(each.task) is each)
 
+    def has_a_place(self, waiting: Waiting) -> bool:
+        """Whether what a first action found no room for has it by another one, as soon as others are gone."""
+        if waiting.tasks:
+            return False
+        pending = [task for task in waiting.job.tasks if task.status == TaskStatus.PENDING]
+        return bool(pending) and all(isinstance(self.outcome.get(task), Pipeline) for task in pending)
+
     @cached_property
     def outcome(self) -> Mapping[Task, Operation]:
         """What it comes to for each task: the last that was decided about it."""

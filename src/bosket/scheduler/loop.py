@@ -1,9 +1,13 @@
 """The scheduling loop, on one screen: wait for a change, take a snapshot, decide, apply.
 
-A cycle starts as soon as something changed, or when the cycle before said that time alone makes a difference. The loop
-rests for at least twice as long as the last cycle took, so that a cluster where everything changes all the time leaves
-room for the rest of the process; and for longer, up to a moment that nobody notices, so that what changes in such a
-cluster is decided on together.
+A cycle starts as soon as something changed, or when the cycle before said that time alone makes a difference. `decide`
+runs in a thread, so that leases, probes and watches have their turns meanwhile; what it decided about tasks that have
+changed by then is left to the next cycle. Cycles place pods where there is room. Searches for victims, which may take
+seconds, run beside them (`search_loop`). Where time is virtual, a cycle does both at once, on the event loop.
+
+The loop rests for at least twice as long as the last cycle took, so that a cluster where everything changes all the
+time leaves room for the rest of the process; and for longer, up to a moment that nobody notices, so that what changes
+in such a cluster is decided on together.
 """
 
 from __future__ import annotations
@@ -13,25 +17,23 @@ import logging
 import math
 import time
 from dataclasses import replace
+from typing import NamedTuple
 
-from bosket.api.object import KubeObject
 from bosket.kube.errors import KubeError
 from bosket.runtime.service import Environment
+from bosket.runtime.worker_thread import WorkerThread
 from bosket.scheduler.cache.apply import Applier
 from bosket.scheduler.cache.feed import Feed
 from bosket.scheduler.configuration_watch import ConfigurationWatch
-from bosket.scheduler.culprits import Suspect, failure_place
-from bosket.scheduler.decide import about_idle_actions, known_part, make_plugins
+from bosket.scheduler.decide import about_idle_actions, decide, known_part, make_plugins
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.endpoints import add_endpoints
-from bosket.scheduler.failed_snapshots import FailedSnapshots
+from bosket.scheduler.failures import Failures
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.metrics import SchedulerMetrics
 from bosket.scheduler.options import Options
-from bosket.scheduler.quarantine import MOST_SECONDS, Offender, Quarantine
-from bosket.scheduler.reason import SCHEDULER_FAILED
-from bosket.scheduler.snapshot.recorded import Recorded
-from bosket.scheduler.snapshot.recording import take
+from bosket.scheduler.proposal import Proposals, current_part
+from bosket.scheduler.search_loop import SearchLoop
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.usage.live import live_usage
@@ -44,6 +46,13 @@ _log = logging.getLogger(__name__)
 _UNNOTICED_SECONDS = 0.1
 #: Cycles that are tried in a row when they fail, each without what was found to make the one before fail.
 _ATTEMPTS = 3
+
+
+class _Failed(NamedTuple):
+    """A cycle that raised, and on what."""
+
+    snapshot: Snapshot
+    error: Exception
 
 
 class Scheduler:
@@ -70,15 +79,22 @@ class Scheduler:
             requested=self._metrics.requested,
             failed=lambda: self._metrics.failed("apply"),
         )
-        self._quarantine = Quarantine(self._tell_left_out, self._rest)
-        self._evidence: list[Recorded] = []  # snapshots of cycles that failed, to be kept
-        self._failure_places: set[str] = set()  # where it was raised that nothing helped against
-        self._failed = FailedSnapshots(options.failed_snapshots)
-        self._failed.add_pages(env.local_pages, lambda: self._quarantine.offenders)
-        self._events = env.events.for_component(options.scheduler_name)
+        self._failures = Failures(env, options, self._state, self._feed, self._metrics, rest=self._rest)
+        #: held from a snapshot until its decisions are applied
+        self._placing = asyncio.Lock()
+        self._worker = WorkerThread("placing", env.clock)
+        self._searches = SearchLoop(
+            env.clock,
+            WorkerThread("searching", env.clock),
+            failures=self._failures,
+            applier=self._applier,
+            metrics=self._metrics,
+            placing=self._placing,
+            configuration=lambda: self._configuration,
+            least_pause_seconds=options.least_pause_seconds,
+        )
         self._decided: Snapshot | None = None
         self._restored = False  # whether what was remembered before this run is taken over
-        self._vain_looks, self._no_search_before = 0, 0.0
         self._look_again_at = math.inf
         self._idle_actions: tuple[str, ...] = ()  # of which the log warned
         self._usage = live_usage(env, self._state, self._configuration, options.usage_source, options.metrics_namespace)
@@ -106,7 +122,8 @@ class Scheduler:
         self._applier.reconfigure(known)
         self._metrics.configured(known)
         self._state.forget_verdicts()
-        self._quarantine.reconfigure()
+        self._failures.quarantine.reconfigure()
+        self._searches.start_anew()
         self._decided = None
         self._feed.changed.set()
         _log.info("another configuration is in force", extra={"actions": ", ".join(known.actions)})
@@ -125,6 +142,7 @@ class Scheduler:
     async def run(self) -> None:
         self._decided, self._restored = None, False
         self._applier.start_anew()
+        self._searches.start_anew()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._applier.run())
             await self._watch.wait_synced()
@@ -135,12 +153,19 @@ class Scheduler:
             group.create_task(self._follow_usage())
             if self._usage is not None:
                 await self._usage.wait_first()
+            if self._searches_beside:
+                group.create_task(self._searches.run())
             while True:
                 await self._wait_for_change()
                 spent = await self._cycle()
-                self._tell_metrics()
-                await self._keep_evidence()
+                self._failures.tell_metrics()
+                await self._failures.keep_evidence()
                 await self._rest(spent)
+
+    @property
+    def _searches_beside(self) -> bool:
+        """Whether cycles only place, and victims are searched for beside them."""
+        return self._worker.is_beside
 
     async def _rest(self, spent: float) -> None:
         """Others' turn, after so many seconds of work."""
@@ -157,78 +182,61 @@ class Scheduler:
                     running.cancel()
 
     async def _cycle(self) -> float:
-        """One cycle; the seconds that its last attempt took. Waits only where something failed, until it is known what
-        to leave out."""
+        """One cycle; the seconds of CPU time that its last attempt took. Waits for long only where something failed,
+        until it is known what to leave out."""
         spent = 0.0
         for _ in range(_ATTEMPTS):
-            started = time.perf_counter()
             self._feed.changed.clear()
             if not await self._restore():
                 break
-            now = self._env.clock.now()
-            current = await self._look(now)
-            if current is None:
+            async with self._placing:
+                now = self._env.clock.now()
+                spent, failed = await self._decide_and_apply(now)
+            if failed is None:
                 break
-            if current is self._decided and now < self._look_again_at:
-                return 0.0
-            self._decided, snapshot = current, replace(current, now=now)
-            self._metrics.snapshot_taken(time.perf_counter() - started)
-            try:
-                seen, decisions = self._quarantine.decide(snapshot, self._configuration, self._metrics.watch)
-            except Exception as error:
-                spent = time.perf_counter() - started
-                self._look_again_at = now + self._options.schedule_period_seconds
-                if not await self._found_culprits(snapshot, error, spent):
-                    break
-                self._look_again_at = now
-                continue
-            self._apply(seen, decisions)
-            spent = time.perf_counter() - started
-            self._metrics.decided(seen, decisions, spent)
-            return spent
+            self._look_again_at = now + self._options.schedule_period_seconds
+            searching = not self._searches_beside
+            if not await self._failures.found_culprits(
+                failed.snapshot, self._configuration, failed.error, spent, searching=searching
+            ):
+                break
+            self._look_again_at = now
         return spent
 
-    def _tell_metrics(self) -> None:
-        """Of all that cycles do without. Also where nothing was decided: what can't be read may make no other
-        snapshot."""
-        unread = {*self._state.unread(), *self._feed.left_out}
-        suspects = {Suspect(kind.__name__, key.name, key.namespace) for kind, key in unread}
-        self._metrics.left_out(suspects.union(each.suspect for each in self._quarantine.offenders))
+    async def _decide_and_apply(self, now: float) -> tuple[float, _Failed | None]:
+        """Snapshot, decide, apply; the seconds of CPU time, and what was raised on which snapshot."""
+        began = time.thread_time()
+        current = await self._failures.look(now)
+        if current is None or (current is self._decided and now < self._look_again_at):
+            return 0.0, None
+        self._decided, snapshot = current, replace(current, now=now)
+        looking, deciding = time.thread_time() - began, 0.0
+        self._metrics.snapshot_taken(looking)
 
-    async def _look(self, now: float) -> Snapshot | None:
-        """The snapshot; None when there is none to be had, whatever is left out."""
+        async def compute(part: Snapshot, known: Configuration) -> Decisions:
+            nonlocal deciding
+            decisions, deciding = await self._worker.run(lambda: self._decide(part, known))
+            return decisions
+
         try:
-            snapshot = self._state.snapshot(now)
+            seen, decisions = await self._failures.quarantine.decide(snapshot, self._configuration, compute)
         except Exception as error:
-            _log.exception("the cluster can't be looked at")
-            self._metrics.failed("snapshot")
-            if await self._left_out_any(now, error):
-                try:
-                    return self._state.snapshot(now)
-                except Exception:
-                    _log.exception("the cluster still can't be looked at")
-            _log.error("nothing is scheduled in this cycle")
-            return None
-        self._feed.looked_at()
-        self._vain_looks, self._no_search_before = 0, 0.0
-        return snapshot
+            return looking, _Failed(snapshot, error)
+        began = time.thread_time()
+        self._apply(seen, decisions)
+        spent = looking + deciding + time.thread_time() - began
+        self._metrics.decided(seen, decisions, spent)
+        return spent, None
 
-    async def _left_out_any(self, now: float, error: Exception) -> bool:
-        """Leaves out what the cluster can't be looked at with. What came in lately is suspected first; a search through
-        everything isn't repeated at once when it was in vain."""
-        if self._feed.leave_out_latest(now, error):
-            return True
-        if now < self._no_search_before:
-            return False
-        if await self._feed.leave_out_any(ClusterState(self._options.state()), now, error, self._rest):
-            return True
-        self._vain_looks += 1
-        self._no_search_before = now + min(MOST_SECONDS, 10.0 * 2.0 ** min(self._vain_looks, 10))
-        return False
+    def _decide(self, snapshot: Snapshot, configuration: Configuration) -> tuple[Decisions, float]:
+        """Decisions, and the seconds of CPU time that they took; in the worker's thread."""
+        began = time.thread_time()
+        proposals: Proposals | None = {} if self._searches_beside else None
+        return decide(snapshot, configuration, self._metrics.watch, proposals=proposals), time.thread_time() - began
 
     async def _restore(self) -> bool:
         """Whether what was remembered is taken over. Where the cluster can't be looked at, it can't be yet."""
-        if not self._restored and await self._look(self._env.clock.now()) is not None:
+        if not self._restored and await self._failures.look(self._env.clock.now()) is not None:
             try:
                 await self._applier.restore()
             except KubeError:
@@ -242,44 +250,18 @@ class Scheduler:
 
     def _apply(self, snapshot: Snapshot, decisions: Decisions) -> None:
         self._look_again_at = decisions.look_again_at
-        self._applier.apply(snapshot, decisions)
+        current, changed = current_part(decisions, self._state.task)
+        if changed:
+            self._decided = None  # these are decided on again, as they are now
+        self._applier.apply(snapshot, current)
+        if self._searches_beside and any(each.tasks for each in decisions.waiting):
+            self._searches.want()
         if decisions.idle_actions != self._idle_actions:
             self._idle_actions = decisions.idle_actions
             if self._idle_actions:
                 _log.warning("%s", about_idle_actions(self._idle_actions))
         for plugin, error in decisions.plugin_failures:
             _log.warning("plugin %s failed when the session closed: %s", plugin, error)
-
-    async def _found_culprits(self, snapshot: Snapshot, error: Exception, spent: float) -> bool:
-        """Whether it is known now what to leave out. The snapshot is recorded before anything else happens to the
-        state."""
-        _log.exception("a scheduling cycle failed")
-        self._metrics.failed("decide")
-        recorded = take(self._state, self._options.state(), self._configuration, snapshot.now)
-        known = {each.suspect for each in self._quarantine.offenders}
-        await self._rest(spent)
-        found = await self._quarantine.investigate(snapshot, self._configuration, error)
-        if found:
-            is_news = any(each.suspect not in known for each in self._quarantine.offenders)
-        else:
-            _log.error("nothing is scheduled in this cycle: no job, node or queue was found without which it succeeds")
-            place = f"{type(error).__name__} {failure_place(error)}"
-            is_news = place not in self._failure_places
-            self._failure_places.add(place)
-        if is_news:
-            self._evidence.append(recorded)
-        return found
-
-    async def _keep_evidence(self) -> None:
-        """Once everything else is scheduled."""
-        while self._evidence:
-            path = await self._failed.keep(self._evidence.pop(0))
-            if path is not None:
-                _log.error("the snapshot that the scheduler failed on is in %s, for bosket replay", path)
-
-    def _tell_left_out(self, offender: Offender, obj: KubeObject | None) -> None:
-        if obj is not None:
-            self._events.event(obj, "Warning", SCHEDULER_FAILED, offender.text)
 
     async def _wait_for_change(self) -> None:
         period = min(self._options.schedule_period_seconds, max(0.0, self._look_again_at - self._env.clock.now()))

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from bosket.api.keys import DEFAULT_NODE_POOL, METRICS_NAMESPACE, NODE_POOL_LABEL
+from bosket.api.object import ObjectKey
 from bosket.scheduler.culprits import Suspect
 from bosket.scheduler.decisions import Decisions, Eviction
 from bosket.scheduler.framework.configuration import Configuration
@@ -116,6 +117,16 @@ class SchedulerMetrics:
             ("kind", "object_namespace", "name"),
             registry=registry,
         )
+        self._search_seconds = Gauge(
+            "bosket_scheduler_search_seconds", "CPU time that the last search for victims took", registry=registry
+        )
+        self._findings = Counter(
+            "bosket_scheduler_search_findings",
+            "Jobs that searches found room for: applied as found, checked once more because the cluster had changed "
+            "since, or dropped for that",
+            ("result",),
+            registry=registry,
+        )
         self._told_left_out: frozenset[Suspect] = frozenset()
         self._searches = SearchMetrics(registry, namespace)
         if configuration is not None:
@@ -186,26 +197,44 @@ class SchedulerMetrics:
         self._binds.inc(len(decisions.lasting_binds))
         for bind in decisions.lasting_binds:
             self._task.observe(max(0.0, snapshot.now - bind.task.created) * 1000)
-        placed = {BINDING_ACTION: {bind.job.key for bind in decisions.binds}}
-        placed[BINDING_ACTION] |= {each.job.key for each in decisions.pipelined if each.action == BINDING_ACTION}
-        for eviction in decisions.evictions:
-            if eviction.preemptor is not None:  # whom an action that evicts has placed
-                placed.setdefault(eviction.action, set()).add(eviction.preemptor.key)
-        for action, jobs in placed.items():
-            self._scheduled.labels(action).inc(len(jobs))
+        placed = {bind.job.key for bind in decisions.binds}
+        placed |= {each.job.key for each in decisions.pipelined if each.action == BINDING_ACTION}
+        self._scheduled.labels(BINDING_ACTION).inc(len(placed))
+        self.evictions_decided(decisions)
         failed = {
             each.job.key
             for each in decisions.waiting
             if any(isinstance(reason, GangShort | OverCapacity) for reason in each.reasons)
         }
-        self._tried.labels(BINDING_ACTION).inc(len(failed | placed[BINDING_ACTION]))
-        for action, jobs_tried in decisions.searches.tried.items():
-            self._tried.labels(action).inc(jobs_tried)
-        self._preemptions.inc(len(placed.get(PREEMPTING_ACTION, ())))
-        self._searches.add(decisions.searches)
+        self._tried.labels(BINDING_ACTION).inc(len(failed | placed))
+        self._count_searches(decisions)
         for plugin, _ in decisions.plugin_failures:
             self._plugin_failures.labels(plugin).inc()
         self._shares.update(snapshot.queues, decisions.fair_share)
+
+    def evictions_decided(self, decisions: Decisions) -> None:
+        """Jobs for which others are evicted."""
+        placed: dict[str, set[ObjectKey]] = {}
+        for eviction in decisions.evictions:
+            if eviction.preemptor is not None:
+                placed.setdefault(eviction.action, set()).add(eviction.preemptor.key)
+        for action, jobs in placed.items():
+            self._scheduled.labels(action).inc(len(jobs))
+        self._preemptions.inc(len(placed.get(PREEMPTING_ACTION, ())))
+
+    def searched(self, decisions: Decisions, seconds: float) -> None:
+        """A search beside the cycles has ended."""
+        self._search_seconds.set(seconds)
+        self._count_searches(decisions)
+
+    def findings(self, result: Literal["applied", "checked", "dropped"], jobs: int) -> None:
+        """What became of so many jobs that a search found room for."""
+        self._findings.labels(result).inc(jobs)
+
+    def _count_searches(self, decisions: Decisions) -> None:
+        for action, jobs_tried in decisions.searches.tried.items():
+            self._tried.labels(action).inc(jobs_tried)
+        self._searches.add(decisions.searches)
 
 
 class _FairShares(Collector):

@@ -1,10 +1,10 @@
 """Cycles that go on though `decide` raises: whatever it raises with is left out, by name, and everything else is
 scheduled.
 
-The loop decides through `Quarantine.decide`. When that raises, `investigate` finds the culprits (`culprits`) and keeps
-a snapshot that shows the failure (`failed_snapshots`); the loop then decides again at once. What is left out is tried
-again when it changed or another configuration is in force, and otherwise after a while that doubles each time; a second
-failure of the same object costs a few more trials, not another search, also when it was scheduled in between.
+The loop decides through `Quarantine.decide`, searches through `Quarantine.search`. When one of them raises,
+`investigate` finds the culprits (`culprits`); the loop then decides again at once. What is left out is tried again when
+it changed or another configuration is in force, and otherwise after a while that doubles each time; a second failure of
+the same object costs a few more trials, not another search, also when it was scheduled in between.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from bosket.api.object import KubeObject, ObjectKey
+from bosket.runtime.clock import LoopClock
+from bosket.runtime.worker_thread import WorkerThread
 from bosket.scheduler.culprits import (
     NODE,
     POD_GROUP,
@@ -26,16 +28,17 @@ from bosket.scheduler.culprits import (
     find_culprits,
     without_suspects,
 )
-from bosket.scheduler.decide import decide
 from bosket.scheduler.decisions import Decisions, Waiting
 from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.framework.watch import Watch, unwatched
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
 from bosket.scheduler.reason import LeftOutOfCycles
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
+
+#: Has `decide` run on a snapshot and a configuration, wherever that is.
+Compute = Callable[[Snapshot, Configuration], Awaitable[Decisions]]
 
 #: How long something is left out that doesn't change: at first, and at most.
 FIRST_SECONDS: Final = 60.0
@@ -78,10 +81,12 @@ class Quarantine:
         self,
         told: Callable[[Offender, KubeObject | None], None] = lambda *_: None,
         rest: Callable[[float], Awaitable[None]] = lambda spent: asyncio.sleep(2 * spent),
+        worker: WorkerThread | None = None,
     ) -> None:
         """`told` hears of everything that is left out anew, with the object where there is one; `rest` waits after a
-        trial that took so many seconds."""
+        trial that took so many seconds; trials run on the `worker`, without one on the loop."""
         self._told, self._rest = told, rest
+        self._worker = worker or WorkerThread("trials", LoopClock())
         self._offenders: dict[Suspect, Offender] = {}
         # Those that are scheduled again, and since when: what fails now and then keeps its count.
         self._released: dict[Suspect, tuple[Offender, float]] = {}
@@ -94,12 +99,13 @@ class Quarantine:
     def offenders(self) -> tuple[Offender, ...]:
         return tuple(self._offenders.values())
 
-    def decide(
-        self, snapshot: Snapshot, configuration: Configuration, watch: Watch = unwatched
+    async def decide(
+        self, snapshot: Snapshot, configuration: Configuration, compute: Compute
     ) -> tuple[Snapshot, Decisions]:
-        """Decides without what is left out; gives the snapshot that was decided on, too. Raises what `decide` does."""
+        """Decides by `compute` without what is left out; gives the snapshot that was decided on, too. Raises what
+        `compute` does."""
         if not self._offenders:
-            decisions = decide(snapshot, configuration, watch)
+            decisions = await compute(snapshot, configuration)
             self._search_again()
             return snapshot, decisions
         looks = {each: looks_of(snapshot, configuration, each) for each in self._offenders}
@@ -112,21 +118,31 @@ class Quarantine:
         self._try_all = False
         out = {each: known for each, known in self._offenders.items() if each not in self._on_trial}
         part, known_part = _without(snapshot, configuration, out)
-        decisions = decide(part, known_part, watch)
+        decisions = await compute(part, known_part)
         self._search_again()
         self._release(self._on_trial, snapshot.now)
         self._on_trial = frozenset()
         return part, self._with_notices(snapshot, decisions, looks)
+
+    async def search(self, snapshot: Snapshot, configuration: Configuration, compute: Compute) -> Decisions:
+        """Decides by `compute` without what is left out, and tries none of it: that is for the cycles that place."""
+        part, known_part = _without(snapshot, configuration, self._offenders)
+        return await compute(part, known_part)
 
     def reconfigure(self) -> None:
         """Another configuration is in force: what failed by the one before may not fail by this one."""
         self._try_all = True
         self._search_again()
 
-    async def investigate(self, snapshot: Snapshot, configuration: Configuration, error: Exception) -> bool:
-        """Finds out what `decide` raised with, so that it is left out from now on. False when nothing helps."""
+    async def investigate(
+        self, snapshot: Snapshot, configuration: Configuration, error: Exception, *, searching: bool = True
+    ) -> bool:
+        """Finds out what `decide` raised with, so that it is left out from now on. False when nothing helps.
+
+        `searching`: whether it raised where victims are searched for, too.
+        """
         on_trial, self._on_trial = self._on_trial, frozenset()
-        before, search = self._offenders, _Search(self._rest)
+        before, search = self._offenders, _Search(self._rest, self._worker, searching=searching)
         released = self._released_lately(snapshot, configuration)
         counts = {each: known.failures for each, known in (*released.items(), *before.items())}
         found: list[Suspect] | None = []
@@ -200,27 +216,40 @@ def _without(
 
 
 class _Search:
-    """Searches of one investigation. After every trial the process rests as it does after a cycle: a lease isn't
-    renewed in a single turn of the event loop."""
+    """Searches of one investigation. After every trial the process rests as it does after a cycle."""
 
-    def __init__(self, rest: Callable[[float], Awaitable[None]]) -> None:
-        self._rest, self._spent = rest, 0.0
+    def __init__(self, rest: Callable[[float], Awaitable[None]], worker: WorkerThread, *, searching: bool) -> None:
+        self._rest, self._worker, self._searching, self._spent = rest, worker, searching, 0.0
 
     async def run(
         self, snapshot: Snapshot, configuration: Configuration, among: frozenset[Suspect] | None
     ) -> list[Suspect] | None:
-        search = find_culprits(snapshot, configuration, among, may_go_on=lambda: self._spent < SEARCH_SECONDS)
-        while True:
-            started = time.perf_counter()
+        search = find_culprits(
+            snapshot,
+            configuration,
+            among,
+            may_go_on=lambda: self._spent < SEARCH_SECONDS,
+            searching=self._searching,
+        )
+        found: list[Suspect] | None = None
+
+        def is_over() -> bool:
+            nonlocal found
             try:
                 next(search)
             except StopIteration as end:
-                found: list[Suspect] | None = end.value
+                found = end.value
+                return True
+            return False
+
+        while True:
+            started = time.perf_counter()
+            over = await self._worker.run(is_over)
+            trial = time.perf_counter() - started
+            self._spent += trial
+            await self._rest(trial)
+            if over:
                 return found
-            finally:
-                trial = time.perf_counter() - started
-                self._spent += trial
-                await self._rest(trial)
 
 
 def _notice(job: Job, offender: Offender) -> Waiting:

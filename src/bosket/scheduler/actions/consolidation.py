@@ -52,7 +52,15 @@ class _Consolidation(Policy):
         What another job would gain rests on moves that have yet to happen, and the same pods would be moved about again
         and again; in the next cycle it is known what has become of them.
         """
-        solution = self._find(job, tables, budget)
+        return self._accepted(self._find(job, tables, budget))
+
+    def solve_with(
+        self, job: JobState, tables: Tables, victims: tuple[Batch, ...], budget: JobBudget
+    ) -> Solution | None:
+        return self._accepted(super().solve_with(job, tables, victims, budget))
+
+    def _accepted(self, solution: Solution | None) -> Solution | None:
+        """The solution, unless it moves somebody among the shared GPUs of a node after others have gone."""
         if solution is None or not self.session.has_evicted or not solution.statement.moves_within_a_node():
             return solution
         solution.statement.discard()

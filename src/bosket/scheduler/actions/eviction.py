@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from operator import attrgetter
 
 from bosket.scheduler.actions.order import JobsByQueue
@@ -17,12 +17,14 @@ from bosket.scheduler.framework.search_tally import SearchResult
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.proposal import Proposal
 from bosket.scheduler.reason import DelayNotElapsed, GangShort, MinRuntimeNotElapsed, PodUnfit, SearchCutShort
 from bosket.scheduler.solver.budget import ActionBudget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.failed import FailedJobs
 from bosket.scheduler.solver.job_kind import JobKinds
 from bosket.scheduler.solver.order import Entries, JobTable
+from bosket.scheduler.solver.scenario import Batch
 from bosket.scheduler.solver.search import Search, Solution
 from bosket.scheduler.solver.simulation_order import Branches
 
@@ -60,6 +62,12 @@ class Policy(ABC):
         candidates = self.candidates(job, tables.running)
         return self.search(job, tables, candidates, budget).solve() if any(candidates.values()) else None
 
+    def solve_with(
+        self, job: JobState, tables: Tables, victims: tuple[Batch, ...], budget: JobBudget
+    ) -> Solution | None:
+        """The same with these victims, without searching for others."""
+        return self.search(job, tables, {}, budget).solve_with(victims)
+
     def search(self, job: JobState, tables: Tables, candidates: Mapping[int, Entries], budget: JobBudget) -> Search:
         return Search(
             self.session,
@@ -81,9 +89,17 @@ class Policy(ABC):
 
 
 def evict_for_pending(session: Session, policy: Policy) -> None:
-    """Tries every job that waits, in order, and commits what is found, until the action's budget is used up."""
-    if not _has_work(session):
-        return
+    """Tries every job that waits, in order, and commits what is found, until the action's budget is used up.
+
+    A session with proposals checks these, and searches for nobody else.
+    """
+    if session.proposals is not None:
+        _evict_as_proposed(session, policy, session.proposals.get(session.action, ()))
+    elif _has_work(session):
+        _search_for_pending(session, policy)
+
+
+def _search_for_pending(session: Session, policy: Policy) -> None:
     waiting = session.pending()
     asking = [job for job in waiting if policy.may_ask(job) and not _is_delayed(session, job)]
     tables: Tables | None = None
@@ -133,6 +149,51 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
         if for_job.cut_short():
             # KAI ends the whole action here; one large gang then keeps all others from being tried, cycle by cycle.
             session.not_placed(job, SearchCutShort(session.action, begun=True))
+
+
+def _evict_as_proposed(session: Session, policy: Policy, proposals: Sequence[Proposal]) -> None:
+    """Commits what an earlier search found, as far as it is still right by all rules."""
+    if not proposals:
+        return
+    waiting = {state.job.key: state for state in session.pending()}
+    tables = Tables(session)
+    for proposal in proposals:
+        job = waiting.get(proposal.job)
+        if job is None or job.job.group.metadata.uid != proposal.uid or not job.has_left_over:
+            continue
+        if not policy.may_ask(job) or _is_delayed(session, job) or not policy.is_entitled(job):
+            continue
+        if (job.was_evicted and job.short_of_pods()) or _is_hopeless(session, job) or not policy.has_a_chance(job):
+            continue
+        victims = _proposed_victims(proposal, policy.candidates(job, tables.running))
+        if victims is None:
+            continue
+        cause_of = policy.explain(job)
+        budget = ActionBudget(session.search_budgets, session.action).for_job()
+        solution = policy.solve_with(job, tables, victims, budget)
+        if solution is None:
+            continue
+        changed = solution.statement.jobs()
+        if solution.is_complete and solution.statement.stands_alone():
+            solution.statement.commit(cause_of)
+            tables.renew(changed)
+        else:
+            solution.statement.discard()
+
+
+def _proposed_victims(proposal: Proposal, candidates: Mapping[int, Entries]) -> tuple[Batch, ...] | None:
+    """The victims as they are now; None when one of them is gone, or may no longer be evicted for the job."""
+    states = {state.job.key: state for entries in candidates.values() for _, state in entries}
+    batches: list[Batch] = []
+    for key, pods in proposal.victims:
+        state = states.get(key)
+        if state is None:
+            return None
+        active = {(task.key, task.uid): task for task in state.active_tasks()}
+        if not all(pod in active for pod in pods):
+            return None
+        batches.append(Batch(state, tuple(active[pod] for pod in pods)))
+    return tuple(batches)
 
 
 def _note(session: Session, result: SearchResult, budget: JobBudget) -> None:

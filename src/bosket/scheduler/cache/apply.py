@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ParamSpec
 
 from bosket.api.core import Pod, PodCondition
@@ -71,6 +71,8 @@ class Applier:
         )  # fmt: skip
         self._pipelined: dict[ObjectKey, Pipeline] = {}  # of the last cycle, by pod
         self._staleness: dict[ObjectKey, str] = {}  # what was said of gangs that are stale
+        # By job: the pods for which the last search beside the loop has said why they wait.
+        self._searched_for: dict[ObjectKey, frozenset[str]] = {}
 
     def reconfigure(self, configuration: Configuration) -> None:
         """What is decided from now on follows this configuration."""
@@ -87,6 +89,7 @@ class Applier:
         """Before `run`: what an earlier run left undone is no longer meant."""
         self._evictor.start_anew()
         self._memory.start_anew()
+        self._searched_for = {}
 
     async def restore(self) -> None:
         """Before the first cycle, once all objects are in: takes over what was remembered before a restart, or by
@@ -99,21 +102,39 @@ class Applier:
         for bind in decisions.lasting_binds:
             self._status.forget(("Pod", bind.task.key))
             self._try(f"the binding of pod {bind.task.key}", self._binds.request, bind)
-        self._try("evictions", self._evictor.evict, decisions.lasting_evictions)
-        self._try("what the next cycles are bound to", self._state.remember, decisions, snapshot.now)
-        self._memory.changed()
+        self._evict(snapshot, decisions)
         self._try("starts of jobs", self._note_starts, snapshot, decisions)
-        self._try("events of pipelined pods", self._tell_pipelined, decisions)
+        before, self._pipelined = self._pipelined, _pipelined_pods(decisions)
+        self._try("events of pipelined pods", self._tell_pipelined, before)
         self._try("stale gangs", self._tell_stale, decisions)
         for waiting in decisions.waiting:
-            if _has_a_place(waiting, decisions):
+            if decisions.has_a_place(waiting):
                 self._status.forget(("PodGroup", waiting.job.key))
-            else:
-                self._try(f"the condition of pod group {waiting.job.key}", self._tell, waiting)
+            elif self._searched_for.get(waiting.job.key) != _pending_pods(waiting.job):
+                # Otherwise the search has more to say: what it tried, and why nobody is evicted.
+                self._try_to_tell(waiting)
         for job in decisions.placed:
             self._status.forget(("PodGroup", job.key))
         for job in decisions.settled:
             self._try(f"the condition of pod group {job.key}", self._settle, job)
+
+    def apply_findings(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        """Carries out what a search beside the loop found: evictions, the places they make, and why others wait."""
+        self._evict(snapshot, decisions)
+        before = self._pipelined
+        self._pipelined = before | _pipelined_pods(decisions)
+        self._try("events of pipelined pods", self._tell_pipelined, before)
+        self._searched_for = {each.job.key: _pending_pods(each.job) for each in decisions.waiting}
+        for waiting in decisions.waiting:
+            self._try_to_tell(waiting)
+
+    def _evict(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        self._try("evictions", self._evictor.evict, decisions.lasting_evictions)
+        self._try("what the next cycles are bound to", self._state.remember, decisions, snapshot.now)
+        self._memory.changed()
+
+    def _try_to_tell(self, waiting: Waiting) -> None:
+        self._try(f"the condition of pod group {waiting.job.key}", self._tell, waiting)
 
     def _try(self, what: str, do: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
         """One step, which must not keep the others from being taken."""
@@ -134,16 +155,8 @@ class Applier:
             if job.key in bound:
                 note(job.group, LAST_START_ANNOTATION, stamp(self._clock.now()))
 
-    def _tell_pipelined(self, decisions: Decisions) -> None:
-        """Once, and again only when it is another node. Of those who only move, the pod itself isn't pipelined."""
-        before, self._pipelined = (
-            self._pipelined,
-            {
-                each.task.key: each
-                for each in decisions.outcome.values()
-                if isinstance(each, Pipeline) and each.task.status == TaskStatus.PENDING
-            },
-        )
+    def _tell_pipelined(self, before: Mapping[ObjectKey, Pipeline]) -> None:
+        """Once, and again only when it is another node."""
         for key, each in self._pipelined.items():
             self._status.forget(("Pod", key))
             if key not in before or before[key].node != each.node:
@@ -267,12 +280,17 @@ class Applier:
         await self._client.patch(PodGroup, job.key.name, patch, namespace=job.key.namespace, subresource="status")
 
 
-def _has_a_place(waiting: Waiting, decisions: Decisions) -> bool:
-    """Whether what a first action found no room for has it by another one, as soon as others are gone."""
-    if waiting.tasks:
-        return False
-    pending = [task for task in waiting.job.tasks if task.status == TaskStatus.PENDING]
-    return bool(pending) and all(isinstance(decisions.outcome.get(task), Pipeline) for task in pending)
+def _pipelined_pods(decisions: Decisions) -> dict[ObjectKey, Pipeline]:
+    """By pod. Of those who only move, the pod itself isn't pipelined."""
+    return {
+        each.task.key: each
+        for each in decisions.outcome.values()
+        if isinstance(each, Pipeline) and each.task.status == TaskStatus.PENDING
+    }
+
+
+def _pending_pods(job: Job) -> frozenset[str]:
+    return frozenset(task.uid for task in job.tasks if task.status == TaskStatus.PENDING)
 
 
 def _staleness(mark: StaleMark) -> str:

@@ -33,7 +33,12 @@ class ClosingPlugin(Plugin, Protocol):
     def close(self, snapshot: Snapshot, decisions: Decisions) -> None:
         """Called after the last action, in the order of the configuration. Both are frozen: nothing of them can be
         changed. What it raises changes no decision: it is logged and counted (`Decisions.plugin_failures`). It holds up
-        the cycle, so what takes long (a request to somebody) belongs into a thread or a task."""
+        the cycle, so what takes long (a request to somebody) belongs into a thread or a task.
+
+        In the live scheduler, cycles that place and searches for victims are sessions of their own, in threads of
+        their own that may run at the same time, each with plugins of its own. What is about objects that have changed
+        by the time that a session ends isn't carried out.
+        """
         ...
 
 

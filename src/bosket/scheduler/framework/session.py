@@ -52,6 +52,7 @@ from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
+from bosket.scheduler.proposal import Proposals
 from bosket.scheduler.reason import (
     NO_CODE,
     QUEUE_DOES_NOT_EXIST,
@@ -95,6 +96,8 @@ class Session:
         self.action = ""  #: the one that is under way, by its configured name
         self.searches = SearchTally()
         self.watch: Watch = unwatched
+        #: what earlier searches found: actions that evict check it and search for nobody; None lets them search
+        self.proposals: Proposals | None = None
         #: by queue: what each may count on; set by the plugin that knows about shares
         self.fair_share: Sequence[Shares] = [(math.inf, math.inf, math.inf)] * len(snapshot.queues.queues)
 

@@ -24,6 +24,7 @@ from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from bosket.scheduler.decisions import Decisions, Eviction
 from bosket.scheduler.model.resource import ResourceAxis
+from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.model.volume import VolumeAccounts
 from bosket.scheduler.snapshot.access import Access, put_namespace
@@ -191,6 +192,10 @@ class ClusterState:
     def group(self, key: ObjectKey) -> PodGroup | None:
         """The group as it was last seen; a job's own may be older where only its status differs."""
         return self._jobs.groups.get(key)
+
+    def task(self, pod: ObjectKey) -> Task | None:
+        """The pod as a task, as it is now."""
+        return self._tasks.get(pod)
 
     def unread(self) -> Iterator[tuple[type[KubeObject], ObjectKey]]:
         """Objects, by kind and key, that the last snapshot does without, because they can't be read or because the

@@ -1,0 +1,219 @@
+"""The search for victims, beside the loop that places.
+
+A search runs in a thread, on the newest snapshot when it starts, and may take seconds; pods for which there is room are
+placed meanwhile. What it finds is carried out where all that it rests on is still as it was. The rest is checked again
+on the newest snapshot, with the same victims and by the same rules (`proposal`); what isn't right any more is dropped,
+and counted. The next search begins when something has changed, after a rest as long as the last one took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from bosket.runtime.clock import Clock
+from bosket.runtime.worker_thread import WorkerThread
+from bosket.scheduler.cache.apply import Applier
+from bosket.scheduler.decide import decide
+from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.failures import Failures
+from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.metrics import SchedulerMetrics
+from bosket.scheduler.proposal import Proposal, Proposals, by_action, split
+from bosket.scheduler.snapshot.snapshot import Snapshot
+
+_log = logging.getLogger(__name__)
+
+#: How often the findings of one search are checked on newer and newer snapshots before they are dropped.
+CHECKS: Final = 3
+#: Findings that are checked at once, in evicted pods: others that wait for the check see the first ones carried out.
+CHECKED_PODS: Final = 500
+#: When nothing was found that a search fails with, it is tried again after so long, twice as long each time.
+FIRST_RETRY_SECONDS: Final = 1.0
+MOST_RETRY_SECONDS: Final = 60.0
+
+
+class Abandoned(Exception):
+    """Nobody wants to know any more what the search would find."""
+
+
+class _Searched(NamedTuple):
+    """What a search, or a check, decided on a snapshot."""
+
+    snapshot: Snapshot
+    decisions: Decisions
+    spent: float
+
+
+class SearchLoop:
+    """Searches for victims on behalf of one scheduler, one search at a time."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        worker: WorkerThread,
+        *,
+        failures: Failures,
+        applier: Applier,
+        metrics: SchedulerMetrics,
+        placing: asyncio.Lock,
+        configuration: Callable[[], Configuration],
+        least_pause_seconds: float,
+    ) -> None:
+        """`placing` is held by the loop that places, from its snapshot until its decisions are applied: findings are
+        compared with a snapshot that shows them."""
+        self._clock, self._worker, self._failures = clock, worker, failures
+        self._applier, self._metrics, self._placing = applier, metrics, placing
+        self._configuration, self._least_pause_seconds = configuration, least_pause_seconds
+        self._wanted = asyncio.Event()
+        self._abandoned = threading.Event()  # of the search that is under way
+        self._searched: Snapshot | None = None
+        self._again_at = math.inf
+        self._failed = 0  # searches in a row that failed, and nobody knows with what
+
+    def want(self) -> None:
+        """Jobs wait for which the last snapshot had no room."""
+        self._wanted.set()
+
+    def start_anew(self) -> None:
+        """Another configuration is in force, or another run begins: what is being searched for is of no use."""
+        self._abandoned.set()
+        self._searched = None
+        self._again_at = math.inf
+
+    async def run(self) -> None:
+        try:
+            while True:
+                await self._wait()
+                spent = await self._search()
+                await self._clock.sleep(max(self._least_pause_seconds, spent))
+        finally:
+            self._abandoned.set()
+
+    async def _wait(self) -> None:
+        """Until somebody waits for room, or time alone may have changed the answer."""
+        until = self._again_at - self._clock.now()
+        try:
+            async with asyncio.timeout(None if math.isinf(until) else max(0.0, until)):
+                await self._wanted.wait()
+        except TimeoutError:
+            pass
+        self._wanted.clear()
+
+    async def _search(self) -> float:
+        """One search, and what comes of it; the seconds that it took."""
+        now = self._clock.now()
+        current = await self._failures.look(now)
+        if current is None or (current is self._searched and now < self._again_at):
+            return 0.0
+        self._searched = current
+        found = await self._decide(current, now, None)
+        if found is None:
+            return 0.0
+        self._again_at = found.decisions.look_again_at
+        self._metrics.searched(found.decisions, found.spent)
+        outdated = await self._carry_out(found)
+        return found.spent + await self._check(outdated)
+
+    async def _check(self, outdated: tuple[Proposal, ...]) -> float:
+        """Checks findings on the newest snapshot, again and again while it changes; the seconds that it took."""
+        spent, dropped = 0.0, 0
+        checks = CHECKS
+        while outdated:
+            part = _first(outdated, CHECKED_PODS)
+            rest = outdated[len(part) :]
+            now = self._clock.now()
+            current = await self._failures.look(now)
+            checked = await self._decide(current, now, by_action(part)) if current is not None else None
+            if checked is None:
+                dropped += len(outdated)
+                break
+            spent += checked.spent
+            again = await self._carry_out(checked)
+            confirmed = {each.preemptor.key for each in checked.decisions.lasting_evictions if each.preemptor}
+            dropped += sum(each.job not in confirmed for each in part)
+            checks -= bool(again)
+            if not checks:
+                dropped += len(again) + len(rest)
+                break
+            outdated = (*again, *rest)
+        if dropped:
+            self._metrics.findings("dropped", dropped)
+            _log.info(
+                "findings of a search are dropped, because the cluster has changed since", extra={"jobs": dropped}
+            )
+        return spent
+
+    async def _decide(self, current: Snapshot, now: float, proposals: Proposals | None) -> _Searched | None:
+        """What `decide` says of a snapshot; None when it fails, or another configuration is in force meanwhile."""
+        self._abandoned = abandoned = threading.Event()
+        configuration, snapshot = self._configuration(), replace(current, now=now)
+
+        def watch(step: str, name: str) -> AbstractContextManager[None]:
+            if abandoned.is_set():
+                raise Abandoned
+            return self._metrics.watch(step, name)
+
+        def work(part: Snapshot, known: Configuration) -> tuple[Decisions, float]:
+            began = time.thread_time()
+            return decide(part, known, watch, proposals=proposals), time.thread_time() - began
+
+        spent = 0.0
+
+        async def compute(part: Snapshot, known: Configuration) -> Decisions:
+            nonlocal spent
+            decisions, spent = await self._worker.run(lambda: work(part, known))
+            return decisions
+
+        started = time.perf_counter()
+        try:
+            decisions = await self._failures.quarantine.search(snapshot, configuration, compute)
+        except Abandoned:
+            return None
+        except Exception as error:
+            await self._investigate(snapshot, configuration, error, time.perf_counter() - started)
+            return None
+        self._failed = 0
+        return None if abandoned.is_set() else _Searched(current, decisions, spent)
+
+    async def _investigate(
+        self, snapshot: Snapshot, configuration: Configuration, error: Exception, spent: float
+    ) -> None:
+        """After a search that raised: the next one goes without what it raised with, or comes later."""
+        self._searched = None
+        if await self._failures.found_culprits(snapshot, configuration, error, spent, searching=True):
+            self._wanted.set()
+            return
+        self._failed += 1
+        pause = min(MOST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(self._failed, 10))
+        self._again_at = self._clock.now() + pause
+
+    async def _carry_out(self, found: _Searched) -> tuple[Proposal, ...]:
+        """Carries out what can be as it is, and tells who waits; what can't, to be checked on a newer snapshot."""
+        async with self._placing:
+            now = self._clock.now()
+            newest = await self._failures.look(now)
+            if newest is None:
+                return ()
+            parts = split(found.decisions, found.snapshot, newest)
+            self._applier.apply_findings(replace(newest, now=now), parts.current)
+        served = {each.preemptor.key for each in parts.current.lasting_evictions if each.preemptor}
+        self._metrics.findings("applied", len(served))
+        self._metrics.findings("checked", len(parts.outdated))
+        self._metrics.evictions_decided(parts.current)
+        return parts.outdated
+
+
+def _first(proposals: tuple[Proposal, ...], most_pods: int) -> tuple[Proposal, ...]:
+    """The first of them, as long as they evict no more pods than that together; always one."""
+    count, pods = 1, proposals[0].evicted
+    while count < len(proposals) and (pods := pods + proposals[count].evicted) <= most_pods:
+        count += 1
+    return proposals[:count]
