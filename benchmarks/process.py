@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,9 +18,14 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @asynccontextmanager
-async def process(*arguments: str, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def process(
+    *arguments: str, log: Path, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`bosket` with these arguments, in this process' environment unless another is given."""
     with log.open("wb") as output:
-        started = await asyncio.create_subprocess_exec(BOSKET, *arguments, stdout=output, stderr=output)
+        started = await asyncio.create_subprocess_exec(
+            BOSKET, *arguments, stdout=output, stderr=output, env=environment
+        )
     try:
         yield started
     finally:

@@ -7,6 +7,7 @@ happens, and things must come to rest. It raises `AssertionError` with the seed,
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
@@ -97,25 +98,27 @@ class Story:
         return None
 
 
-def follow(seed: int, *, varied: bool = False, restarts: bool = False, remembers: bool = True) -> Story:
+def follow(
+    seed: int, *, varied: bool = False, restarts: bool = False, remembers: bool = True, beside: bool = False
+) -> Story:
     """One cluster, from its beginning to its rest; a varied one has shared GPUs and minimum run times too.
 
     `restarts`: the scheduler is killed again and again, most often while evictions are under way; `remembers`: and its
-    successor is given its memory.
+    successor is given its memory. `beside`: searches for victims go on beside cycles that place, each for several
+    cycles, and what they find is checked against what has changed by then.
     """
     random = Random(seed)
     cluster, coming = _cluster(random, Random(seed) if varied else None)
     story = Story()
     configuration = Configuration()
     unchanging = [each for kind in (Node, Queue, PriorityClass) for each in cluster.objects[kind].values()]
-    repeated, killed = Random(seed + 1), Random(seed + 2)
+    repeated, killed, searching = Random(seed + 1), Random(seed + 2), Random(seed + 3) if beside else None
     for number in range(BUSY + SETTLING + QUIET):
         if number < BUSY:
             story.pods += _happens(random, cluster, coming)
         cluster.state.put(repeated.choice(unchanging))  # as a watch does that begins anew
         try:
-            decided = cluster.cycle(configuration)
-            if decided is not None:
+            for decided in _cycles(cluster, configuration, searching):
                 _judge_cycle(*decided)
                 _note(story, number, cluster, *decided)
                 _judge_cluster(cluster)
@@ -132,6 +135,22 @@ def follow(seed: int, *, varied: bool = False, restarts: bool = False, remembers
     assert story.last_eviction < BUSY + SETTLING, f"seed {seed}: evictions never end\n" + "\n".join(story.log)
     assert story.evicted <= 3 * story.pods, f"seed {seed}: {story.evicted} evictions of {story.pods} pods"
     return story
+
+
+def _cycles(
+    cluster: SimulatedCluster, configuration: Configuration, searching: Random | None
+) -> Iterator[tuple[Snapshot, Decisions]]:
+    """What is decided in one cycle; with `searching`, placing and what a search found that has ended by now."""
+    if searching is None:
+        decided = cluster.cycle(configuration)
+        if decided is not None:
+            yield decided
+        return
+    yield cluster.place(configuration)
+    if not cluster.is_searching:
+        cluster.begin_search(configuration)
+    if searching.random() < 0.5:
+        yield from cluster.end_search(configuration)
 
 
 # ── the story ──

@@ -489,3 +489,9 @@ def test_random_clusters_come_to_rest_with_every_promise_kept(seed):
 @settings(max_examples=CLUSTERS // 2, deadline=None)
 def test_so_do_those_with_shared_gpus_and_minimum_run_times(seed):
     follow(seed, varied=True)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=CLUSTERS // 2, deadline=None)
+def test_so_do_those_where_searches_go_on_beside_placing(seed):
+    follow(seed, varied=bool(seed % 2), beside=True)

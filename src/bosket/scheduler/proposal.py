@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from bosket.api.object import ObjectKey
 from bosket.scheduler.decisions import Decisions, Eviction, Operation, Pipeline
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.model.task import Task
+from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
 
@@ -180,7 +180,12 @@ def _stand_alike(before: tuple[Task, ...], after: tuple[Task, ...]) -> bool:
 
 
 def _stand(task: Task) -> tuple[object, ...]:
-    return task.key, task.uid, task.status, task.node, task.pod_class.index
+    """How a task stands, as far as decisions go by it: one that is bound and starts holds its node as before."""
+    status = TaskStatus.RUNNING if task.status in _ON_NODE else task.status
+    return task.key, task.uid, status, task.node, task.pod_class.index
+
+
+_ON_NODE = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
 def current_part(decisions: Decisions, find: Callable[[ObjectKey], Task | None]) -> tuple[Decisions, int]:

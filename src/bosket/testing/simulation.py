@@ -31,6 +31,7 @@ from bosket.scheduler.cache.memory_store import SAVE_SECONDS
 from bosket.scheduler.decide import decide
 from bosket.scheduler.decisions import Bind, Decisions, Eviction
 from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.proposal import by_action, split
 from bosket.scheduler.snapshot.memory import decode, encode
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
@@ -90,6 +91,7 @@ class SimulatedCluster:
     _saved_at: float = NOW
     _decided: Snapshot | None = None
     _look_again_at: float = math.inf
+    _searched: tuple[Snapshot, Decisions] | None = None  #: the search that is under way
     _agenda: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _order: count[int] = field(default_factory=count)
     _heard_at: dict[tuple[type[KubeObject], ObjectKey], float] = field(default_factory=dict)
@@ -160,6 +162,44 @@ class SimulatedCluster:
         self._decided, snapshot = current, replace(current, now=self.now)
         decisions = decide(snapshot, configuration)
         self._look_again_at = decisions.look_again_at
+        self._carry_out(snapshot, decisions)
+        return snapshot, decisions
+
+    def place(self, configuration: Configuration) -> tuple[Snapshot, Decisions]:
+        """A cycle that only places, as in the live scheduler, which searches for victims beside it."""
+        snapshot = replace(self.state.snapshot(self.now), now=self.now)
+        decisions = decide(snapshot, configuration, proposals={})
+        self._carry_out(snapshot, decisions)
+        return snapshot, decisions
+
+    def begin_search(self, configuration: Configuration) -> None:
+        """Searches for victims in the cluster as the scheduler sees it now; `end_search` tells what came of it."""
+        snapshot = self.state.snapshot(self.now)
+        self._searched = snapshot, decide(replace(snapshot, now=self.now), configuration)
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether a search was begun that hasn't ended."""
+        return self._searched is not None
+
+    def end_search(self, configuration: Configuration) -> list[tuple[Snapshot, Decisions]]:
+        """Carries out what the search found, as far as it is still right: as it is, or after a check."""
+        assert self._searched is not None, "no search was begun"
+        (searched, decisions), self._searched = self._searched, None
+        newest = replace(self.state.snapshot(self.now), now=self.now)
+        parts = split(decisions, searched, newest)
+        self._carry_out(newest, parts.current)
+        done = [(newest, parts.current)]
+        if parts.outdated:
+            newest = self.state.snapshot(self.now)
+            checked = decide(replace(newest, now=self.now), configuration, proposals=by_action(parts.outdated))
+            parts = split(checked, newest, newest)
+            assert not parts.outdated, "what was just checked is current"
+            self._carry_out(newest, parts.current)
+            done.append((newest, parts.current))
+        return done
+
+    def _carry_out(self, snapshot: Snapshot, decisions: Decisions) -> None:
         for dead in snapshot.dead_bind_requests:
             self.state.own.hold_back(ObjectKey(dead.metadata.namespace, dead.spec.podName), _owner(dead), self.now)
             self.delete(dead)
@@ -180,7 +220,6 @@ class SimulatedCluster:
                 self._note(mark.job.group, STALE_SINCE_ANNOTATION, format_time(mark.since))
         for job in decisions.recovered:
             self._note(job.group, STALE_SINCE_ANNOTATION, None)
-        return snapshot, decisions
 
     def restart(self, *, remembers: bool = True) -> None:
         """The scheduler dies and another one takes its place, which has seen all objects before its first cycle. What
@@ -193,6 +232,7 @@ class SimulatedCluster:
         self._agenda = [entry for entry in self._agenda if not isinstance(entry[2], _Heard | _Write)]
         heapq.heapify(self._agenda)
         self.state, self._decided, self._look_again_at = ClusterState(), None, math.inf
+        self._searched = None
         for kind in sorted(self.objects, key=lambda kind: kind.__name__):
             for obj in self.objects[kind].values():
                 self.state.put(obj)
