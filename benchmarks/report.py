@@ -1,6 +1,6 @@
 """What a benchmark measured: rows of figures, and the promises that they break.
 
-Every benchmark gives back one `Report`; `python -m benchmarks` prints it as a table or as JSON.
+Every benchmark gives back one `Report`; `python -m benchmarks` prints it as a table or as JSON, or puts it into pages.
 """
 
 from __future__ import annotations
@@ -50,6 +50,15 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         own = {"title": self.title, "rows": self.rows, "notes": self.notes, "broken": self.broken}
         return {**own, "details": [each.as_json() for each in self.details]} if self.details else own
+
+    def as_markdown(self) -> str:
+        """Tables and notes, for a page."""
+        titles = [column.title for column in self.columns]
+        sides = ["---" if column.show is str else "--:" for column in self.columns]
+        cells = [[column.show(row.get(column.name)) for column in self.columns] for row in self.rows]
+        lines = [f"| {' | '.join(line)} |" for line in (titles, sides, *cells)]
+        own = "\n".join(lines + [f"\n{note}" for note in self.notes]) + "\n"
+        return "\n".join([own, *(each.as_markdown() for each in self.details)])
 
     def print(self) -> None:
         table = Table(title=self.title, title_justify="left")

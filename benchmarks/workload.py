@@ -33,9 +33,9 @@ class Replayed:
 
     answer: dict[str, Any]
 
-    @property
-    def binds(self) -> int:
-        return len(self.answer["binds"])
+    def count(self, what: str) -> int:
+        """How many `binds`, `evictions` or `pipelined` there are."""
+        return len(self.answer[what])
 
     @property
     def pods(self) -> int:
@@ -53,10 +53,15 @@ class Replayed:
         return float(self.answer["cpu_ms"][step])
 
 
-def perf_folder() -> Path:
-    """Where the generator and the Go scheduler's figures are."""
+def shared_folder() -> Path:
+    """Where workloads and traces are that the repository doesn't have."""
     beside = Path(__file__).resolve().parents[1].parent / "shared"
-    folder = Path(os.environ.get("BOSKET_SHARED", beside)) / "perf"
+    return Path(os.environ.get("BOSKET_SHARED", beside))
+
+
+def perf_folder() -> Path:
+    """Where the generators and the Go scheduler's figures are."""
+    folder = shared_folder() / "perf"
     if not (folder / "gen.py").is_file():
         raise NotMeasured(
             f"there are no workloads: {folder}/gen.py is missing; set BOSKET_SHARED to a folder with perf/"

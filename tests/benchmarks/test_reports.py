@@ -48,10 +48,10 @@ def test_a_broken_promise_is_told_and_fails(
 def test_workloads_that_are_not_there_are_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from benchmarks import perf
+    from benchmarks import cycle
 
     monkeypatch.setenv("BOSKET_SHARED", str(tmp_path))
-    assert run(monkeypatch, perf.run) == 1
+    assert run(monkeypatch, cycle.run) == 1
     assert f"{tmp_path}/perf/gen.py is missing; set BOSKET_SHARED" in capsys.readouterr().err
 
 
