@@ -41,11 +41,13 @@ _STYLE: Final = """
 text { fill: #24292f; font-family: Helvetica, Arial, sans-serif; font-size: 12px }
 .ground { fill: #ffffff } .grid { stroke: #d8dee4; stroke-width: 1; fill: none }
 .quiet { fill: #57606a; font-size: 11px }
+.ratio { stroke: #ffffff; stroke-width: 4; paint-order: stroke; stroke-linejoin: round }
 .name { font-weight: bold; font-size: 13px } .title { font-weight: bold; font-size: 17px }
 .ours, .go { fill: none; stroke-width: 2 } .ours { stroke: #0072b2 } .go { stroke: #c2410c }
 .ours-point { fill: #0072b2 } .go-point { fill: #c2410c }
 @media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3 } .ground { fill: #0d1117 } .grid { stroke: #30363d } .quiet { fill: #9198a1 }
+  text { fill: #e6edf3 } .ground { fill: #0d1117 } .ratio { stroke: #0d1117 }
+  .grid { stroke: #30363d } .quiet { fill: #9198a1 }
   .ours { stroke: #58a6ff } .go { stroke: #f0883e } .ours-point { fill: #58a6ff } .go-point { fill: #f0883e }
 }
 """
@@ -123,9 +125,9 @@ def _panel(frame: _Frame, name: str, rows: Sequence[Figures], *, with_costs: boo
     if go:
         nodes = go[-1][0]
         ratio = go[-1][1] / dict(ours)[nodes]
-        # Between the two curves, where neither is.
-        middle = (frame.y(go[-1][1]) + frame.y(dict(ours)[nodes])) / 2
-        yield f'<text x="{_number(frame.x(nodes) + 6)}" y="{_number(middle)}" dy="4">{_times(ratio)}</text>'
+        x = _number(frame.x(nodes) + 6)
+        y = _number((frame.y(go[-1][1]) + frame.y(dict(ours)[nodes])) / 2)  # between the two curves
+        yield f'<text class="ratio" x="{x}" y="{y}" dy="4">{_times(ratio)}</text>'
 
 
 def is_measured(row: Figures) -> bool:

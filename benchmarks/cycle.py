@@ -94,10 +94,10 @@ def _recording(case: Case) -> Iterator[Path]:
 def _cheapest(file: Path) -> Replayed:
     """The cheapest of several cycles; of one alone where a cycle takes seconds."""
     first = replay(file)
-    repeats = min(MOST_REPEATS, int(REPEAT_MS / first.cpu_ms("total")))
+    repeats = min(MOST_REPEATS, int(REPEAT_MS / first.cpu_ms["total"]))
     if repeats < 2:
         return first
-    return min(first, replay(file, repeats), key=lambda done: done.cpu_ms("total"))
+    return min(first, replay(file, repeats), key=lambda done: done.cpu_ms["total"])
 
 
 def _judge(report: Report, case: Case, done: Replayed, go: GoFigure) -> None:
@@ -118,14 +118,14 @@ def _judge(report: Report, case: Case, done: Replayed, go: GoFigure) -> None:
 
 
 def _row(case: Case, done: Replayed, go: GoFigure) -> dict[str, Any]:
-    total, opening, placing = (done.cpu_ms(step) for step in ("total", "open", "allocate"))
+    total, opening, placing = (done.cpu_ms[step] for step in ("total", "open", "allocate"))
     return {
         "workload": case.workload,
         "nodes": case.nodes,
         "pods": done.pods,
-        "binds": done.count("binds"),
-        "evictions": done.count("evictions"),
-        "pipelined": done.count("pipelined"),
+        "binds": done.binds,
+        "evictions": done.evictions,
+        "pipelined": done.pipelined,
         "open_ms": opening,
         "allocate_ms": placing,
         "searches_ms": total - opening - placing,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 Figures = Mapping[str, Any]  #: of one row, by column
@@ -66,7 +67,10 @@ class Report:
             table.add_column(column.title, justify="left" if column.show is str else "right", no_wrap=True)
         for row in self.rows:
             table.add_row(*(column.show(row.get(column.name)) for column in self.columns))
-        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+        # As wide as the figures are: a table that wraps can be read, one with figures cut off can't.
+        wanted = Measurement.get(Console(width=1000), Console(width=1000).options, table).maximum
+        width = max(wanted, Console().width if sys.stdout.isatty() else 160)
+        console = Console(width=width, highlight=False)
         console.print(table)
         for note in self.notes:
             console.print(note, markup=False)

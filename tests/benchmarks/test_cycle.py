@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,10 +28,8 @@ KAI = """## CPU ms of one cycle
 
 
 def replayed(total_ms: float, *, binds: int = 0, evictions: int = 0, pipelined: int = 0, pods: int = 800) -> Replayed:
-    decided: dict[str, Any] = {"binds": [{}] * binds, "evictions": [{}] * evictions, "pipelined": [{}] * pipelined}
     cpu_ms = {"open": total_ms / 4, "allocate": total_ms / 2, "total": total_ms}
-    groups = {"podGroups": {"g": {"pods": {"Pending": pods}}}}
-    return Replayed({**decided, **groups, "cpu_ms": cpu_ms, "peak_rss_mb": 100.0})
+    return Replayed(pods, binds, evictions, pipelined, cpu_ms, peak_rss_mb=100.0)
 
 
 @pytest.fixture
@@ -115,11 +112,11 @@ def test_cheap_cycles_are_repeated_and_expensive_ones_are_not(monkeypatch: pytes
         return replayed(costs if len(asked) == 1 else costs - 1)
 
     monkeypatch.setattr(cycle, "replay", lambda file, repeat=1: replay(file, repeat, costs=1000))
-    assert cycle._cheapest(tmp_path).cpu_ms("total") == 999
+    assert cycle._cheapest(tmp_path).cpu_ms["total"] == 999
     assert asked == [1, 3]
     asked.clear()
     monkeypatch.setattr(cycle, "replay", lambda file, repeat=1: replay(file, repeat, costs=2000))
-    assert cycle._cheapest(tmp_path).cpu_ms("total") == 2000
+    assert cycle._cheapest(tmp_path).cpu_ms["total"] == 2000
     assert asked == [1]
 
 

@@ -32,6 +32,12 @@ def test_figures_are_a_table_for_people(monkeypatch: pytest.MonkeyPatch, capsys:
     assert ["unknown", "–"] in lines
 
 
+def test_no_figure_is_cut_off_where_there_are_many(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = tuple(Column(f"n{i}", f"column {i}", number()) for i in range(30))
+    Report("Wide", columns, rows=[{column.name: 1_234_567 for column in columns}]).print()
+    assert capsys.readouterr().out.count("1,234,567") == 30
+
+
 def test_figures_are_json_for_programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, lambda: report(broken=False), "speed", "--json") == 0
     printed = json.loads(capsys.readouterr().out)
