@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from benchmarks import idle
 from benchmarks.growth import Curve, curves, value_at
 from benchmarks.report import Figures
 
@@ -21,7 +22,8 @@ FLEET_GPUS: Final = 100_000
 SHARDS: Final = (1, 3, 5, 10)
 #: How long a pod lives, in words and in seconds, and how many GPUs it has.
 LIVES: Final = (("10 minutes", 600, 1), ("an hour", 3600, 1), ("an hour", 3600, 8), ("a day", 86_400, 8))
-CONTROL_PLANE: Final = ("kube-apiserver", "etcd", "kube-controller-manager", "kwok")
+#: Processes that aren't ours; `server` is all of them, in the embedded cluster.
+CONTROL_PLANE: Final = ("kube-apiserver", "etcd", "kube-controller-manager", "kwok", "server")
 SERVICES_ROW: Final = "all our services"
 
 
@@ -59,7 +61,8 @@ def one_scheduler(kept: Measured) -> str | None:
     )
     for row in kept["idle"]["rows"]:
         rate = f": {1e3 / row['cpu_ms']:,.0f} a second" if row["cpu_ms"] >= 0.1 else ""
-        lines.append((row["cycle"], "5,000", "40,000", f"{row['cpu_ms']:.2f} ms of CPU{rate}"))
+        size = (f"{idle.NODES:,}", f"{idle.NODES * idle.PODS_PER_NODE:,}")
+        lines.append((row["cycle"], *size, f"{row['cpu_ms']:.2f} ms of CPU{rate}"))
     return _table(("what", "nodes", "pods", "cost"), lines)
 
 

@@ -130,8 +130,8 @@ def neighbours(nodes: int = 128) -> Objects:
     return [*_nodes(nodes), *_queues(nodes * GPUS), *_jobs(nodes * 3 // 2, 4, one)]
 
 
-def reclaim(nodes: int = 80) -> Objects:
-    """One queue holds everything, another asks for its half."""
+def reclaim(nodes: int = 200) -> Objects:
+    """One queue holds everything, another asks for its half: large enough that costs by jobs × searches show."""
     made: Objects = [*_nodes(nodes), *(queue(name, quota=nodes * GPUS / 2) for name in ("rich", "poor"))]
     for i in range(nodes):
         made += job(f"run{i:04}", GPUS, on=f"n{i:04}", queue="rich", started=STARTED)

@@ -114,7 +114,7 @@ def test_every_workload_has_a_committed_ratio() -> None:
         ("racks", 1280, 0, 0),
         ("claims", 800, 0, 0),
         ("neighbours", 768, 0, 0),
-        ("reclaim", 0, 320, 320),
+        ("reclaim", 0, 800, 800),
         ("consolidation", 0, 4, 8),
     ],
 )
