@@ -51,27 +51,14 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "documents": partial(documents.run, None),
     "check": check.run,
 }
-#: Only run when they are named: they take their time.
-LONG = (
-    "apiserver",
-    "longrun",
-    "hold",
-    "foreign",
-    "stack",
-    "grove",
-    "chaos",
-    "fuzz",
-    "fuzz-requests",
-    "documents",
-    "check",
-)
+#: What `make bench` runs. The others take their time, and are run when they are named.
+USUAL = ("cycle", "part", "idle", "gangs")
 
 
 def main() -> int:
-    usual = [name for name in BENCHMARKS if name not in LONG]
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; by default {', '.join(usual)}"
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; by default {', '.join(USUAL)}"
     )
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     parser.add_argument("--write", action="store_true", help="keep the figures, and renew the pages that show them")
@@ -113,7 +100,7 @@ def main() -> int:
         parser.error("--only and --write: pages show all workloads")
     reports: dict[str, Report] = {}
     failed = False
-    for name in arguments.names or usual:
+    for name in arguments.names or USUAL:
         try:
             reports[name] = benchmarks[name]()
         except NotMeasured as error:

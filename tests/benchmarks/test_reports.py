@@ -21,6 +21,7 @@ def report(*, broken: bool) -> Report:
 
 def run(monkeypatch: pytest.MonkeyPatch, benchmark: Callable[[], Report], *arguments: str) -> int:
     monkeypatch.setattr(command, "BENCHMARKS", {"speed": benchmark})
+    monkeypatch.setattr(command, "USUAL", ("speed",))
     monkeypatch.setattr("sys.argv", ["benchmarks", *arguments])
     return command.main()
 
@@ -65,3 +66,7 @@ def test_a_benchmark_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(SystemExit) as refused:
         run(monkeypatch, lambda: report(broken=False), "dance")
     assert refused.value.code == 2
+
+
+def test_the_usual_benchmarks_are_there() -> None:
+    assert set(command.USUAL) <= set(command.BENCHMARKS)
