@@ -81,7 +81,7 @@ def replace_sections(page: str, texts: Mapping[str, str]) -> str:
 def about(machine: Measured) -> str:
     """Where and when it was measured, in a line."""
     return (
-        f"\nMeasured {machine['date']}: {machine['cores']} cores of {machine['processor']}, "
+        f"Measured {machine['date']}: {machine['cores']} cores of {machine['processor']}, "
         f"Python {machine['python']}; the calibration loop took {machine['calibration_ms']:.1f} ms there."
     )
 

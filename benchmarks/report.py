@@ -53,13 +53,17 @@ class Report:
         return {**own, "details": [each.as_json() for each in self.details]} if self.details else own
 
     def as_markdown(self) -> str:
-        """Tables and notes, for a page."""
+        """Tables and notes, for a page; what is not as promised stands there, too."""
         titles = [column.title for column in self.columns]
         sides = ["---" if column.show is str else "--:" for column in self.columns]
         cells = [[column.show(row.get(column.name)) for column in self.columns] for row in self.rows]
         lines = [f"| {' | '.join(line)} |" for line in (titles, sides, *cells)]
-        own = "\n".join(lines + [f"\n{note}" for note in self.notes]) + "\n"
-        return "\n".join([own, *(each.as_markdown() for each in self.details)])
+        lines += [f"\n{note}" for note in self.notes]
+        if self.broken:
+            lines += ["\nNot as promised:\n", *(f"- {promise}" for promise in self.broken)]
+        return "\n".join(
+            ["\n".join(lines) + "\n", *(f"{each.title}:\n\n{each.as_markdown()}" for each in self.details)]
+        )
 
     def print(self) -> None:
         table = Table(title=self.title, title_justify="left")

@@ -75,8 +75,13 @@ def report() -> Report:
 
 def test_a_report_is_tables_and_notes_in_markdown() -> None:
     assert report().as_markdown() == (
-        "| name | CPU |\n| --- | --: |\n| fast | 1.2 ms |\n\nIt was fast.\n\n| n |\n| --- |\n| one |\n"
+        "| name | CPU |\n| --- | --: |\n| fast | 1.2 ms |\n\nIt was fast.\n\nMore:\n\n| n |\n| --- |\n| one |\n"
     )
+
+
+def test_a_page_tells_what_is_not_as_promised() -> None:
+    made = Report("Speed", (Column("name", "name"),), rows=[{"name": "slow"}], broken=["it is slow", "and large"])
+    assert made.as_markdown() == "| name |\n| --- |\n| slow |\n\nNot as promised:\n\n- it is slow\n- and large\n"
 
 
 def test_figures_that_were_measured_stand_in_their_section_and_others_stay(tmp_path: Path) -> None:
