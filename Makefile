@@ -7,10 +7,10 @@ READY := $(VENV)/.ready
 WORKERS := 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test e2e bench clean
+.PHONY: help setup demo test e2e bench bench-check clean
 
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make the virtual environment; the second time it is quick and needs no network
 	@echo "ready: $(VENV)"
@@ -44,8 +44,11 @@ e2e: $(READY) ## the end-to-end tests on a real control plane, which is built on
 	$(BIN)/python -m tests.controlplane build
 	$(BIN)/pytest tests/e2e tests/controlplane -m real
 
-bench: $(READY) ## measure: CPU beside the Go scheduler's, growth, idle cycles, Job to Running
-	$(BIN)/python -m benchmarks
+bench: $(READY) ## measure: cycles beside the Go scheduler's, idle cycles, Job to Running; renews docs/benchmarks.* and the chart
+	$(BIN)/python -m benchmarks --write
+
+bench-check: $(READY) ## whether anything has become slower than the committed ratios to a calibration loop
+	$(BIN)/python -m benchmarks check
 
 clean: ## remove what was made here; the control plane's binaries stay in the user's cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

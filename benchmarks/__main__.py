@@ -1,4 +1,7 @@
-"""Runs the benchmarks named, or the usual ones, and prints tables or JSON. Exit code 1: something isn't as promised."""
+"""Runs the benchmarks named, or the usual ones, and prints tables or JSON. Exit code 1: something isn't as promised.
+
+With `--write` the figures are kept in `docs/benchmarks.json`, and pages that show them are renewed, with the chart.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,20 @@ from pathlib import Path
 
 from benchmarks import (
     apiserver,
+    check,
+    cycle,
     documents,
-    evict,
     foreign,
     fuzz,
     fuzz_requests,
     gangs,
     grove,
-    growth,
     idle,
     longrun,
     loop_hold,
-    perf,
-    practice,
+    page,
+    part,
     stack,
-    topology,
 )
 from benchmarks.chaos import run as chaos
 from benchmarks.grove_shape import SHAPES
@@ -33,11 +35,8 @@ from benchmarks.report import Report
 from benchmarks.workload import NotMeasured
 
 BENCHMARKS: Mapping[str, Callable[[], Report]] = {
-    "perf": perf.run,
-    "evict": evict.run,
-    "practice": practice.run,
-    "topology": topology.run,
-    "growth": growth.run,
+    "cycle": cycle.run,
+    "part": part.run,
     "idle": idle.run,
     "gangs": gangs.run,
     "grove": grove.run,
@@ -50,18 +49,21 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "fuzz": fuzz.run,
     "fuzz-requests": fuzz_requests.run,
     "documents": partial(documents.run, None),
+    "check": check.run,
 }
-#: Only run when they are named: they take their time.
-LONG = ("apiserver", "longrun", "hold", "foreign", "stack", "grove", "chaos", "fuzz", "fuzz-requests", "documents")
+#: What `make bench` runs. The others take their time, and are run when they are named.
+USUAL = ("cycle", "part", "idle", "gangs")
 
 
 def main() -> int:
-    usual = [name for name in BENCHMARKS if name not in LONG]
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; by default {', '.join(usual)}"
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; by default {', '.join(USUAL)}"
     )
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
+    parser.add_argument("--write", action="store_true", help="keep the figures, and renew the pages that show them")
+    parser.add_argument("--only", action="append", default=[], metavar="KIND", help="of `cycle`: only these workloads")
+    parser.add_argument("--update", action="store_true", help="of `check`: commit to the ratios of this run")
     parser.add_argument("--minutes", type=float, help="how long `foreign` (10 by default) and `chaos` (30) run")
     parser.add_argument(
         "--server", choices=chaos.SERVERS, action="append", help="where `chaos` runs; by default on both"
@@ -80,6 +82,8 @@ def main() -> int:
     arguments = parser.parse_args()
     benchmarks: dict[str, Callable[[], Report]] = {
         **BENCHMARKS,
+        "cycle": partial(cycle.run, arguments.only),
+        "check": partial(check.run, update=arguments.update),
         "foreign": partial(foreign.run, arguments.minutes or 10.0),
         "chaos": partial(
             chaos.run, arguments.minutes or 30.0, tuple(arguments.server or chaos.SERVERS), arguments.seed
@@ -92,9 +96,11 @@ def main() -> int:
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}")
+    if arguments.write and arguments.only:
+        parser.error("--only and --write: pages show all workloads")
     reports: dict[str, Report] = {}
     failed = False
-    for name in arguments.names or usual:
+    for name in arguments.names or USUAL:
         try:
             reports[name] = benchmarks[name]()
         except NotMeasured as error:
@@ -103,6 +109,8 @@ def main() -> int:
             continue
         if not arguments.json:
             reports[name].print()
+        if arguments.write:
+            page.write({name: reports[name]})
     if arguments.json:
         print(json.dumps({name: report.as_json() for name, report in reports.items()}, indent=2))
     return int(failed or any(report.broken for report in reports.values()))

@@ -1,36 +1,36 @@
-"""Whether a pod costs more in a large cluster: the workload `fill` at 500 and at 5,000 nodes, CPU time."""
+"""How costs grow with the number of nodes: curves of measured rows, their exponents, and values between the sizes."""
 
 from __future__ import annotations
 
-from benchmarks.report import Column, Report, number, progress
-from benchmarks.workload import replay, workload
+import math
+from collections.abc import Iterable, Mapping
 
-SMALL, LARGE = 500, 5000
-#: The cheapest of so many: of a small cluster more, where one interruption weighs more.
-REPEAT = {SMALL: 5, LARGE: 2}
-PROMISED_QUOTIENT = 2.0
+from benchmarks.report import Figures
 
-COLUMNS = (
-    Column("nodes", "nodes", number()),
-    Column("pods", "pods", number()),
-    Column("total_ms", "total", number(unit=" ms")),
-    Column("us_per_pod", "per pod", number(1, " µs")),
-    Column("growth", "growth", number(2)),
-)
+Curve = Mapping[int, float]  #: number of nodes → cost
 
 
-def run() -> Report:
-    report = Report("Cost of a pod as the cluster grows, CPU time", COLUMNS)
-    base: float | None = None
-    for nodes, repeat in REPEAT.items():
-        progress(f"fill, {nodes} nodes")
-        with workload("fill", n=nodes) as file:
-            done = replay(file, repeat)
-        per_pod = done.cpu_ms("total") * 1e3 / done.pods
-        base = base or per_pod
-        growth = per_pod / base
-        row = {"nodes": nodes, "pods": done.pods, "total_ms": done.cpu_ms("total")}
-        report.rows.append({**row, "us_per_pod": per_pod, "growth": growth})
-        report.expect(done.binds == done.pods, f"{nodes} nodes: {done.binds} of {done.pods} pods are bound")
-        report.expect(growth < PROMISED_QUOTIENT, f"a pod costs {growth:.2f} times as much, not less than twice")
-    return report
+def curves(rows: Iterable[Figures], column: str) -> dict[str, dict[int, float]]:
+    """One column of the rows as a curve for each workload."""
+    found: dict[str, dict[int, float]] = {}
+    for row in rows:
+        found.setdefault(row["workload"], {})[row["nodes"]] = row[column]
+    return found
+
+
+def fitted_exponent(curve: Curve) -> float:
+    """The slope of the line through the logarithms of sizes and costs, by least squares. Needs two sizes."""
+    points = [(math.log(nodes), math.log(cost)) for nodes, cost in curve.items()]
+    middle_x = sum(x for x, _ in points) / len(points)
+    middle_y = sum(y for _, y in points) / len(points)
+    along = sum((x - middle_x) * (y - middle_y) for x, y in points)
+    return along / sum((x - middle_x) ** 2 for x, _ in points)
+
+
+def value_at(curve: Curve, nodes: int) -> float:
+    """The cost at a size: on the line, in logarithms, through its two neighbours, or the last two sizes beyond them."""
+    sizes = sorted(curve)
+    upper = next((place for place, size in enumerate(sizes) if size >= nodes), len(sizes) - 1)
+    low, high = sizes[max(upper, 1) - 1], sizes[max(upper, 1)]
+    exponent = fitted_exponent({low: curve[low], high: curve[high]})
+    return float(curve[high] * (nodes / high) ** exponent)

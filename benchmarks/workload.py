@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import msgspec
 
@@ -27,36 +26,42 @@ class NotMeasured(Exception):
     """Something that the measurement needs isn't there, or went wrong; the text says what."""
 
 
+class _PodGroup(msgspec.Struct):
+    pods: dict[str, int]
+
+
+class _Answer(msgspec.Struct):
+    """What `bosket replay --json` prints, as far as it matters here."""
+
+    cpu_ms: dict[str, float]
+    peak_rss_mb: float
+    binds: list[msgspec.Raw]
+    evictions: list[msgspec.Raw]
+    pipelined: list[msgspec.Raw]
+    podGroups: dict[str, _PodGroup]  # noqa: N815
+
+
 @dataclass(frozen=True)
 class Replayed:
     """What became of a workload, and what it cost."""
 
-    answer: dict[str, Any]
+    pods: int
+    binds: int
+    evictions: int
+    pipelined: int
+    cpu_ms: Mapping[str, float]  #: by step: `load`, `open`, each action, and `total` without `load`
+    peak_rss_mb: float
 
-    @property
-    def binds(self) -> int:
-        return len(self.answer["binds"])
 
-    @property
-    def pods(self) -> int:
-        return sum(sum(group["pods"].values()) for group in self.answer["podGroups"].values())
-
-    @property
-    def queues(self) -> int:
-        return len(self.answer["fairShare"])
-
-    @property
-    def peak_rss_mb(self) -> float:
-        return float(self.answer["peak_rss_mb"])
-
-    def cpu_ms(self, step: str) -> float:
-        return float(self.answer["cpu_ms"][step])
+def shared_folder() -> Path:
+    """Where workloads and traces are that the repository doesn't have."""
+    beside = Path(__file__).resolve().parents[1].parent / "shared"
+    return Path(os.environ.get("BOSKET_SHARED", beside))
 
 
 def perf_folder() -> Path:
-    """Where the generator and the Go scheduler's figures are."""
-    beside = Path(__file__).resolve().parents[1].parent / "shared"
-    folder = Path(os.environ.get("BOSKET_SHARED", beside)) / "perf"
+    """Where the generators and the Go scheduler's figures are."""
+    folder = shared_folder() / "perf"
     if not (folder / "gen.py").is_file():
         raise NotMeasured(
             f"there are no workloads: {folder}/gen.py is missing; set BOSKET_SHARED to a folder with perf/"
@@ -79,7 +84,16 @@ def workload(kind: str, generator_name: str = "gen.py", **parameters: int) -> It
 
 def replay(file: Path, repeat: int = 1) -> Replayed:
     """One cycle on a recording: the cheapest of several."""
-    return Replayed(msgspec.json.decode(_run([str(BOSKET), "replay", str(file), "--json", f"--repeat={repeat}"])))
+    printed = _run([str(BOSKET), "replay", str(file), "--json", f"--repeat={repeat}"])
+    answer = msgspec.json.decode(printed, type=_Answer)
+    return Replayed(
+        pods=sum(sum(group.pods.values()) for group in answer.podGroups.values()),
+        binds=len(answer.binds),
+        evictions=len(answer.evictions),
+        pipelined=len(answer.pipelined),
+        cpu_ms=answer.cpu_ms,
+        peak_rss_mb=answer.peak_rss_mb,
+    )
 
 
 def _run(command: list[str]) -> bytes:

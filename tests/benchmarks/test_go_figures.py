@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.go_figure import UNKNOWN, Table, for_nodes, for_queues, read_table
+from benchmarks.go_figure import UNKNOWN, Table, for_nodes, for_queues, read_figures, read_table
 
 DOCUMENT = """# Title
 | another | N=100 |
@@ -23,6 +23,17 @@ DOCUMENT = """# Title
 
 ## Another part
 | fill | 9 | 9 | 9 |
+
+## Workloads as they come in practice (by another generator)
+| workload | Go, CPU ms | Bosket, CPU ms |
+|---|---|---|
+| `mixed n=50 pending=200` | > 165,000 | 3,000 |
+| `mixed n=100 pending=400` | 52,800 (two actions cut) | 14,100–18,500: reclaim 12,200 |
+| `mixed n=2000 pending=2000` | stopped | 31,000 |
+| `antiaff n=100` / `n=500` | 1,398 / 37,601 | 232 / 813 |
+| openb, 10,800 pods on 1,213 nodes (traces/) | 84,600, 8,099 binds | 3,000 |
+| `dra n=100` (a claim for each of 800 pods) | 735–903 | 4,500 |
+Beside them, same run: small 100 515 / 64; fairshare 1,000 full cycle 2,031 / 323 (Go / Bosket).
 """
 
 
@@ -50,6 +61,26 @@ def test_fair_shares_are_found_by_the_number_of_queues(table: Table) -> None:
     assert for_queues(table, 1050) == ("14–18", 14)
     assert for_queues(table, 10_500) == ("170–205", 170)
     assert for_queues(table, 50) == UNKNOWN
+
+
+def test_sizes_beyond_those_measured_are_estimated_by_the_low_end_of_the_exponent(tmp_path: Path) -> None:
+    document = tmp_path / "kai.md"
+    document.write_text(DOCUMENT.replace("| exponent |", "| exponent in N |").replace("| 1.9 |", "| 1 → 2.3 |"))
+    assert for_nodes(read_table(document), "fill", 1000) == ("~9,400", 9400)
+
+
+def test_workloads_in_practice_are_found_by_the_generator_s_call(tmp_path: Path) -> None:
+    document = tmp_path / "kai.md"
+    document.write_text(DOCUMENT)
+    go = read_figures(document)
+    assert go.cost("", "mixed n=100 pending=400", 100) == ("52,800", 52_800)
+    assert go.cost("", "mixed n=50 pending=200", 50) == ("> 165,000", 165_000), "a lower bound"
+    assert go.cost("", "mixed n=2000 pending=2000", 2000) == UNKNOWN, "it was stopped"
+    assert [go.cost("", f"antiaff n={nodes}", nodes).low for nodes in (100, 500)] == [1398, 37_601]
+    assert go.cost("", "dra n=100", 100) == ("735–903", 735)
+    assert go.cost("", "openb", 1213).low == 84_600
+    assert go.cost("", "fairshare leaves=1000", 100).low == 2031
+    assert go.cost("fill", "", 500).low == 4700, "by the number of nodes, where there is no such call"
 
 
 def test_a_document_without_the_table_is_named(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ def report(*, broken: bool) -> Report:
 
 def run(monkeypatch: pytest.MonkeyPatch, benchmark: Callable[[], Report], *arguments: str) -> int:
     monkeypatch.setattr(command, "BENCHMARKS", {"speed": benchmark})
+    monkeypatch.setattr(command, "USUAL", ("speed",))
     monkeypatch.setattr("sys.argv", ["benchmarks", *arguments])
     return command.main()
 
@@ -30,6 +31,12 @@ def test_figures_are_a_table_for_people(monkeypatch: pytest.MonkeyPatch, capsys:
     lines = [line.split() for line in capsys.readouterr().out.replace("│", " ").splitlines()]
     assert ["fast", "1,234.6", "ms"] in lines
     assert ["unknown", "–"] in lines
+
+
+def test_no_figure_is_cut_off_where_there_are_many(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = tuple(Column(f"n{i}", f"column {i}", number()) for i in range(30))
+    Report("Wide", columns, rows=[{column.name: 1_234_567 for column in columns}]).print()
+    assert capsys.readouterr().out.count("1,234,567") == 30
 
 
 def test_figures_are_json_for_programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,10 +55,10 @@ def test_a_broken_promise_is_told_and_fails(
 def test_workloads_that_are_not_there_are_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from benchmarks import perf
+    from benchmarks import cycle
 
     monkeypatch.setenv("BOSKET_SHARED", str(tmp_path))
-    assert run(monkeypatch, perf.run) == 1
+    assert run(monkeypatch, cycle.run) == 1
     assert f"{tmp_path}/perf/gen.py is missing; set BOSKET_SHARED" in capsys.readouterr().err
 
 
@@ -59,3 +66,7 @@ def test_a_benchmark_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(SystemExit) as refused:
         run(monkeypatch, lambda: report(broken=False), "dance")
     assert refused.value.code == 2
+
+
+def test_the_usual_benchmarks_are_there() -> None:
+    assert set(command.USUAL) <= set(command.BENCHMARKS)

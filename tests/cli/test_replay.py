@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import zipfile
 from itertools import count
 from pathlib import Path
@@ -65,6 +67,13 @@ def snapshot(tmp_path: Path) -> Path:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("snapshot.json", json.dumps(document))
     return file
+
+
+def test_memory_is_what_the_cycle_took_not_whoever_started_it(snapshot: Path) -> None:
+    ballast = b"x" * 400_000_000
+    command = [str(Path(sys.executable).with_name("bosket")), "replay", str(snapshot), "--json"]
+    printed = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert 10 < printed["peak_rss_mb"] < len(ballast) / 1e6
 
 
 def test_the_answer_is_one_json_object_with_what_it_cost(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import resource
 import sys
 import time
@@ -207,6 +208,12 @@ def _usage(file: Path) -> Usage:
 
 
 def _peak_rss_mb() -> float:
+    """The most memory that this process had. On Linux `ru_maxrss` would be the parent's, where that one had more."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE)
+        if found:
+            return round(int(found[1]) * 1024 / 1e6, 1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     kibibytes = peak / 1024 if sys.platform == "darwin" else peak  # Apple's system counts bytes
     return round(kibibytes * 1024 / 1e6, 1)
