@@ -27,6 +27,7 @@ from benchmarks import (
     loop_hold,
     page,
     part,
+    responsive,
     stack,
 )
 from benchmarks.chaos import run as chaos
@@ -43,6 +44,7 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "apiserver": apiserver.run,
     "longrun": longrun.run,
     "hold": loop_hold.run,
+    "responsive": responsive.run,
     "foreign": foreign.run,
     "stack": stack.run,
     "chaos": partial(chaos.run, 30.0, chaos.SERVERS, 0),
@@ -64,7 +66,9 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="keep the figures, and renew the pages that show them")
     parser.add_argument("--only", action="append", default=[], metavar="KIND", help="of `cycle`: only these workloads")
     parser.add_argument("--update", action="store_true", help="of `check`: commit to the ratios of this run")
-    parser.add_argument("--minutes", type=float, help="how long `foreign` (10 by default) and `chaos` (30) run")
+    parser.add_argument(
+        "--minutes", type=float, help="how long `foreign` and `responsive` (10 by default) and `chaos` (30) run"
+    )
     parser.add_argument(
         "--server", choices=chaos.SERVERS, action="append", help="where `chaos` runs; by default on both"
     )
@@ -85,6 +89,7 @@ def main() -> int:
         "cycle": partial(cycle.run, arguments.only),
         "check": partial(check.run, update=arguments.update),
         "foreign": partial(foreign.run, arguments.minutes or 10.0),
+        "responsive": partial(responsive.run, arguments.minutes or 10.0),
         "chaos": partial(
             chaos.run, arguments.minutes or 30.0, tuple(arguments.server or chaos.SERVERS), arguments.seed
         ),
