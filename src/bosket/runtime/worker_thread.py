@@ -1,4 +1,4 @@
-"""Long computations beside the event loop, each in a thread of its own.
+"""Long computations beside the event loop, each in a thread of its own, and long work on the loop in slices.
 
 The scheduler decides there, so that leases, probes and watches have their turns meanwhile. A thread per call, not a
 pool: a computation whose caller was cancelled (a lost lease) can't be stopped from outside, and what its successor
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
@@ -18,10 +19,33 @@ from bosket.runtime.clock import Clock, LoopClock
 
 T = TypeVar("T")
 
+#: How long work on the loop goes on before others have a turn.
+SLICE_SECONDS: Final = 0.01
 #: How long a computing thread keeps the interpreter's lock when the loop wants it. Every system call of the loop gives
 #: the lock away: with Python's default, 5 ms, an exchange of two messages beside one busy thread took 200 ms in one of
 #: a hundred cases on two busy cores, with 1 ms it took 15 to 24 ms. Below that, switching itself costs more.
 SWITCH_SECONDS: Final = 0.001
+
+
+class Slices:
+    """Lets others have a turn of the loop in the middle of long work that has to be done on the loop."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Under a loop clock nobody has: where time is virtual, work takes none."""
+        self._is_real = not isinstance(clock, LoopClock)
+        self._began = time.perf_counter()
+
+    def begin(self) -> None:
+        """The work begins, or goes on after a pause."""
+        self._began = time.perf_counter()
+
+    async def pause(self) -> bool:
+        """Others' turn, if it is time for that; whether there was one."""
+        if not self._is_real or time.perf_counter() - self._began < SLICE_SECONDS:
+            return False
+        await asyncio.sleep(0)
+        self.begin()
+        return True
 
 
 class WorkerThread:

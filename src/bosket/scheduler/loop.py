@@ -223,7 +223,7 @@ class Scheduler:
         except Exception as error:
             return looking, _Failed(snapshot, error)
         began = time.thread_time()
-        self._apply(seen, decisions)
+        await self._apply(seen, decisions)
         spent = looking + deciding + time.thread_time() - began
         self._metrics.decided(seen, decisions, spent)
         return spent, None
@@ -248,12 +248,12 @@ class Scheduler:
             self._restored = True
         return self._restored
 
-    def _apply(self, snapshot: Snapshot, decisions: Decisions) -> None:
+    async def _apply(self, snapshot: Snapshot, decisions: Decisions) -> None:
         self._look_again_at = decisions.look_again_at
         current, changed = current_part(decisions, self._state.task)
         if changed:
             self._decided = None  # these are decided on again, as they are now
-        self._applier.apply(snapshot, current)
+        await self._applier.apply(snapshot, current)
         if self._searches_beside and any(each.tasks for each in decisions.waiting):
             self._searches.want()
         if decisions.idle_actions != self._idle_actions:

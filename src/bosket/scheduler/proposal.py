@@ -188,6 +188,12 @@ def _stand(task: Task) -> tuple[object, ...]:
 _ON_NODE = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
+def stands_alike(task: Task, find: Callable[[ObjectKey], Task | None]) -> bool:
+    """Whether the task is still as it was decided on; `find` gives a pod's task, if it is there."""
+    found = find(task.key)
+    return found is task or (found is not None and _stand(found) == _stand(task))
+
+
 def current_part(decisions: Decisions, find: Callable[[ObjectKey], Task | None]) -> tuple[Decisions, int]:
     """Decisions without those about tasks that have changed since the snapshot, and how many jobs that concerns.
 
@@ -196,8 +202,7 @@ def current_part(decisions: Decisions, find: Callable[[ObjectKey], Task | None])
     """
     outdated: set[ObjectKey] = set()
     for each in decisions.operations:
-        task = find(each.task.key)
-        if task is not each.task and (task is None or _stand(task) != _stand(each.task)):
+        if not stands_alike(each.task, find):
             outdated.add(each.job.key)
     if not outdated:
         return decisions, 0

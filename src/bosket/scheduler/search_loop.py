@@ -203,7 +203,7 @@ class SearchLoop:
             if newest is None:
                 return ()
             parts = split(found.decisions, found.snapshot, newest)
-            self._applier.apply_findings(replace(newest, now=now), parts.current)
+            await self._applier.apply_findings(replace(newest, now=now), parts.current)
         served = {each.preemptor.key for each in parts.current.lasting_evictions if each.preemptor}
         self._metrics.findings("applied", len(served))
         self._metrics.findings("checked", len(parts.outdated))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from itertools import groupby
 from typing import ParamSpec
 
 from bosket.api.core import Pod, PodCondition
@@ -15,17 +16,19 @@ from bosket.api.quantity import integer_or_none
 from bosket.api.time import format_time
 from bosket.kube.client import PatchType
 from bosket.runtime.service import Environment
+from bosket.runtime.worker_thread import Slices
 from bosket.scheduler.cache.bind_writer import BindWriter
 from bosket.scheduler.cache.evictor import Evictor
 from bosket.scheduler.cache.memory_store import MemoryStore
 from bosket.scheduler.cache.note_writer import NoteWriter, stamp
 from bosket.scheduler.cache.status_writer import StatusWriter, Wish
-from bosket.scheduler.decisions import Decisions, Eviction, Pipeline, StaleMark, Waiting
+from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, StaleMark, Waiting
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
 from bosket.scheduler.options import Options
 from bosket.scheduler.plugins.minruntime import is_in_force
+from bosket.scheduler.proposal import stands_alike
 from bosket.scheduler.reason import NOT_READY, JobReason, LeftOutOfCycles, NotReady, unknown_subgroup
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
@@ -71,8 +74,11 @@ class Applier:
         )  # fmt: skip
         self._pipelined: dict[ObjectKey, Pipeline] = {}  # of the last cycle, by pod
         self._staleness: dict[ObjectKey, str] = {}  # what was said of gangs that are stale
-        # By job: the pods for which the last search beside the loop has said why they wait.
-        self._searched_for: dict[ObjectKey, frozenset[str]] = {}
+        self._told: dict[ObjectKey, Waiting] = {}  # what jobs were told last
+        self._find = state.task
+        self._slices = Slices(env.clock)
+        # Jobs that the last search beside the loop has told why they wait, as they were then.
+        self._searched_for: dict[ObjectKey, Job] = {}
 
     def reconfigure(self, configuration: Configuration) -> None:
         """What is decided from now on follows this configuration."""
@@ -90,51 +96,86 @@ class Applier:
         self._evictor.start_anew()
         self._memory.start_anew()
         self._searched_for = {}
+        self._told = {}
 
     async def restore(self) -> None:
         """Before the first cycle, once all objects are in: takes over what was remembered before a restart, or by
         another leader, and goes on with its evictions."""
         self._evictor.evict(await self._memory.restore())
 
-    def apply(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """Carries out what was decided. What fails is named in the log and left; a later cycle decides on it anew."""
+    async def apply(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        """Carries out what was decided. What fails is named in the log and left; a later cycle decides on it anew.
+
+        Others have their turns in between. Pods that have changed by then aren't bound, nor is the rest of their gang.
+        """
+        self._slices.begin()
         self._try("bind requests that nobody will carry out", self._binds.remove, snapshot.dead_bind_requests)
-        for bind in decisions.lasting_binds:
-            self._status.forget(("Pod", bind.task.key))
-            self._try(f"the binding of pod {bind.task.key}", self._binds.request, bind)
-        self._evict(snapshot, decisions)
+        for _, group in groupby(decisions.lasting_binds, key=_job_key):
+            binds = list(group)
+            if await self._slices.pause() and not all(stands_alike(each.task, self._find) for each in binds):
+                continue
+            for bind in binds:
+                self._status.forget(("Pod", bind.task.key))
+                self._try(f"the binding of pod {bind.task.key}", self._binds.request, bind)
+        await self._evict(snapshot, decisions)
         self._try("starts of jobs", self._note_starts, snapshot, decisions)
         before, self._pipelined = self._pipelined, _pipelined_pods(decisions)
         self._try("events of pipelined pods", self._tell_pipelined, before)
         self._try("stale gangs", self._tell_stale, decisions)
         for waiting in decisions.waiting:
             if decisions.has_a_place(waiting):
-                self._status.forget(("PodGroup", waiting.job.key))
-            elif self._searched_for.get(waiting.job.key) != _pending_pods(waiting.job):
-                # Otherwise the search has more to say: what it tried, and why nobody is evicted.
-                self._try_to_tell(waiting)
+                self._forget(waiting.job)
+            elif not self._is_searched_for(waiting.job):
+                await self._tell_once(waiting)
         for job in decisions.placed:
-            self._status.forget(("PodGroup", job.key))
+            self._forget(job)
+        still = {each.job.key for each in decisions.waiting}
+        self._told = {key: told for key, told in self._told.items() if key in still}
         for job in decisions.settled:
             self._try(f"the condition of pod group {job.key}", self._settle, job)
 
-    def apply_findings(self, snapshot: Snapshot, decisions: Decisions) -> None:
+    async def apply_findings(self, snapshot: Snapshot, decisions: Decisions) -> None:
         """Carries out what a search beside the loop found: evictions, the places they make, and why others wait."""
-        self._evict(snapshot, decisions)
+        self._slices.begin()
+        await self._evict(snapshot, decisions)
         before = self._pipelined
         self._pipelined = before | _pipelined_pods(decisions)
         self._try("events of pipelined pods", self._tell_pipelined, before)
-        self._searched_for = {each.job.key: _pending_pods(each.job) for each in decisions.waiting}
+        self._searched_for = {each.job.key: each.job for each in decisions.waiting}
         for waiting in decisions.waiting:
-            self._try_to_tell(waiting)
+            await self._tell_once(waiting)
 
-    def _evict(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        self._try("evictions", self._evictor.evict, decisions.lasting_evictions)
+    def _is_searched_for(self, job: Job) -> bool:
+        """Whether the last search has told why these pods of the job wait. It has more to say than a cycle that only
+        places: what was tried, and why nobody is evicted."""
+        searched = self._searched_for.get(job.key)
+        return searched is job or (searched is not None and _pending_pods(searched) == _pending_pods(job))
+
+    async def _evict(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        # What is remembered is written before anybody goes: all of it must be known before the first eviction is.
         self._try("what the next cycles are bound to", self._state.remember, decisions, snapshot.now)
         self._memory.changed()
+        for _, group in groupby(decisions.lasting_evictions, key=_for_whom):
+            self._try("evictions", self._evictor.evict, list(group))
+            await self._slices.pause()
 
-    def _try_to_tell(self, waiting: Waiting) -> None:
+    async def _tell_once(self, waiting: Waiting) -> None:
+        """Tells why a job waits, unless that is just what it was told last, and has been written since or will be."""
+        told = self._told.get(waiting.job.key)
+        if told is not None and told.job is waiting.job and _content(told) == _content(waiting):
+            return
+        await self._slices.pause()
+        self._told[waiting.job.key] = waiting
         self._try(f"the condition of pod group {waiting.job.key}", self._tell, waiting)
+
+    def _tell_again(self, job: Job) -> Callable[[], object]:
+        """For what couldn't be written: the next cycle tells the job once more."""
+        return lambda: self._told.pop(job.key, None)
+
+    def _forget(self, job: Job) -> None:
+        """Nothing is to be said about why the job waits."""
+        self._told.pop(job.key, None)
+        self._status.forget(("PodGroup", job.key))
 
     def _try(self, what: str, do: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
         """One step, which must not keep the others from being taken."""
@@ -189,7 +230,7 @@ class Applier:
     def _tell(self, waiting: Waiting) -> None:
         job = waiting.job
         for task in job.strangers:
-            self._tell_pod(task, waiting.text if job.problem else unknown_subgroup(task.subgroup, job.key))
+            self._tell_pod(job, task, waiting.text if job.problem else unknown_subgroup(task.subgroup, job.key))
         if not waiting.reasons:
             return
         text = waiting.text
@@ -199,13 +240,13 @@ class Applier:
         if job.group.spec.markUnschedulable is not False:
             for task in waiting.tasks or tuple(job.tasks):
                 if task.status == TaskStatus.PENDING:
-                    self._tell_pod(task, text)
+                    self._tell_pod(job, task, text)
         if waiting.active and not any(isinstance(reason, LeftOutOfCycles) for reason in waiting.reasons):
             self._tell_group_event(job, UNSCHEDULABLE, text)
         else:
             self._tell_group(job, waiting.reasons, text)
 
-    def _tell_pod(self, task: Task, text: str) -> None:
+    def _tell_pod(self, job: Job, task: Task, text: str) -> None:
         pod = task.pod
         if any(
             c.type == "PodScheduled" and c.reason == UNSCHEDULABLE and c.message == text for c in pod.status.conditions
@@ -226,13 +267,13 @@ class Applier:
             )  # fmt: skip
             self._events.event(pod, "Warning", UNSCHEDULABLE, text)
 
-        self._status.wish(("Pod", task.key), Wish((text,), write))
+        self._status.wish(("Pod", task.key), Wish((text,), write, self._tell_again(job)))
 
     def _tell_group_event(self, job: Job, reason: str, text: str) -> None:
         async def write() -> None:
             self._events.event(job.group, "Normal", reason, text)
 
-        self._status.wish(("PodGroup", job.key), Wish((text,), write))
+        self._status.wish(("PodGroup", job.key), Wish((text,), write, self._tell_again(job)))
 
     def _tell_group(self, job: Job, reasons: tuple[JobReason, ...], text: str) -> None:
         conditions = job.group.status.schedulingConditions
@@ -256,11 +297,12 @@ class Applier:
             await self._write_conditions(job, (*(c for c in conditions if c.nodePool != self._node_pool), condition))
             self._events.event(job.group, "Normal", UNSCHEDULABLE, text)
 
-        self._status.wish(("PodGroup", job.key), Wish((*(each.code for each in reasons), text), write))
+        content = (*(each.code for each in reasons), text)
+        self._status.wish(("PodGroup", job.key), Wish(content, write, self._tell_again(job)))
 
     def _settle(self, job: Job) -> None:
         subject = ("PodGroup", job.key)
-        self._status.forget(subject)
+        self._forget(job)
         if not job.group.status.schedulingConditions:
             return
 
@@ -278,6 +320,19 @@ class Applier:
         seen = {"uid": job.group.metadata.uid, "resourceVersion": group.metadata.resourceVersion}
         patch = {"metadata": seen, "status": {"schedulingConditions": list(conditions) or None}}
         await self._client.patch(PodGroup, job.key.name, patch, namespace=job.key.namespace, subresource="status")
+
+
+def _job_key(bind: Bind) -> ObjectKey:
+    return bind.job.key
+
+
+def _content(waiting: Waiting) -> tuple[object, ...]:
+    return waiting.reasons, waiting.tasks, waiting.active
+
+
+def _for_whom(eviction: Eviction) -> tuple[str, ObjectKey]:
+    """Evictions that are carried out together."""
+    return eviction.action, (eviction.preemptor or eviction.job).key
 
 
 def _pipelined_pods(decisions: Decisions) -> dict[ObjectKey, Pipeline]:

@@ -32,6 +32,7 @@ class Wish:
 
     content: tuple[str, ...]
     write: Callable[[], Awaitable[None]]
+    refused: Callable[[], object] = lambda: None  #: called when it isn't written after all
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +89,13 @@ class StatusWriter:
         try:
             await wish.write()
         except (NotFound, Conflict):
-            pass  # gone, or changed: a later cycle sees how it stands
+            wish.refused()  # gone, or changed: a later cycle sees how it stands
         except (ServerError, TooManyRequests):
             raise
         except ApiError as error:
             kind, key = subject
             _log.warning("the status of %s %s was refused: %s", kind, key, error)
+            wish.refused()
         else:
             self._written[subject] = _Written(wish.content, self._clock.monotonic())
         if self._wishes.get(subject) is wish:
