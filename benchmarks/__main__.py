@@ -20,6 +20,7 @@ from benchmarks import (
     grove,
     growth,
     idle,
+    live,
     longrun,
     loop_hold,
     perf,
@@ -39,6 +40,7 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "topology": topology.run,
     "growth": growth.run,
     "idle": idle.run,
+    "live": live.run,
     "gangs": gangs.run,
     "grove": grove.run,
     "apiserver": apiserver.run,
@@ -52,7 +54,19 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "documents": partial(documents.run, None),
 }
 #: Only run when they are named: they take their time.
-LONG = ("apiserver", "longrun", "hold", "foreign", "stack", "grove", "chaos", "fuzz", "fuzz-requests", "documents")
+LONG = (
+    "live",
+    "apiserver",
+    "longrun",
+    "hold",
+    "foreign",
+    "stack",
+    "grove",
+    "chaos",
+    "fuzz",
+    "fuzz-requests",
+    "documents",
+)
 
 
 def main() -> int:
