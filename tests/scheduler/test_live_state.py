@@ -209,7 +209,7 @@ def test_verdicts_about_classes_that_are_long_gone_are_not_kept_for_ever():
     memory = VerdictMemory()
     for number in range(10 * MOST):
         assert memory.recall(1, "double", number, lambda number=number: 2 * number) == 2 * number
-    assert len(memory._verdicts) <= MOST + 1
+    assert len(memory) <= MOST + 1
 
 
 def test_who_left_a_node_of_another_shard_is_forgotten_also_when_nodes_come_at_the_same_time():

@@ -13,6 +13,7 @@ import gc
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -272,13 +273,40 @@ def strip_nulls(document: Any) -> Any:
     return document
 
 
+class _Pauses:
+    """How many pauses of the garbage collector are under way, in all threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._count = 0
+        self._was_enabled = False
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._count:
+                self._was_enabled = gc.isenabled()
+                gc.disable()
+            self._count += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count and self._was_enabled:
+                gc.enable()
+
+
+_pauses = _Pauses()
+
+
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """No cyclic garbage collection inside: while many objects are made and none dies, it would be most of the cost."""
-    was_enabled = gc.isenabled()
-    gc.disable()
+    """No cyclic garbage collection inside: while many objects are made and none dies, it would be most of the cost.
+
+    Threads may be inside at the same time. They are counted: if each put back what it had found, one that came while
+    the other was inside could leave the collector off for good.
+    """
+    _pauses.begin()
     try:
         yield
     finally:
-        if was_enabled:
-            gc.enable()
+        _pauses.end()
