@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import ConfigurationError, PluginChoice
@@ -35,6 +35,12 @@ class ClosingPlugin(Plugin, Protocol):
         changed. What it raises changes no decision: it is logged and counted (`Decisions.plugin_failures`). It holds up
         the cycle, so what takes long (a request to somebody) belongs into a thread or a task."""
         ...
+
+
+def closing(plugin: Plugin) -> ClosingPlugin | None:
+    """The plugin, if it wants to be told. Asked of every plugin in every cycle: `isinstance` with a protocol looks
+    through all of its members, which takes 30 µs each time."""
+    return cast(ClosingPlugin, plugin) if callable(getattr(plugin, "close", None)) else None
 
 
 PluginFactory = Callable[[Mapping[str, str]], Plugin]

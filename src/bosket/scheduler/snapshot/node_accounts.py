@@ -24,6 +24,7 @@ from bosket.scheduler.model.node import Amounts2D, Devices, Mask, NodeTable
 from bosket.scheduler.model.resource import FIXED_NAMES, GPU, ResourceAxis, Vector, sorted_request
 from bosket.scheduler.model.task import ACTIVE_USED, Mig, PodClass, Task, TaskStatus, in_order
 from bosket.scheduler.snapshot.pod_classes import SHARING
+from bosket.scheduler.snapshot.shared import Shared
 
 RELEASING, PIPELINED = TaskStatus.RELEASING, TaskStatus.PIPELINED
 #: Pods that hold GPUs for others, or make nodes come.
@@ -36,7 +37,7 @@ class NodeAccounts:
     def __init__(self, axis: ResourceAxis, scheduler_name: str) -> None:
         self._axis, self._scheduler_name = axis, scheduler_name
         self.nodes: dict[str, Node] = {}
-        self.residents: Mapping[str, tuple[Task, ...]] = {}  #: as of the last table, in order of the tasks' keys
+        self._residents: Shared[str, tuple[Task, ...]] = Shared()
         self._amounts: dict[str, Mapping[str, int]] = {}
         self._device_gpus: dict[str, DeviceGpus] = {}
         self._on_node: dict[str, dict[ObjectKey, Task]] = defaultdict(dict)
@@ -115,6 +116,11 @@ class NodeAccounts:
                 del self._unread[name]
             self._dirty.add(name)
 
+    @property
+    def residents(self) -> Mapping[str, tuple[Task, ...]]:
+        """By node: who is there, as of the last table, in order of the tasks' keys."""
+        return self._residents.freeze()
+
     def on(self, name: str) -> Collection[Task]:
         """Who is on a node, ours or not."""
         return self._on_node[name].values() if name in self._on_node else ()
@@ -141,17 +147,18 @@ class NodeAccounts:
                 return table
             nodes, rows, allocatable, devices = table.nodes, table.rows, table.allocatable, table.devices
             idle, releasing, foreign = table.idle.copy(), table.releasing.copy(), table.foreign.copy()
-        residents = dict(self.residents)  # the snapshot before keeps its own
+        residents: dict[str, tuple[Task, ...]] = {}  # of the nodes that are counted
         counts: dict[int, _Count] = {}
         empty: list[int] = []
         for name in self._dirty:
             on_node = self._on_node.get(name)
             if on_node:
                 residents[name] = in_order(on_node.values())
+                self._residents.put(name, residents[name])
                 if name in rows:
                     counts[rows[name]] = self._count(residents[name])
             else:
-                residents.pop(name, None)
+                self._residents.drop(name)
                 if name in rows:
                     empty.append(rows[name])
         at, size = list(counts), len(self._axis)
@@ -182,12 +189,12 @@ class NodeAccounts:
                 foreign[GPU, row] += claimed - claimed_gpus(ours, gpus)[0]
                 idle[GPU, row] -= claimed
                 releasing[GPU, row] += leaving
-        for name in self._dirty.intersection(self._unread, rows):
-            _take(idle[:, rows[name]], self._unread[name].values())
+        for name in self._dirty.intersection(self._unread) if self._unread else ():
+            if name in rows:
+                _take(idle[:, rows[name]], self._unread[name].values())
         self._dirty.clear()
         for array in (allocatable, idle, releasing, foreign):
             array.flags.writeable = False
-        self.residents = residents
         devices = replace(devices, groups=groups, legacy_mig=frozenset(legacy))
         self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, devices, self._static_version)
         return self._table
