@@ -8,10 +8,13 @@ cache holds of the cluster is all that the process holds of it.
 from __future__ import annotations
 
 import asyncio
-import time
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -19,6 +22,8 @@ import msgspec
 from bosket.kube.transport import Request, Response
 
 QUEUES, NAMESPACES, CPUS = 10, 20, 12
+PAGE = 500  #: objects in one answer to a list
+NO_OBJECTS = b'{"kind":"List","metadata":{"resourceVersion":"1"},"items":[]}'
 _CREATED = "2026-01-01T08:00:00Z"
 _IMAGE = "registry.example.com/team/trainer:2026.1"
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -268,58 +273,71 @@ class WatchStream:
         return None
 
 
+def _makers(shape: Shape) -> dict[str, tuple[int, Callable[[int], Document]]]:
+    """By path: how many objects there are, and how each is made."""
+    kai = "/apis/scheduling.run.ai"
+    return {
+        "/api/v1/pods": (shape.pods, lambda n: _running(shape, n)),
+        "/api/v1/nodes": (shape.nodes, node),
+        f"{kai}/v2alpha2/podgroups": (shape.gangs, lambda n: pod_group(n, shape.gang)),
+        f"{kai}/v2/queues": (QUEUES + 2, _queue),
+        "/api/v1/configmaps": (NAMESPACES, lambda n: {"metadata": _metadata("kube-root-ca.crt", namespace_of(n))}),
+        "/api/v1/namespaces": (NAMESPACES, lambda n: {"metadata": _metadata(namespace_of(n))}),
+    }
+
+
+def _running(shape: Shape, number: int) -> Document:
+    gang, member = divmod(number, shape.gang)
+    return pod(gang, member, node=node_name(gang % shape.nodes))
+
+
+def write_pages(shape: Shape, folder: Path) -> None:
+    """Writes the cluster's lists into a folder, page by page."""
+    for path, (count, make) in _makers(shape).items():
+        for first in range(0, count, PAGE):
+            last = min(count, first + PAGE)
+            meta = {"resourceVersion": "1", "continue": str(last) if last < count else ""}
+            items = [make(number) for number in range(first, last)]
+            body = msgspec.json.encode({"kind": "List", "metadata": meta, "items": items})
+            _page(folder, path, first).write_bytes(body)
+
+
+def _page(folder: Path, path: str, first: int) -> Path:
+    return folder / f"{path.replace('/', '_')}-{first}.json"
+
+
 class FakeServer:
     """Answers lists and watches of one cluster, and takes all writes. A `Transport`.
 
-    `spent_seconds` is the CPU time that it took itself, which is no part of what a scheduler costs.
+    Pages are made by another process, and read from files: what making them takes is no part of what is measured.
     """
 
     def __init__(self, shape: Shape) -> None:
-        self.spent_seconds = 0.0
         self.writes = 0
         self.watches: dict[str, WatchStream] = {}
-        kai = "/apis/scheduling.run.ai"
-        self._makers: dict[str, tuple[int, Callable[[int], Document]]] = {
-            "/api/v1/pods": (shape.pods, lambda n: self._running(shape, n)),
-            "/api/v1/nodes": (shape.nodes, node),
-            f"{kai}/v2alpha2/podgroups": (shape.gangs, lambda n: pod_group(n, shape.gang)),
-            f"{kai}/v2/queues": (QUEUES + 2, _queue),
-            "/api/v1/configmaps": (NAMESPACES, lambda n: {"metadata": _metadata("kube-root-ca.crt", namespace_of(n))}),
-            "/api/v1/namespaces": (NAMESPACES, lambda n: {"metadata": _metadata(namespace_of(n))}),
-        }
-
-    @staticmethod
-    def _running(shape: Shape, number: int) -> Document:
-        gang, member = divmod(number, shape.gang)
-        return pod(gang, member, node=node_name(gang % shape.nodes))
+        self._pages = TemporaryDirectory()
+        numbers = map(str, (shape.nodes, shape.pods, shape.gang))
+        subprocess.run([sys.executable, "-m", "benchmarks.live_cluster", self._pages.name, *numbers], check=True)
 
     async def request(self, request: Request) -> Response:
         await asyncio.sleep(0)  # as every answer of a real one is waited for
-        began = time.process_time()
         if request.method == "GET":
-            response = self._list(request)
-        else:
-            self.writes += 1
-            response = Response(200, {}, request.body or b"{}")
-        self.spent_seconds += time.process_time() - began
-        return response
+            return self._list(request)
+        self.writes += 1
+        return Response(200, {}, request.body or b"{}")
 
     def _list(self, request: Request) -> Response:
         query = dict(request.query)
-        if "limit" not in query:
+        if query.get("limit") != str(PAGE):
             return Response(404, {}, b'{"kind":"Status","status":"Failure","code":404,"reason":"NotFound"}')
-        count, make = self._makers.get(request.path, (0, queue))
-        first = int(query.get("continue") or 0)
-        last = min(count, first + int(query["limit"]))
-        meta = {"resourceVersion": "1", "continue": str(last) if last < count else ""}
-        items = [make(number) for number in range(first, last)]  # type: ignore[arg-type]
-        return Response(200, {}, msgspec.json.encode({"kind": "List", "metadata": meta, "items": items}))
+        page = _page(Path(self._pages.name), request.path, int(query.get("continue") or 0))
+        return Response(200, {}, page.read_bytes() if page.exists() else NO_OBJECTS)
 
     async def stream(self, request: Request) -> WatchStream:
         return self.watches.setdefault(request.path, WatchStream())
 
     async def aclose(self) -> None:
-        return None
+        self._pages.cleanup()
 
 
 def _queue(number: int) -> Document:
@@ -340,3 +358,7 @@ def chunks(lines: Iterable[bytes], per_chunk: int) -> list[bytes]:
     while part := list(islice(ahead, per_chunk)):
         joined.append(b"".join(part))
     return joined
+
+
+if __name__ == "__main__":
+    write_pages(Shape(*map(int, sys.argv[2:])), Path(sys.argv[1]))

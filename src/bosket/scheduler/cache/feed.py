@@ -22,7 +22,9 @@ from bosket.kube.codec import Kind, metadata_of
 from bosket.kube.device_versions import spoken_versions
 from bosket.kube.errors import KubeError
 from bosket.kube.informer import Change, Informers, Store
+from bosket.scheduler.cache.lean_kinds import lean_kinds
 from bosket.scheduler.cache.spoilers import Entry, fill, find_spoilers
+from bosket.scheduler.framework.plugin import installed_plugins
 from bosket.scheduler.snapshot.state import ClusterState
 
 _log = logging.getLogger(__name__)
@@ -63,6 +65,8 @@ class Feed:
         self._left_out: set[tuple[type[KubeObject], ObjectKey]] = set()
         self._kinds: dict[type[KubeObject], _Followed] = {}
         self._informers, self._state = informers, state
+        # Plugins of other packages may look at anything.
+        self._lean = lean_kinds() if not installed_plugins() else {}
         self._follows_devices = False
         self._syncs: list[Callable[[], Awaitable[None]]] = []
         self.changed = asyncio.Event()
@@ -133,7 +137,7 @@ class Feed:
                 self._give_up(taken, new if new is not None else old, is_gone=new is None)
             self.changed.set()
 
-        informer = self._informers.of(kind, optional=optional)
+        informer = self._informers.of(kind, optional=optional, lean=self._lean.get(taken))
         informer.subscribe(handle)
         self._kinds[taken] = _Followed(informer.store, only)
         self._syncs.append(informer.wait_synced)
