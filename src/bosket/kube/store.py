@@ -182,13 +182,12 @@ class Store(Generic[T]):
             if number % _OBJECTS_AT_ONCE == 0:
                 yield
         self._take_list(listed, resource_version, keep)
-        number = 0
-        while self._untold:
-            key = next(iter(self._untold))
-            old, new = self._untold.pop(key), self._objects.get(key)
-            if old is not new:
-                self._tell(Change(old, new))
-            number += 1
+        untold = self._untold
+        for number, key in enumerate(list(untold), 1):
+            if key in untold:
+                old, new = untold.pop(key), self._objects.get(key)
+                if old is not new:
+                    self._tell(Change(old, new))
             if number % _CHANGES_AT_ONCE == 0:
                 yield
 
@@ -205,6 +204,10 @@ class Store(Generic[T]):
             if key in self._objects:
                 listed[key] = self._objects[key]
         untold = self._untold
+        if not self._objects and not self._functions:  # the first list, and perhaps a very long one
+            self._objects.update(listed)
+            untold.update(dict.fromkeys(listed.keys() - untold.keys()) if untold else dict.fromkeys(listed))
+            return
         for key in [key for key in self._objects if key not in listed]:
             untold.setdefault(key, self._set(key, None).old)
         for key, obj in listed.items():

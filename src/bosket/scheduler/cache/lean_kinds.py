@@ -96,27 +96,28 @@ class PodSharing:
 
     def __init__(self) -> None:
         self._parts: dict[Hashable, Any] = {}
+        self._latest = Pod()  # pods of a job come one after another: to compare two is cheaper than to look one up
 
     def __call__(self, pod: Pod) -> Pod:
         if len(self._parts) > MOST_PARTS:
             self._parts.clear()
         self._share_metadata(pod.metadata)
         spec, status = pod.spec, pod.status
-        _set(spec, "nodeName", sys.intern(spec.nodeName))
-        _set(spec, "schedulerName", sys.intern(spec.schedulerName))
-        _set(spec, "restartPolicy", sys.intern(spec.restartPolicy))
-        _set(status, "phase", sys.intern(status.phase))
-        _set(status, "qosClass", sys.intern(status.qosClass))
-        if spec.tolerations:
-            _set(spec, "tolerations", self._shared(spec.tolerations))
-        if status.conditions:
-            _set(status, "conditions", self._shared(status.conditions))
-        if spec.volumes:
-            for volume in spec.volumes:
-                _cut_random_name(volume)
-            _set(spec, "volumes", self._shared(spec.volumes))
-        if spec.containers:
-            _set(spec, "containers", self._shared_containers(spec.containers))
+        spec_before, status_before = self._latest.spec, self._latest.status
+        for part, name in ((spec, "nodeName"), (spec, "schedulerName"), (status, "phase"), (status, "qosClass")):
+            _set(part, name, sys.intern(getattr(part, name)))
+        for mount in [mount for container in spec.containers for mount in container.volumeMounts]:
+            _cut_random_name(mount)
+        for volume in spec.volumes:
+            _cut_random_name(volume)
+        if spec.containers == spec_before.containers:
+            _set(spec, "containers", spec_before.containers)
+        else:
+            _set(spec, "containers", self._shared(spec.containers, _key_of_containers(spec.containers)))
+        self._share(spec, "tolerations", spec_before.tolerations)
+        self._share(spec, "volumes", spec_before.volumes)
+        self._share(status, "conditions", status_before.conditions)
+        self._latest = pod
         return pod
 
     def _share_metadata(self, meta: ObjectMeta) -> None:
@@ -124,30 +125,33 @@ class PodSharing:
         for texts in (meta.labels, meta.annotations):
             for key, value in texts.items():
                 texts[key] = sys.intern(value)
-        if meta.ownerReferences:
-            _set(meta, "ownerReferences", self._shared(meta.ownerReferences))
         if meta.creationTimestamp is not None:
             _set(meta, "creationTimestamp", sys.intern(meta.creationTimestamp))
+        self._share(meta, "ownerReferences", self._latest.metadata.ownerReferences)
 
-    def _shared_containers(self, containers: tuple[Container, ...]) -> tuple[Container, ...]:
-        key: list[Hashable] = []
-        for each in containers:
-            for mount in each.volumeMounts:
-                _cut_random_name(mount)
-            asked = each.resources
-            key += (
-                each.name, tuple(asked.requests.items()), tuple(asked.limits.items()), asked.claims, each.ports,
-                each.env, each.envFrom, each.volumeMounts, each.volumeDevices, each.restartPolicy,
-            )  # fmt: skip
-        shared: tuple[Container, ...] = self._shared(containers, tuple(key))
-        return shared
+    def _share(self, whole: msgspec.Struct, name: str, latest: tuple[Any, ...]) -> None:
+        part = getattr(whole, name)
+        if part:
+            _set(whole, name, latest if part == latest else self._shared(part, part))
 
-    def _shared(self, part: Any, key: Hashable = None) -> Any:
+    def _shared(self, part: Any, key: Hashable) -> Any:
         """The first of all parts that are equal. One that holds a map has no key, and stays its pod's own."""
         try:
-            return self._parts.setdefault(part if key is None else key, part)
+            return self._parts.setdefault(key, part)
         except TypeError:
             return part
+
+
+def _key_of_containers(containers: tuple[Container, ...]) -> Hashable:
+    """All that is kept of containers, without maps."""
+    return tuple(
+        (
+            each.name, tuple(each.resources.requests.items()), tuple(each.resources.limits.items()),
+            each.resources.claims, each.ports, each.env, each.envFrom, each.volumeMounts, each.volumeDevices,
+            each.restartPolicy,
+        )
+        for each in containers
+    )  # fmt: skip
 
 
 def _cut_random_name(named: Volume | VolumeMount) -> None:

@@ -71,7 +71,9 @@ class QueueUses:
                 self._by_device.pop(key, None)
             if job is not None:
                 self._of_job[key] = use = self._use_of(job, table)
-                self._of_queue.setdefault(use.queue, _Counts()).add(use, 1)
+                if use.queue not in self._of_queue:
+                    self._of_queue[use.queue] = _Counts()
+                self._of_queue[use.queue].add(use, 1)
                 dirty[use.queue] = None
                 if use.depends_on_devices:
                     self._by_device[key] = job
@@ -127,12 +129,12 @@ class _Counts:
 
 def _use_of(job: Job, table: NodeTable) -> _JobUse:
     rows, sizes = table.rows, table.devices.sizes
-    pending, held, shared = Counter[PodClass](), list[PodClass](), list[Shares]()
+    pending: list[PodClass] = []
+    held: list[PodClass] = []
+    shared: list[Shares] = []
     for pod_set in job.pod_sets:
-        if pod_set.only_class is not None:
-            pending[pod_set.only_class] += len(pod_set.pending)
-        elif pod_set.pending:
-            pending.update(task.pod_class for task in pod_set.pending)
+        if pod_set.pending:
+            pending += [task.pod_class for task in pod_set.pending]
         if not pod_set.active:
             continue
         for task in pod_set.tasks:
@@ -141,7 +143,7 @@ def _use_of(job: Job, table: NodeTable) -> _JobUse:
                     held.append(task.pod_class)
                 else:
                     shared.append(_cost(task, sizes[rows[task.node]]))
-    return _JobUse(job.queue, job.preemptible, _counted(held), _counted(shared), tuple(pending.items()))
+    return _JobUse(job.queue, job.preemptible, _counted(held), _counted(shared), _counted(pending))
 
 
 def _cost(task: Task, device_mib: int) -> Shares:
