@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 
 #: As many objects are looked through at once when the state can't be looked at any more.
 _MOST_SUSPECTS = 500
-#: From so many objects on the garbage collector is kept from them.
-_MANY_OBJECTS = 10_000
+#: When so many more objects have come in the garbage collector is kept from them; small clusters don't get there.
+_FROZEN_AT_ONCE = 5_000
 
 
 def _all(_obj: KubeObject) -> bool:
@@ -71,6 +71,8 @@ class Feed:
         self._informers, self._state = informers, state
         # Plugins of other packages may look at anything.
         self._lean = lean_kinds() if not installed_plugins() else {}
+        self._is_synced = False
+        self._listed = 0  # objects that came in before
         self._follows_devices = False
         self._syncs: list[Callable[[], Awaitable[None]]] = []
         self.changed = asyncio.Event()
@@ -111,10 +113,7 @@ class Feed:
     async def wait_synced(self) -> None:
         for wait in self._syncs:
             await wait()
-        if sum(len(each.store) for each in self._kinds.values()) > _MANY_OBJECTS:
-            # What came in is there to stay. Otherwise the garbage collector goes through all of it from time to time,
-            # and nothing else runs meanwhile: 50 ms with 40,000 pods.
-            gc.freeze()
+        self._is_synced = True
 
     def _follow(
         self,
@@ -150,6 +149,8 @@ class Feed:
         self._syncs.append(informer.wait_synced)
 
     def _came(self, kind: type[KubeObject], obj: KubeObject) -> None:
+        if not self._is_synced:
+            self._keep_collector_off()
         what, recent = (kind, obj.key), self._recent
         recent[what] = obj
         recent.move_to_end(what)
@@ -157,6 +158,13 @@ class Feed:
             recent.popitem(last=False)
         if self._left_out:
             self._left_out.discard(what)
+
+    def _keep_collector_off(self) -> None:
+        """What comes in with the first lists is there to stay. The garbage collector would go through all of it again
+        and again, and nothing else runs meanwhile: 50 ms and more with 40,000 pods."""
+        self._listed += 1
+        if self._listed % _FROZEN_AT_ONCE == 0:
+            gc.freeze()
 
     @property
     def left_out(self) -> Set[tuple[type[KubeObject], ObjectKey]]:
