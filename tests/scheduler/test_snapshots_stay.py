@@ -241,3 +241,50 @@ def test_the_garbage_collector_is_on_again_when_the_last_pause_of_several_thread
         thread.join()
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def amounts(snapshot: Snapshot) -> dict[str, Any]:
+    """What nodes and queues have, by the names of resources: these are learned in another order by another state."""
+    table = snapshot.nodes
+    names = snapshot.resource_names
+    return {
+        "nodes": table.names,
+        **{
+            f"{what} {name}": getattr(table, what)[place].tolist()
+            for what in ("allocatable", "idle", "releasing", "foreign")
+            for place, name in enumerate(names)
+            if getattr(table, what)[place].any()
+        },
+        "devices": contents(table.devices),
+        "residents": {name: [task.key for task in tasks] for name, tasks in snapshot.residents.items()},
+        "use": contents(snapshot.use),
+        "jobs": sorted(snapshot.jobs),
+        "unsettled": [job.key for job in snapshot.unsettled],
+        "tallies": sorted(sum(counts.values()) for counts in snapshot.tallies.values()),
+        "claimants": sorted(snapshot.inventory.claimants),
+        "attached": contents(snapshot.volumes.attached),
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.integers(10, 80), st.integers(1, 9))
+def test_a_state_that_followed_events_equals_one_made_anew(seed, count, apart):
+    """However many events there are between two snapshots, nodes, queues and jobs are as if they had been counted from
+    nothing."""
+    state = ClusterState()
+    dice = Random(f"anew {seed}")
+    clusters = [RandomCluster(seed + more, nodes=4, queues=4, jobs=5).objects() for more in range(2)]
+    objects = list(chain(*clusters, rarities(dice), rarities(dice)))
+    for number in range(count):
+        each = dice.choice(objects)
+        (state.put if dice.random() < 0.7 else state.drop)(each)
+        if number % apart == 0:
+            state.snapshot(NOW)
+        elif number % apart == 1:
+            for _ in state.settling():
+                pass
+    fresh = ClusterState()
+    for kind in state._intakes:
+        for each in state.objects(kind):
+            fresh.put(each)
+    assert amounts(state.snapshot(NOW)) == amounts(fresh.snapshot(NOW))

@@ -114,6 +114,11 @@ class Feed:
         for wait in self._syncs:
             await wait()
         self._is_synced = True
+        try:
+            for _ in self._state.settling():
+                await asyncio.sleep(0)
+        except Exception:  # the first cycle finds out what the state can't be looked at with
+            _log.debug("the state can't be prepared", exc_info=True)
 
     def _follow(
         self,

@@ -7,6 +7,7 @@ nothing, because all of it is placed and nothing is to be said of it, is in no l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 
 from bosket.api.kai import PodGroup
 from bosket.api.keys import DEFAULT_NODE_POOL, DEFAULT_WORK_PRIORITY
@@ -109,13 +110,14 @@ class Jobs:
         known = self.known
         return tuple([known[key] for key in sorted(self._stale)])
 
-    def renew(self) -> None:
-        """Builds the jobs anew that something touched."""
+    def renew(self, most: int | None = None) -> bool:
+        """Builds the jobs anew that something touched; as many as `most` of them. Whether some are left."""
         touched = self._touched.jobs
         if not touched:
-            return
+            return False
         known = self._known
-        for key in touched:
+        now = list(touched if most is None else islice(touched, most))
+        for key in now:
             before = known.get(key, None)
             self._unsettled.discard(key)
             self._stale.discard(key)
@@ -136,7 +138,8 @@ class Jobs:
                 self._unsettled.add(key)
             if job.is_stale or job.history.stale_since is not None:
                 self._stale.add(key)
-        touched.clear()
+        touched.difference_update(now)
+        return bool(touched)
 
     def _build(self, key: ObjectKey) -> Job | None:
         group = self.groups.get(key)

@@ -45,6 +45,7 @@ class NodeAccounts:
         self._unread: dict[str, dict[ObjectKey, tuple[float, ...] | None]] = defaultdict(dict)
         self._unread_on: dict[ObjectKey, str] = {}
         self._dirty: set[str] = set()
+        self._changed: set[str] = set()  # nodes that came, went or aren't what they were when the table was made
         self._table: NodeTable | None = None
         self._static_version = 0
 
@@ -57,7 +58,7 @@ class NodeAccounts:
         if before is not None and self._amounts[name] == amounts and fixed_part(before) == fixed_part(node):
             return False
         self._amounts[name] = amounts
-        self._table = None
+        self._changed.add(name)
         return True
 
     def drop(self, name: str) -> bool:
@@ -65,14 +66,14 @@ class NodeAccounts:
         if self.nodes.pop(name, None) is None:
             return False
         del self._amounts[name]
-        self._table = None
+        self._changed.add(name)
         return True
 
     def put_device_gpus(self, name: str, gpus: DeviceGpus) -> None:
         """So many GPUs can be claimed as devices on the node."""
         if self._device_gpus.get(name, NO_GPUS) != gpus:
             self._device_gpus[name] = gpus
-            self._table = None
+            self._changed.add(name)
 
     def add(self, key: ObjectKey, task: Task) -> None:
         """The task is there now, if it holds something of a node."""
@@ -125,22 +126,19 @@ class NodeAccounts:
         """Who is on a node, ours or not."""
         return self._on_node[name].values() if name in self._on_node else ()
 
-    def is_unchanged(self) -> bool:
-        """Whether `table()` would be the one that it gave last."""
-        return self._table is not None and not self._dirty and self._table.idle.shape[0] == len(self._axis)
+    def is_unchanged(self, table: NodeTable) -> bool:
+        """Whether `table()` would be this one."""
+        return self._table is table and not self._dirty and not self._is_outdated()
+
+    def _is_outdated(self) -> bool:
+        """Whether there are other nodes than in the table, or other resources."""
+        return self._table is None or bool(self._changed) or self._table.idle.shape[0] != len(self._axis)
 
     def table(self) -> NodeTable:
-        if self._table is None or self._table.idle.shape[0] != len(self._axis):
-            names = sorted(self.nodes)
-            self._static_version += 1
-            self._dirty.update(self._on_node, self._unread)
-            allocatable = self._allocatable(names)
-            if self._device_gpus:
-                allocatable[GPU] += [self._device_gpus.get(name, NO_GPUS).devices for name in names]
+        if self._table is None or self._is_outdated():
+            nodes, rows, allocatable, devices = self._arranged()
             idle, releasing, foreign = allocatable.copy(), np.zeros_like(allocatable), np.zeros_like(allocatable)
-            nodes = tuple(self.nodes[name] for name in names)
-            devices = _devices(nodes, allocatable[GPU] > 0)
-            rows: Mapping[str, int] = {name: row for row, name in enumerate(names)}
+            devices = self._taken_over(rows, devices, idle, releasing, foreign)
         else:
             table = self._table
             if not self._dirty:
@@ -193,11 +191,46 @@ class NodeAccounts:
             if name in rows:
                 _take(idle[:, rows[name]], self._unread[name].values())
         self._dirty.clear()
+        self._changed.clear()
         for array in (allocatable, idle, releasing, foreign):
             array.flags.writeable = False
         devices = replace(devices, groups=groups, legacy_mig=frozenset(legacy))
         self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, devices, self._static_version)
         return self._table
+
+    def _arranged(self) -> tuple[tuple[Node, ...], Mapping[str, int], Amounts2D, Devices]:
+        """All nodes in order of their names, their rows, and what they have."""
+        names = sorted(self.nodes)
+        self._static_version += 1
+        allocatable = self._allocatable(names)
+        if self._device_gpus:
+            allocatable[GPU] += [self._device_gpus.get(name, NO_GPUS).devices for name in names]
+        nodes = tuple([self.nodes[name] for name in names])
+        rows = {name: row for row, name in enumerate(names)}
+        return nodes, rows, allocatable, _devices(nodes, allocatable[GPU] > 0)
+
+    def _taken_over(
+        self, rows: Mapping[str, int], devices: Devices, idle: Amounts2D, releasing: Amounts2D, foreign: Amounts2D
+    ) -> Devices:
+        """Writes what the table before says of nodes that are what they were into the arrays: in a large cluster nodes
+        come and go all the time. The others are to be counted anew."""
+        before = self._table
+        if before is None or before.idle.shape[0] != len(self._axis):
+            self._dirty.update(self._on_node, self._unread)
+            return devices
+        self._dirty |= self._changed
+        known_rows = before.rows
+        unchanged = [name for name in rows if name in known_rows and name not in self._changed]
+        same = [(rows[name], known_rows[name]) for name in unchanged]
+        now, then = [row for row, _ in same], [old for _, old in same]
+        for array, known in ((idle, before.idle), (releasing, before.releasing), (foreign, before.foreign)):
+            array[:, now] = known[:, then]
+        if not before.devices.groups and not before.devices.legacy_mig:
+            return devices
+        moved = {old: row for row, old in same}
+        groups = {moved[row]: groups for row, groups in before.devices.groups.items() if row in moved}
+        legacy = frozenset(moved[row] for row in before.devices.legacy_mig if row in moved)
+        return replace(devices, groups=groups, legacy_mig=legacy)
 
     def _allocatable(self, names: Sequence[str]) -> Amounts2D:
         """(resource, node). Most nodes are alike, and share their amounts: these are made a column once."""

@@ -51,8 +51,9 @@ class QueueUses:
         if before is not None or after is not None:
             self._changed[key] = after
 
-    def is_unchanged(self) -> bool:
-        return not self._changed
+    def is_unchanged(self, uses: Mapping[str, QueueUse]) -> bool:
+        """Whether `count()` would give these."""
+        return self._uses is uses and not self._changed
 
     def count(self, table: NodeTable) -> Mapping[str, QueueUse]:
         """By queue; what runs on other nodes than these isn't counted, because it is another shard's."""
