@@ -13,6 +13,7 @@ from bosket.kube.codec import codec_of
 from bosket.kube.informer import Informers
 from bosket.scheduler.cache import feed, lean_kinds
 from bosket.scheduler.cache.lean_kinds import MOST_PARTS, PodSharing
+from bosket.scheduler.plugins.predicates.references import required_config_maps
 from bosket.scheduler.snapshot.redaction import bare, bare_pod
 from bosket.scheduler.snapshot.state import ClusterState
 from bosket.testing.build import node, pod
@@ -140,6 +141,24 @@ def test_the_volume_of_the_service_account_s_token_is_no_difference():
     assert first.spec.volumes is second.spec.volumes
     assert first.spec.containers[0].volumeMounts[0].name == first.spec.volumes[0].name
     assert first.spec.volumes[0].projected.sources[0].configMap.name == "kube-root-ca.crt"
+
+
+@pytest.mark.parametrize("mounting", ["containers", "initContainers", "ephemeralContainers"])
+@pytest.mark.parametrize("token", ["kube-api-access-x1x2x", "kube-api-access", "mine"])
+@pytest.mark.parametrize("other", ["data", "kube-api-access-other"])
+def test_a_pod_needs_the_same_config_maps_whatever_its_volumes_are_called(mounting, token, other):
+    """Only what is mounted counts."""
+    volumes = [
+        {"name": name, "projected": {"sources": [{"configMap": {"name": f"map-of-{name}"}}]}} for name in (token, other)
+    ]
+    spec = {
+        "containers": [{"name": "main"}],
+        "volumes": volumes,
+        mounting: [{"name": "one", "volumeMounts": [{"name": token, "mountPath": "/var/run"}]}],
+    }
+    lean, whole = lean_and_whole(Pod, {"metadata": {"name": "p"}, "spec": spec})
+    shared = PodSharing()(lean)
+    assert required_config_maps(shared) == required_config_maps(whole) == {f"map-of-{token}"}
 
 
 def test_parts_that_nobody_has_any_more_are_not_kept_for_ever():

@@ -89,7 +89,7 @@ _set: Final = msgspec.structs.force_setattr
 
 
 class PodSharing:
-    """Makes one object of equal parts of different pods: containers, volumes, tolerations, conditions, owners, texts.
+    """Makes one object of equal parts of different pods: containers, volumes, tolerations, conditions, owners.
 
     Called with each pod when it was just decoded and is nobody else's yet; it changes the pod in place.
     """
@@ -101,33 +101,22 @@ class PodSharing:
     def __call__(self, pod: Pod) -> Pod:
         if len(self._parts) > MOST_PARTS:
             self._parts.clear()
-        self._share_metadata(pod.metadata)
-        spec, status = pod.spec, pod.status
-        spec_before, status_before = self._latest.spec, self._latest.status
-        for part, name in ((spec, "nodeName"), (spec, "schedulerName"), (status, "phase"), (status, "qosClass")):
-            _set(part, name, sys.intern(getattr(part, name)))
-        for mount in [mount for container in spec.containers for mount in container.volumeMounts]:
-            _cut_random_name(mount)
-        for volume in spec.volumes:
-            _cut_random_name(volume)
-        if spec.containers == spec_before.containers:
-            _set(spec, "containers", spec_before.containers)
+        meta, spec, status, latest = pod.metadata, pod.spec, pod.status, self._latest
+        _set(meta, "namespace", sys.intern(meta.namespace))
+        _set(spec, "nodeName", sys.intern(spec.nodeName))
+        tokens = [volume for volume in spec.volumes if volume.name.startswith(TOKEN_VOLUME)]
+        if len(tokens) == 1:
+            _cut_random_name(tokens[0], spec)
+        if spec.containers == latest.spec.containers:
+            _set(spec, "containers", latest.spec.containers)
         else:
             _set(spec, "containers", self._shared(spec.containers, _key_of_containers(spec.containers)))
-        self._share(spec, "tolerations", spec_before.tolerations)
-        self._share(spec, "volumes", spec_before.volumes)
-        self._share(status, "conditions", status_before.conditions)
+        self._share(meta, "ownerReferences", latest.metadata.ownerReferences)
+        self._share(spec, "tolerations", latest.spec.tolerations)
+        self._share(spec, "volumes", latest.spec.volumes)
+        self._share(status, "conditions", latest.status.conditions)
         self._latest = pod
         return pod
-
-    def _share_metadata(self, meta: ObjectMeta) -> None:
-        _set(meta, "namespace", sys.intern(meta.namespace))
-        for texts in (meta.labels, meta.annotations):
-            for key, value in texts.items():
-                texts[key] = sys.intern(value)
-        if meta.creationTimestamp is not None:
-            _set(meta, "creationTimestamp", sys.intern(meta.creationTimestamp))
-        self._share(meta, "ownerReferences", self._latest.metadata.ownerReferences)
 
     def _share(self, whole: msgspec.Struct, name: str, latest: tuple[Any, ...]) -> None:
         part = getattr(whole, name)
@@ -154,10 +143,18 @@ def _key_of_containers(containers: tuple[Container, ...]) -> Hashable:
     )  # fmt: skip
 
 
-def _cut_random_name(named: Volume | VolumeMount) -> None:
-    """Only to find a volume by its mount matters the name: with another end in each pod, no two pods would be alike."""
-    if named.name.startswith(TOKEN_VOLUME):
-        _set(named, "name", TOKEN_VOLUME)
+def _cut_random_name(volume: Volume, spec: PodSpec) -> None:
+    """A volume's name serves to find it by its mounts: with another end in each pod, no two pods would be alike."""
+    containers: tuple[Container | EphemeralContainer, ...] = (
+        *spec.containers,
+        *spec.initContainers,
+        *spec.ephemeralContainers,
+    )
+    for container in containers:
+        for mount in container.volumeMounts:
+            if mount.name == volume.name:
+                _set(mount, "name", TOKEN_VOLUME)
+    _set(volume, "name", TOKEN_VOLUME)
 
 
 def lean_kinds() -> dict[type[Any], LeanKind[Any]]:

@@ -49,8 +49,8 @@ from bosket.scheduler.snapshot.touched import Touched
 from bosket.scheduler.snapshot.verdict import VerdictMemory
 from bosket.scheduler.snapshot.volumes import Volumes
 
-#: After so many jobs others may have a turn: a few milliseconds.
-_JOBS_AT_ONCE = 500
+#: After so many jobs and nodes others may have a turn: a few milliseconds.
+_JOBS_AT_ONCE = _NODES_AT_ONCE = 500
 
 
 class ClusterState:
@@ -268,6 +268,8 @@ class ClusterState:
         Whoever goes through it may let others have a turn each time. Raises what `snapshot` would."""
         self._tasks.look_again()
         while self._jobs.renew(_JOBS_AT_ONCE):
+            yield
+        while self._nodes.count_ahead(_NODES_AT_ONCE):
             yield
         table = self._nodes.table()
         yield
