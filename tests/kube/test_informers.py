@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import msgspec
 import pytest
 
 from bosket.api.core import Node, Pod
-from bosket.api.object import ObjectKey
+from bosket.api.lean import lean, without
+from bosket.api.object import ObjectKey, ObjectMeta
+from bosket.api.table import resource_of
 from bosket.kube.client import Client
-from bosket.kube.informer import InformerBranch, Informers, without_managed_fields
+from bosket.kube.informer import InformerBranch, Informers, LeanKind, without_managed_fields
 from bosket.kube.transport import Request, Response
 from tests.kube.scripted import Watch, answer, pod
 
@@ -41,6 +44,34 @@ async def test_the_same_kind_and_selection_is_one_informer() -> None:
     assert informers.of(Pod) is informers.of(Pod)
     assert informers.of(Pod) is not informers.of(Pod, namespace="ns")
     assert informers.of(Pod, labels="a=b") is informers.of(Pod, labels="a=b")
+
+
+def lean_pods() -> LeanKind[Pod]:
+    metadata = without(ObjectMeta, ("uid", "managedFields"))
+    struct = lean(Pod, ("spec", "status"), metadata=metadata)
+    return LeanKind(dataclasses.replace(resource_of(Pod), struct=struct))
+
+
+async def test_who_needs_less_shares_whole_objects_only_where_somebody_needs_these() -> None:
+    informers, lean_kind = Informers(Client(Everything())), lean_pods()
+    lean_ones = informers.of(Pod, lean=lean_kind)
+    assert informers.of(Pod, lean=lean_kind) is lean_ones
+    assert informers.of(Pod) is not lean_ones
+    others = Informers(Client(Everything()))
+    whole = others.of(Pod)
+    assert others.of(Pod, lean=lean_kind) is whole
+    assert InformerBranch(Client(Everything()), others).of(Pod, lean=lean_kind).store is whole.store
+
+
+async def test_lean_objects_are_without_what_nobody_needs() -> None:
+    informers = Informers(Client(Everything()))
+    pods = informers.of(Pod, lean=lean_pods())
+    task = asyncio.create_task(informers.run())
+    await pods.wait_synced()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    (found,) = pods.store
+    assert (found.metadata.name, found.metadata.uid, found.metadata.managedFields) == ("a", "", ())
 
 
 async def test_those_asked_for_run_also_when_asked_for_later() -> None:

@@ -283,3 +283,46 @@ async def test_objects_of_an_optional_kind_go_with_its_definition() -> None:
     assert [(change.old is None, change.new is None) for change in seen] == [(True, False), (False, True)]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_others_have_turns_while_more_comes_than_is_taken_in() -> None:
+    """A stream that always has the next chunk never waits by itself."""
+    events = [event("MODIFIED", pod("a", version)) for version in range(11, 2011)]
+    script = Script(pod_list(10, pod("a", 10)), watches=(Watch(*events),))
+    turns: list[str] = []
+
+    async def others() -> None:
+        while not script.quiet.is_set():
+            turns.append(names(informer).get("a", ""))
+            await asyncio.sleep(0)
+
+    informer = Informer(client_of(script, None), Pod)
+    async with asyncio.timeout(5):
+        tasks = [asyncio.create_task(informer.run()), asyncio.create_task(others())]
+        await script.quiet.wait()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert len(set(turns)) >= len(events) / 2 / reflector._EVENTS_AT_ONCE
+
+
+async def test_others_have_turns_while_handlers_are_told_of_a_long_list() -> None:
+    script = Script(pod_list(10, *(pod(f"p{number}", number) for number in range(1, 1001))))
+    told: list[str] = []
+    turns: list[int] = []
+    informer = Informer(client_of(script, None), Pod)
+    informer.subscribe(lambda change: told.append("told"))
+
+    async def others() -> None:
+        while not informer.synced:
+            turns.append(len(told))
+            await asyncio.sleep(0)
+
+    async with asyncio.timeout(5):
+        tasks = [asyncio.create_task(informer.run()), asyncio.create_task(others())]
+        await script.quiet.wait()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert len(told) == 1000
+    assert len(set(turns)) > 10

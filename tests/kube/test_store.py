@@ -365,3 +365,47 @@ def test_once_the_watch_has_caught_up_the_store_is_the_server_whatever_was_laid_
     assert {each.metadata.name: each for each in store} == server
     assert {each.key: each for each in store} == mirror
     assert {each.metadata.name for each in store.by_index("app", "x")} == set(server)
+
+
+# --- a list, bit by bit
+
+
+def test_readers_see_the_state_before_a_list_or_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bosket.kube.store._OBJECTS_AT_ONCE", 1)
+    monkeypatch.setattr("bosket.kube.store._CHANGES_AT_ONCE", 1)
+    store = filled(10, a_pod("a", 5), a_pod("b", 6))
+    before, after = {("a", "5"), ("b", "6")}, {("b", "7"), ("c", "8"), ("d", "9")}
+    looks = []
+    for _ in store.replacing([a_pod("b", 7), a_pod("c", 8), a_pod("d", 9)], "20"):
+        looks.append({(each.metadata.name, each.metadata.resourceVersion) for each in store})
+    assert looks == [before] * 3 + [after] * 4
+
+
+def test_what_changes_before_its_turn_is_told_as_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bosket.kube.store._CHANGES_AT_ONCE", 1)
+    store = filled(10, a_pod("a", 5), a_pod("b", 6), a_pod("c", 7))
+    changes = seen(store)
+    changes.clear()
+    step = store.replacing([a_pod("a", 15), a_pod("b", 16), a_pod("d", 17)], "20")
+    next(step)
+    assert changes == [("7", None)]
+    store.put(a_pod("b", 21))
+    store.put(a_pod("d", 22))
+    store.discard(key("d"))
+    store.put(a_pod("e", 23))
+    assert changes == [("7", None), (None, "23")]
+    assert list(step)
+    assert changes == [("7", None), (None, "23"), ("5", "15"), ("6", "21")]
+    store.put(a_pod("b", 24))
+    assert changes[-1] == ("21", "24")
+
+
+def test_a_list_that_was_left_in_the_middle_is_told_with_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bosket.kube.store._CHANGES_AT_ONCE", 1)
+    store = filled(10, a_pod("a", 5), a_pod("b", 6))
+    changes = seen(store)
+    changes.clear()
+    next(store.replacing([a_pod("a", 15), a_pod("b", 16)], "20"))
+    assert changes == [("5", "15")]
+    store.replace([a_pod("a", 15), a_pod("b", 16)], "21")
+    assert changes == [("5", "15"), ("6", "16")]

@@ -209,7 +209,7 @@ def test_verdicts_about_classes_that_are_long_gone_are_not_kept_for_ever():
     memory = VerdictMemory()
     for number in range(10 * MOST):
         assert memory.recall(1, "double", number, lambda number=number: 2 * number) == 2 * number
-    assert len(memory._verdicts) <= MOST + 1
+    assert len(memory) <= MOST + 1
 
 
 def test_who_left_a_node_of_another_shard_is_forgotten_also_when_nodes_come_at_the_same_time():
@@ -242,3 +242,45 @@ def test_a_state_that_nobody_needs_goes_without_waiting_for_the_garbage_collecto
         assert gone() is None
     finally:
         gc.enable()
+
+
+def rewritten(written, version, **status):
+    """The same pod, as it is after another write."""
+    metadata = msgspec.structs.replace(written.metadata, resourceVersion=version)
+    return msgspec.structs.replace(written, metadata=metadata, status=msgspec.structs.replace(written.status, **status))
+
+
+def test_a_running_pod_that_is_written_without_a_change_is_no_news():
+    running = pod("g-0").gpu(1).of_group("g").running_on("n1").build()
+    state = state_of([node("n1"), queue("q"), pod_group("g"), running])
+    first = state.snapshot(NOW)
+    state.put(rewritten(running, "7"))
+    assert state.snapshot(NOW) is first
+    assert [each.metadata.resourceVersion for each in state.objects(Pod)] == ["7"]
+    state.put(rewritten(running, "8", phase="Succeeded"))
+    assert state.snapshot(NOW).nodes.idle[2, 0] == 8
+
+
+def test_of_a_pod_that_waits_the_newest_version_is_decided_on():
+    """What is said of it is written for that version, and refused for an older one."""
+    (waiting,) = gang("g", 1)
+    state = state_of([node("n1"), queue("q"), pod_group("g"), waiting])
+    state.snapshot(NOW)
+    state.put(rewritten(waiting, "7"))
+    (job,) = state.snapshot(NOW).unsettled
+    assert [task.pod.metadata.resourceVersion for task in job.tasks] == ["7"]
+
+
+def test_preparing_a_snapshot_bit_by_bit_gives_the_same_and_hides_no_change():
+    objects = [node("n1"), queue("q"), pod_group("g"), *gang("g", 2)]
+    state, other = state_of(objects), state_of(objects)
+    for _ in state.settling():
+        pass
+    first = state.snapshot(NOW)
+    assert placements(decide(first, Configuration())) == placements(decide(other.snapshot(NOW), Configuration()))
+    state.put(pod("more").gpu(1).running_on("n1").build())
+    for _ in state.settling():
+        pass
+    second = state.snapshot(NOW)
+    assert second is not first
+    assert second.nodes.idle[2, 0] == first.nodes.idle[2, 0] - 1

@@ -57,3 +57,11 @@ def test_what_a_gang_asks_for_is_found_out_once(monkeypatch):
     (only,) = state.snapshot(NOW).jobs[ObjectKey("default", "g")].pod_sets
     assert only.only_class is not None
     assert len(asked) == 1
+
+
+def test_demands_on_nodes_that_nobody_has_any_more_are_not_remembered_for_ever(monkeypatch):
+    monkeypatch.setattr("bosket.scheduler.snapshot.pod_classes.MOST_FIXED", 10)
+    classes = PodClasses(ResourceAxis())
+    numbers = [classes.of(pod("p").only_on("zone", str(number)).build(), None).fixed_index for number in range(100)]
+    assert len(set(numbers)) == 100
+    assert len(classes._fixed_numbers) <= 10

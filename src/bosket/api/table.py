@@ -286,10 +286,13 @@ _BY_PATH: dict[tuple[str, str, str], AnyResource] = {
 
 
 def resource_of(struct: type[T]) -> Resource[T]:
-    """The kind whose objects are `struct`s."""
+    """The kind whose objects are `struct`s, whole or lean."""
     try:
         return cast(Resource[T], _BY_STRUCT[struct])
     except KeyError:
+        for base in struct.__mro__:
+            if base in _BY_STRUCT:
+                return cast(Resource[T], _BY_STRUCT[base])
         raise LookupError(f"{struct.__module__}.{struct.__qualname__} is no kind's Struct") from None
 
 

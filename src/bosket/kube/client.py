@@ -9,7 +9,7 @@ fields no Struct knows survive.
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -97,17 +97,23 @@ class Client:
         labels: str | None = None,
         fields: str | None = None,
         page_size: int = 500,
+        transform: Callable[[T], T] | None = None,
     ) -> Page[T]:
-        """All objects that match. `page_size` 0 asks for everything in one answer."""
+        """All objects that match. `page_size` 0 asks for everything in one answer.
+
+        `transform` sees each object as soon as its page is there: what it leaves out is then never held for all.
+        """
         codec = codec_of(kind)
         path = codec.resource.path(namespace)
         try:
-            return await self._list_pages(codec, path, selection(labels, fields), page_size)
+            return await self._list_pages(codec, path, selection(labels, fields), page_size, transform)
         except Gone:
             # The server forgot the snapshot that the pages were cut from. In one piece that can't happen.
-            return await self._list_pages(codec, path, selection(labels, fields), 0)
+            return await self._list_pages(codec, path, selection(labels, fields), 0, transform)
 
-    async def _list_pages(self, codec: Codec[T], path: str, selection: Query, page_size: int) -> Page[T]:
+    async def _list_pages(
+        self, codec: Codec[T], path: str, selection: Query, page_size: int, transform: Callable[[T], T] | None
+    ) -> Page[T]:
         items: list[T] = []
         left_out: list[ObjectKey] = []
         version = token = ""
@@ -119,7 +125,7 @@ class Client:
             if token:
                 query += (("continue", token),)
             page, malformed = codec.decode_list(await self._send("GET", path, query=query, headers=headers))
-            items += page.items
+            items += page.items if transform is None else map(transform, page.items)
             left_out += malformed
             # The first version: should later pages be newer, a watch from it repeats what they already show.
             version = version or page.metadata.resourceVersion

@@ -7,12 +7,12 @@ synchronous and quick (they put keys on work queues); one that raises is logged 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from bosket.api.resource import AnyResource
+from bosket.api.resource import AnyResource, Resource
 from bosket.kube.client import Client, Page
 from bosket.kube.codec import Kind, codec_of
 from bosket.kube.reflector import Reflector
@@ -21,7 +21,7 @@ from bosket.kube.watch import BOOKMARK, DELETED, WatchEvent
 
 T = TypeVar("T")
 
-__all__ = ["Change", "Informer", "InformerBranch", "Informers", "Store", "without_managed_fields"]
+__all__ = ["Change", "Informer", "InformerBranch", "Informers", "LeanKind", "Store", "without_managed_fields"]
 
 
 class Informer(Generic[T]):
@@ -43,7 +43,14 @@ class Informer(Generic[T]):
         self.store: Store[T] = Store(codec_of(kind).resource.kind, indexes, transform)
         self._synced = asyncio.Event()
         self._reflector = Reflector(
-            client, kind, self, namespace=namespace, labels=labels, fields=fields, optional=optional
+            client,
+            kind,
+            self,
+            namespace=namespace,
+            labels=labels,
+            fields=fields,
+            optional=optional,
+            transform=self.store.kept,
         )
 
     def subscribe(self, handler: Callable[[Change[T]], None]) -> None:
@@ -70,9 +77,9 @@ class Informer(Generic[T]):
     def begin_listing(self) -> None:
         self.store.begin_listing()
 
-    def listed(self, page: Page[T]) -> None:
+    def listed(self, page: Page[T]) -> Generator[None]:
         # An object that became malformed stays as it was last known: it is there, and may hold resources.
-        self.store.replace(page.items, page.resource_version, keep=page.left_out)
+        yield from self.store.replacing(page.items, page.resource_version, keep=page.left_out)
         self._synced.set()
 
     def happened(self, event: WatchEvent[T]) -> None:
@@ -97,6 +104,14 @@ def without_managed_fields(obj: T) -> T:
         return obj
     meta = msgspec.structs.replace(anything.metadata, managedFields=())
     return cast(T, msgspec.structs.replace(anything, metadata=meta))
+
+
+class LeanKind(NamedTuple, Generic[T]):
+    """As much of a kind as a reader needs: a Resource whose Struct knows less (`bosket.api.lean`)."""
+
+    resource: Resource[T]
+    #: Sees each object before the store does, when nobody else has it yet.
+    transform: Callable[[T], T] | None = None
 
 
 class _Selection(NamedTuple):
@@ -124,12 +139,18 @@ class Informers:
         labels: str | None = None,
         fields: str | None = None,
         optional: bool = False,
+        lean: LeanKind[T] | None = None,
     ) -> Informer[T]:
         """The informer for a kind. It runs as soon as `run` does; at once, if that is running.
 
         Of a kind that is `optional` to the first who asks, there are no objects while the server doesn't know it.
+        `lean` is enough for who asks: whole objects are taken only where somebody else has asked for them already.
         """
         selection = _Selection(codec_of(kind).resource, namespace, labels, fields)
+        transform: Callable[[Any], Any] | None = without_managed_fields
+        if lean is not None and selection not in self._informers:
+            selection = selection._replace(resource=lean.resource)
+            kind, transform = lean.resource, lean.transform
         informer = self._informers.get(selection)
         if informer is None:
             informer = Informer(
@@ -138,7 +159,7 @@ class Informers:
                 namespace=namespace,
                 labels=labels,
                 fields=fields,
-                transform=without_managed_fields,
+                transform=transform,
                 optional=optional,
             )
             self._informers[selection] = informer
@@ -221,8 +242,9 @@ class InformerBranch(Informers):
         labels: str | None = None,
         fields: str | None = None,
         optional: bool = False,
+        lean: LeanKind[T] | None = None,
     ) -> Informer[T]:
-        inner = self._trunk.of(kind, namespace=namespace, labels=labels, fields=fields, optional=optional)
+        inner = self._trunk.of(kind, namespace=namespace, labels=labels, fields=fields, optional=optional, lean=lean)
         return cast("Informer[T]", self._attached.setdefault(id(inner), _Attached(inner)))
 
     def detach(self) -> None:

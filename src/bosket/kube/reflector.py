@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Callable, Generator
 from contextlib import aclosing
 from typing import Generic, Protocol, TypeVar
 
@@ -30,6 +31,8 @@ RELISTS = Counter("bosket_reflector_lists", "Lists that a reflector asked for", 
 SHORTEST_WATCH_SECONDS = 1.0
 _BASE_SECONDS = 0.5
 _LIMIT_SECONDS = 30.0
+#: After so many events of a watch others have a turn: a few milliseconds.
+_EVENTS_AT_ONCE = 32
 #: How often a kind is asked for that the server doesn't know.
 _UNSERVED_SECONDS = 15.0
 
@@ -39,7 +42,9 @@ class Sink(Protocol[T]):
 
     def begin_listing(self) -> None: ...
 
-    def listed(self, page: Page[T]) -> None: ...
+    def listed(self, page: Page[T]) -> Generator[None]:
+        """A whole list, taken in bit by bit; others have a turn in between."""
+        ...
 
     def happened(self, event: WatchEvent[T]) -> None:
         """An event; of a malformed object (`event.object` None) too, so that at least its deletion is noticed."""
@@ -59,9 +64,12 @@ class Reflector(Generic[T]):
         labels: str | None = None,
         fields: str | None = None,
         optional: bool = False,
+        transform: Callable[[T], T] | None = None,
     ) -> None:
-        """`optional`: the server may not know the kind, now or for ever; then there are no objects of it."""
+        """`optional`: the server may not know the kind, now or for ever; then there are no objects of it. `transform`
+        sees each object of a list as soon as it is there; that of an event is the sink's own business."""
         self._client = client
+        self._transform = transform
         self._kind = kind
         self._optional = optional
         self._is_served = True
@@ -99,8 +107,11 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         RELISTS.labels(self._name).inc()
         self._sink.begin_listing()
-        page = await self._client.list(self._kind, self._namespace, labels=self._labels, fields=self._fields)
-        self._sink.listed(page)
+        page = await self._client.list(
+            self._kind, self._namespace, labels=self._labels, fields=self._fields, transform=self._transform
+        )
+        for _ in self._sink.listed(page):
+            await asyncio.sleep(0)
         self._version = page.resource_version
         self._is_served = True
 
@@ -120,8 +131,13 @@ class Reflector(Generic[T]):
         )
         try:
             async with aclosing(events):
+                taken = 0
                 async for event in events:
                     self._take(event)
+                    taken += 1
+                    # While more is there to be read than is taken in, the stream itself never waits.
+                    if taken % _EVENTS_AT_ONCE == 0:
+                        await asyncio.sleep(0)
         finally:
             lasted = loop.time() - started
             if lasted >= SHORTEST_WATCH_SECONDS:
@@ -143,7 +159,8 @@ class Reflector(Generic[T]):
             log.info("the server doesn't know the kind %s; it is asked again from time to time", self._name)
         self._is_served = False
         self._version = None
-        self._sink.listed(Page([], ""))
+        for _ in self._sink.listed(Page([], "")):
+            pass
         await self._client.clock.sleep(_UNSERVED_SECONDS * random.uniform(0.8, 1.0))  # noqa: S311 - as above
 
     async def _recover(self, error: KubeError) -> None:

@@ -9,9 +9,9 @@ and from then on the observed state does, whatever it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from prometheus_client import Counter
 
@@ -22,6 +22,10 @@ T = TypeVar("T")
 IndexFunction = Callable[[T], Iterable[str]]
 
 log = logging.getLogger(__name__)
+
+#: After so many objects of a list, and after telling handlers of so many changes, others may have a turn: milliseconds.
+_OBJECTS_AT_ONCE: Final = 5_000
+_CHANGES_AT_ONCE: Final = 50
 
 #: Registered nowhere: whoever exports metrics registers it.
 HANDLER_ERRORS = Counter(
@@ -72,6 +76,8 @@ class Store(Generic[T]):
         self._indexes: dict[str, dict[str, dict[ObjectKey, T]]] = {}
         self._own: dict[ObjectKey, _OwnWrite[T]] = {}
         self._handlers: list[Handler[T]] = []
+        #: Changes that handlers weren't told yet: the object as they know it, by key.
+        self._untold: dict[ObjectKey, T | None] = {}
         self._version = 0
         self._listing = 0
         for index, function in (indexes or {}).items():
@@ -133,7 +139,7 @@ class Store(Generic[T]):
         if version is None or version <= self._version or version <= (_version_of(present) or 0):
             return
         self._lay_over(identity.key, _OwnWrite(present, version, False, self._listing))
-        self._notify(self._set(identity.key, self._kept(obj)))
+        self._notify(identity.key, self._set(identity.key, self.kept(obj)))
 
     def discard(self, key: ObjectKey, uid: str | None = None) -> None:
         """Hides an object that we had deleted, until the watch shows anything newer of it.
@@ -144,7 +150,7 @@ class Store(Generic[T]):
         if present is None or (uid is not None and _uid_of(present) != uid):
             return
         self._lay_over(key, _OwnWrite(present, _version_of(present) or 0, True, self._listing))
-        self._notify(self._set(key, None))
+        self._notify(key, self._set(key, None))
 
     def _lay_over(self, key: ObjectKey, write: _OwnWrite[T]) -> None:
         earlier = self._own.get(key)
@@ -160,7 +166,32 @@ class Store(Generic[T]):
 
     def replace(self, objects: Iterable[T], resource_version: str, keep: Iterable[ObjectKey] = ()) -> None:
         """Takes a whole list for the truth; objects that are not in it go, except those under the keys `keep`."""
-        listed = {identify(obj).key: self._kept(obj) for obj in objects}
+        for _ in self.replacing(list(map(self.kept, objects)), resource_version, keep):
+            pass
+
+    def replacing(self, objects: Iterable[T], resource_version: str, keep: Iterable[ObjectKey] = ()) -> Generator[None]:
+        """The same, bit by bit: whoever goes through it may let others have a turn each time. The objects are as they
+        shall be kept.
+
+        Whatever is read meanwhile is the state before the list, or all of the list: none sees half of it. Handlers are
+        told after that, object by object. What changes before it is an object's turn is told then, as one change.
+        """
+        listed: dict[ObjectKey, T] = {}
+        for number, obj in enumerate(objects, 1):
+            listed[_key_of(obj)] = obj
+            if number % _OBJECTS_AT_ONCE == 0:
+                yield
+        self._take_list(listed, resource_version, keep)
+        untold = self._untold
+        for number, key in enumerate(list(untold), 1):
+            if key in untold:
+                old, new = untold.pop(key), self._objects.get(key)
+                if old is not new:
+                    self._tell(Change(old, new))
+            if number % _CHANGES_AT_ONCE == 0:
+                yield
+
+    def _take_list(self, listed: dict[ObjectKey, T], resource_version: str, keep: Iterable[ObjectKey]) -> None:
         for key in keep:
             if key in self._objects:
                 listed.setdefault(key, self._objects[key])
@@ -172,12 +203,17 @@ class Store(Generic[T]):
             write.observed = listed.pop(key, None)
             if key in self._objects:
                 listed[key] = self._objects[key]
-        gone = [key for key in self._objects if key not in listed]
-        changes = [self._set(key, None) for key in gone]
-        changes += [self._set(key, obj) for key, obj in listed.items()]
-        # Handlers run when all is in place, so that none sees half of a list.
-        for change in changes:
-            self._notify(change)
+        untold = self._untold
+        if not self._objects and not self._functions:  # the first list, and perhaps a very long one
+            self._objects.update(listed)
+            untold.update(dict.fromkeys(listed.keys() - untold.keys()) if untold else dict.fromkeys(listed))
+            return
+        for key in [key for key in self._objects if key not in listed]:
+            untold.setdefault(key, self._set(key, None).old)
+        for key, obj in listed.items():
+            old, new = self._set(key, obj)
+            if new is not None:
+                untold.setdefault(key, old)
 
     def _survives_list(self, write: _OwnWrite[T], listed: T | None) -> bool:
         """Whether an own write is newer than the list: only one made while the list was under way can be."""
@@ -190,15 +226,15 @@ class Store(Generic[T]):
     def observe(self, key: ObjectKey, obj: T | None, resource_version: str) -> None:
         """Takes one event of the watch: the object as it is now, or None when it is gone."""
         version = _as_int(resource_version)
-        obj = None if obj is None else self._kept(obj)
+        obj = None if obj is None else self.kept(obj)
         write = self._own.get(key)
         if write is None:
-            self._notify(self._set(key, obj))
+            self._notify(key, self._set(key, obj))
         else:
             write.observed = obj
             if write.is_deletion and (version is None or version > write.version):
                 del self._own[key]
-                self._notify(self._set(key, obj))
+                self._notify(key, self._set(key, obj))
         self.reached(resource_version)
 
     def reached(self, resource_version: str) -> None:
@@ -210,11 +246,12 @@ class Store(Generic[T]):
         for key, write in list(self._own.items()):
             if not write.is_deletion and write.version <= version:
                 del self._own[key]
-                self._notify(self._set(key, write.observed))
+                self._notify(key, self._set(key, write.observed))
 
     # --- keeping it
 
-    def _kept(self, obj: T) -> T:
+    def kept(self, obj: T) -> T:
+        """What is kept of an object."""
         if self._transform is None:
             return obj
         try:
@@ -267,9 +304,13 @@ class Store(Generic[T]):
             HANDLER_ERRORS.labels(self._name).inc()
             return []
 
-    def _notify(self, change: Change[T]) -> None:
+    def _notify(self, key: ObjectKey, change: Change[T]) -> None:
         if change.old is None and change.new is None:
             return
+        if not self._untold or key not in self._untold:  # otherwise it is told when it is its turn
+            self._tell(change)
+
+    def _tell(self, change: Change[T]) -> None:
         for handler in tuple(self._handlers):
             self._call(handler, change)
 
@@ -280,6 +321,10 @@ class Store(Generic[T]):
             key = identify(change.new if change.new is not None else change.old).key
             log.exception("a handler failed for %s %s", self._name, key)
             HANDLER_ERRORS.labels(self._name).inc()
+
+
+def _key_of(obj: Any) -> ObjectKey:
+    return identify(obj).key if isinstance(obj, dict) else cast(ObjectKey, obj.key)
 
 
 def _as_int(version: str) -> int | None:
@@ -296,5 +341,8 @@ def _uid_of(obj: Any) -> str:
 
 def _same_version(old: Any, new: Any) -> bool:
     # The uid too: a server that lost its data counts its versions from the beginning again.
+    if not isinstance(new, dict):  # as below, without objects in between: a list has very many
+        then, now = old.metadata, new.metadata
+        return bool(now.resourceVersion) and then.resourceVersion == now.resourceVersion and then.uid == now.uid
     version = identify(new).resource_version
     return bool(version) and identify(old).resource_version == version and _uid_of(old) == _uid_of(new)

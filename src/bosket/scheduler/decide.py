@@ -12,7 +12,7 @@ from bosket.kube.codec import gc_paused
 from bosket.scheduler.actions import ACTIONS, SEARCHING
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.framework.plugin import ClosingPlugin, Plugin, installed_plugins, make_plugin
+from bosket.scheduler.framework.plugin import Plugin, closing, installed_plugins, make_plugin
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.watch import Watch, unwatched
 from bosket.scheduler.plugins import BUILT_IN
@@ -67,10 +67,10 @@ def _close(session: Session, configuration: Configuration, plugins: Sequence[Plu
         idle = tuple(name for name in configuration.actions if name in SEARCHING)
         decisions = replace(decisions, idle_actions=idle)
     for choice, plugin in zip(configuration.plugins, plugins, strict=True):
-        if isinstance(plugin, ClosingPlugin):
+        if (told := closing(plugin)) is not None:
             with watch("plugin close", choice.name):
                 try:
-                    plugin.close(session.snapshot, decisions)
+                    told.close(session.snapshot, decisions)
                 except Exception as error:
                     failures.append((choice.name, f"{type(error).__name__}: {error}"))
     return replace(decisions, plugin_failures=tuple(failures)) if failures else decisions

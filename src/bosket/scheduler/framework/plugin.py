@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import ConfigurationError, PluginChoice
@@ -40,6 +40,12 @@ class ClosingPlugin(Plugin, Protocol):
         by the time that a session ends isn't carried out.
         """
         ...
+
+
+def closing(plugin: Plugin) -> ClosingPlugin | None:
+    """The plugin, if it wants to be told. Asked of every plugin in every cycle: `isinstance` with a protocol looks
+    through all of its members, which takes 30 µs each time."""
+    return cast(ClosingPlugin, plugin) if callable(getattr(plugin, "close", None)) else None
 
 
 PluginFactory = Callable[[Mapping[str, str]], Plugin]

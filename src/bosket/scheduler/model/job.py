@@ -1,7 +1,8 @@
 """A job: one pod group with its tasks, arranged in a tree of sub-groups.
 
 Leaves (`PodSet`) hold tasks and have a minimum of their own; inner sets ask for a number of satisfied children. A job
-without sub-groups has one pod set, `default`. `job_build` makes them.
+without sub-groups has one pod set, `default`. `job_build` makes them. None of them refers to what it is a part of, so
+the garbage collector needn't look for cycles among them (`gc=False`): there are tens of thousands.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class TopologyConstraint(NamedTuple):
     preferred: str
 
 
-class PodSet(msgspec.Struct, frozen=True, eq=False):
+class PodSet(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A leaf: equal-ranking tasks, at least `min_available` of which run together, those not counted that succeeded."""
 
     name: str
@@ -59,7 +60,7 @@ class PodSet(msgspec.Struct, frozen=True, eq=False):
         yield self
 
 
-class SubGroupSet(msgspec.Struct, frozen=True, eq=False):
+class SubGroupSet(msgspec.Struct, frozen=True, eq=False, gc=False):
     """An inner node: at least `min_children` of its children must be satisfied."""
 
     name: str
@@ -82,7 +83,7 @@ class SubGroupSet(msgspec.Struct, frozen=True, eq=False):
         return self.says_minimum or any(child.leaves_choice for child in self.children)
 
 
-class History(msgspec.Struct, frozen=True):
+class History(msgspec.Struct, frozen=True, gc=False):
     """When things happened to a job, as its pod group remembers them."""
 
     last_started: float | None = None
@@ -90,7 +91,7 @@ class History(msgspec.Struct, frozen=True):
     stale_since: float | None = None
 
 
-class Job(msgspec.Struct, frozen=True, eq=False):
+class Job(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A pod group in one cycle. Replaced as a whole when the group or one of its pods changes."""
 
     key: ObjectKey

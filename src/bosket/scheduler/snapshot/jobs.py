@@ -7,6 +7,7 @@ nothing, because all of it is placed and nothing is to be said of it, is in no l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 
 from bosket.api.kai import PodGroup
 from bosket.api.keys import DEFAULT_NODE_POOL, DEFAULT_WORK_PRIORITY
@@ -20,6 +21,7 @@ from bosket.scheduler.model.job_build import build_job
 from bosket.scheduler.snapshot.displacement import Displacements
 from bosket.scheduler.snapshot.notes import Notes
 from bosket.scheduler.snapshot.queue_uses import QueueUses
+from bosket.scheduler.snapshot.shared import Shared
 from bosket.scheduler.snapshot.tasks import Tasks
 from bosket.scheduler.snapshot.touched import Touched
 
@@ -44,7 +46,7 @@ class Jobs:
         self.groups: dict[ObjectKey, PodGroup] = {}
         self.priorities: dict[str, PriorityClass] = {}
         self.notes = Notes()  #: annotations of groups that count and aren't observed yet
-        self.known: Mapping[ObjectKey, Job] = {}  #: another object whenever one of them changed
+        self._known: Shared[ObjectKey, Job] = Shared()
         self.uses = QueueUses()
         self.unread: set[ObjectKey] = set()  #: groups of which no job can be made
         self._unsettled: set[ObjectKey] = set()
@@ -86,29 +88,37 @@ class Jobs:
 
     # What goes out
 
+    @property
+    def known(self) -> Mapping[ObjectKey, Job]:
+        """All jobs; another object whenever one of them changed."""
+        return self._known.freeze()
+
     def groups_with_notes(self) -> Iterator[PodGroup]:
         """All groups as they will be."""
         return map(self.notes.overlay, self.groups.values())
 
     def unsettled(self) -> tuple[Job, ...]:
         """Jobs with a task that isn't placed, or with one that needs a word said about it."""
-        return tuple(self.known[key] for key in sorted(self._unsettled))
+        known = self.known
+        return tuple([known[key] for key in sorted(self._unsettled)])
 
     def any_unsettled(self) -> bool:
         return bool(self._unsettled)
 
     def stale(self) -> tuple[Job, ...]:
         """Jobs of which too little runs, and those that are marked so."""
-        return tuple(self.known[key] for key in sorted(self._stale))
+        known = self.known
+        return tuple([known[key] for key in sorted(self._stale)])
 
-    def renew(self) -> None:
-        """Builds the jobs anew that something touched."""
+    def renew(self, most: int | None = None) -> bool:
+        """Builds the jobs anew that something touched; as many as `most` of them. Whether some are left."""
         touched = self._touched.jobs
         if not touched:
-            return
-        known = dict(self.known)  # the snapshot before keeps its own
-        for key in touched:
-            before = known.pop(key, None)
+            return False
+        known = self._known
+        now = list(touched if most is None else islice(touched, most))
+        for key in now:
+            before = known.get(key, None)
             self._unsettled.discard(key)
             self._stale.discard(key)
             self.unread.discard(key)
@@ -121,14 +131,15 @@ class Jobs:
                 self._report(f"PodGroup {key} is left out, because the scheduler fails with it: {what}")
             self.uses.replace(key, before, job)
             if job is None:
+                known.drop(key)
                 continue
-            known[key] = job
+            known.put(key, job)
             if job.strangers or job.problem or job.has_waiting or job.group.status.schedulingConditions:
                 self._unsettled.add(key)
             if job.is_stale or job.history.stale_since is not None:
                 self._stale.add(key)
-        self.known = known
-        touched.clear()
+        touched.difference_update(now)
+        return bool(touched)
 
     def _build(self, key: ObjectKey) -> Job | None:
         group = self.groups.get(key)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from bosket.scheduler.model.node import Amounts2D, Devices, Mask, NodeTable
 from bosket.scheduler.model.resource import FIXED_NAMES, GPU, ResourceAxis, Vector, sorted_request
 from bosket.scheduler.model.task import ACTIVE_USED, Mig, PodClass, Task, TaskStatus, in_order
 from bosket.scheduler.snapshot.pod_classes import SHARING
+from bosket.scheduler.snapshot.shared import Shared
 
 RELEASING, PIPELINED = TaskStatus.RELEASING, TaskStatus.PIPELINED
 #: Pods that hold GPUs for others, or make nodes come.
@@ -36,7 +38,7 @@ class NodeAccounts:
     def __init__(self, axis: ResourceAxis, scheduler_name: str) -> None:
         self._axis, self._scheduler_name = axis, scheduler_name
         self.nodes: dict[str, Node] = {}
-        self.residents: Mapping[str, tuple[Task, ...]] = {}  #: as of the last table, in order of the tasks' keys
+        self._residents: Shared[str, tuple[Task, ...]] = Shared()
         self._amounts: dict[str, Mapping[str, int]] = {}
         self._device_gpus: dict[str, DeviceGpus] = {}
         self._on_node: dict[str, dict[ObjectKey, Task]] = defaultdict(dict)
@@ -44,6 +46,8 @@ class NodeAccounts:
         self._unread: dict[str, dict[ObjectKey, tuple[float, ...] | None]] = defaultdict(dict)
         self._unread_on: dict[ObjectKey, str] = {}
         self._dirty: set[str] = set()
+        self._counted: dict[str, tuple[tuple[Task, ...], _Count]] = {}  # dirty nodes that were counted ahead
+        self._changed: set[str] = set()  # nodes that came, went or aren't what they were when the table was made
         self._table: NodeTable | None = None
         self._static_version = 0
 
@@ -56,7 +60,7 @@ class NodeAccounts:
         if before is not None and self._amounts[name] == amounts and fixed_part(before) == fixed_part(node):
             return False
         self._amounts[name] = amounts
-        self._table = None
+        self._changed.add(name)
         return True
 
     def drop(self, name: str) -> bool:
@@ -64,28 +68,33 @@ class NodeAccounts:
         if self.nodes.pop(name, None) is None:
             return False
         del self._amounts[name]
-        self._table = None
+        self._changed.add(name)
         return True
 
     def put_device_gpus(self, name: str, gpus: DeviceGpus) -> None:
         """So many GPUs can be claimed as devices on the node."""
         if self._device_gpus.get(name, NO_GPUS) != gpus:
             self._device_gpus[name] = gpus
-            self._table = None
+            self._changed.add(name)
 
     def add(self, key: ObjectKey, task: Task) -> None:
         """The task is there now, if it holds something of a node."""
         node = task.node
         if node and task.status in ACTIVE_USED:
             self._on_node[node][key] = task
-            self._dirty.add(node)
+            self._mark(node)
 
     def remove(self, key: ObjectKey, task: Task) -> None:
         on_node = self._on_node.get(task.node)
         if on_node is not None and on_node.pop(key, None) is not None:
-            self._dirty.add(task.node)
+            self._mark(task.node)
             if not on_node:
                 del self._on_node[task.node]
+
+    def _mark(self, node: str) -> None:
+        self._dirty.add(node)
+        if self._counted:
+            self._counted.pop(node, None)
 
     def hold_unread(self, key: ObjectKey, pod: Pod) -> None:
         """The pod couldn't be made a task. Where it runs its room isn't given to others: what its containers ask for is
@@ -115,43 +124,50 @@ class NodeAccounts:
                 del self._unread[name]
             self._dirty.add(name)
 
+    @property
+    def residents(self) -> Mapping[str, tuple[Task, ...]]:
+        """By node: who is there, as of the last table, in order of the tasks' keys."""
+        return self._residents.freeze()
+
     def on(self, name: str) -> Collection[Task]:
         """Who is on a node, ours or not."""
         return self._on_node[name].values() if name in self._on_node else ()
 
-    def is_unchanged(self) -> bool:
-        """Whether `table()` would be the one that it gave last."""
-        return self._table is not None and not self._dirty and self._table.idle.shape[0] == len(self._axis)
+    def is_unchanged(self, table: NodeTable) -> bool:
+        """Whether `table()` would be this one."""
+        return self._table is table and not self._dirty and not self._is_outdated()
+
+    def _is_outdated(self) -> bool:
+        """Whether there are other nodes than in the table, or other resources."""
+        return self._table is None or bool(self._changed) or self._table.idle.shape[0] != len(self._axis)
 
     def table(self) -> NodeTable:
-        if self._table is None or self._table.idle.shape[0] != len(self._axis):
-            names = sorted(self.nodes)
-            self._static_version += 1
-            self._dirty.update(self._on_node, self._unread)
-            allocatable = self._allocatable(names)
-            if self._device_gpus:
-                allocatable[GPU] += [self._device_gpus.get(name, NO_GPUS).devices for name in names]
+        if self._table is None or self._is_outdated():
+            nodes, rows, allocatable, devices = self._arranged()
             idle, releasing, foreign = allocatable.copy(), np.zeros_like(allocatable), np.zeros_like(allocatable)
-            nodes = tuple(self.nodes[name] for name in names)
-            devices = _devices(nodes, allocatable[GPU] > 0)
-            rows: Mapping[str, int] = {name: row for row, name in enumerate(names)}
+            devices = self._taken_over(rows, devices, idle, releasing, foreign)
         else:
             table = self._table
             if not self._dirty:
                 return table
             nodes, rows, allocatable, devices = table.nodes, table.rows, table.allocatable, table.devices
             idle, releasing, foreign = table.idle.copy(), table.releasing.copy(), table.foreign.copy()
-        residents = dict(self.residents)  # the snapshot before keeps its own
+        residents: dict[str, tuple[Task, ...]] = {}  # of the nodes that are counted
         counts: dict[int, _Count] = {}
         empty: list[int] = []
         for name in self._dirty:
             on_node = self._on_node.get(name)
             if on_node:
-                residents[name] = in_order(on_node.values())
+                counted = self._counted.get(name)
+                tasks = in_order(on_node.values()) if counted is None else counted[0]
+                residents[name] = tasks
+                self._residents.put(name, tasks)
                 if name in rows:
-                    counts[rows[name]] = self._count(residents[name])
+                    if counted is None or len(counted[1].held) != len(self._axis):
+                        counted = tasks, self._count(tasks)
+                    counts[rows[name]] = counted[1]
             else:
-                residents.pop(name, None)
+                self._residents.drop(name)
                 if name in rows:
                     empty.append(rows[name])
         at, size = list(counts), len(self._axis)
@@ -175,22 +191,70 @@ class NodeAccounts:
                     releasing[GPU, row] += effect.releasing
             name = nodes[row].metadata.name
             gpus = self._device_gpus.get(name)
-            tasks = [task for task in residents.get(name, ()) if task.devices is not None] if gpus is not None else []
-            if gpus is not None and tasks:
-                claimed, leaving = claimed_gpus(tasks, gpus)
-                ours = [task for task in tasks if task.pod.spec.schedulerName == self._scheduler_name]
+            claiming = (
+                [task for task in residents.get(name, ()) if task.devices is not None] if gpus is not None else []
+            )
+            if gpus is not None and claiming:
+                claimed, leaving = claimed_gpus(claiming, gpus)
+                ours = [task for task in claiming if task.pod.spec.schedulerName == self._scheduler_name]
                 foreign[GPU, row] += claimed - claimed_gpus(ours, gpus)[0]
                 idle[GPU, row] -= claimed
                 releasing[GPU, row] += leaving
-        for name in self._dirty.intersection(self._unread, rows):
-            _take(idle[:, rows[name]], self._unread[name].values())
+        for name in self._dirty.intersection(self._unread) if self._unread else ():
+            if name in rows:
+                _take(idle[:, rows[name]], self._unread[name].values())
         self._dirty.clear()
+        self._counted.clear()
+        self._changed.clear()
         for array in (allocatable, idle, releasing, foreign):
             array.flags.writeable = False
-        self.residents = residents
         devices = replace(devices, groups=groups, legacy_mig=frozenset(legacy))
         self._table = NodeTable(nodes, rows, allocatable, idle, foreign, releasing, devices, self._static_version)
         return self._table
+
+    def count_ahead(self, most: int) -> bool:
+        """Counts as many as `most` of the nodes that the next table needs, so that it takes less time at once. Whether
+        some are left."""
+        on_node, counted = self._on_node, self._counted
+        ahead = list(islice((name for name in self._dirty if name in on_node and name not in counted), most))
+        for name in ahead:
+            tasks = in_order(on_node[name].values())
+            counted[name] = tasks, self._count(tasks)
+        return len(ahead) == most
+
+    def _arranged(self) -> tuple[tuple[Node, ...], Mapping[str, int], Amounts2D, Devices]:
+        """All nodes in order of their names, their rows, and what they have."""
+        names = sorted(self.nodes)
+        self._static_version += 1
+        allocatable = self._allocatable(names)
+        if self._device_gpus:
+            allocatable[GPU] += [self._device_gpus.get(name, NO_GPUS).devices for name in names]
+        nodes = tuple([self.nodes[name] for name in names])
+        rows = {name: row for row, name in enumerate(names)}
+        return nodes, rows, allocatable, _devices(nodes, allocatable[GPU] > 0)
+
+    def _taken_over(
+        self, rows: Mapping[str, int], devices: Devices, idle: Amounts2D, releasing: Amounts2D, foreign: Amounts2D
+    ) -> Devices:
+        """Writes what the table before says of nodes that are what they were into the arrays: in a large cluster nodes
+        come and go all the time. The others are to be counted anew."""
+        before = self._table
+        if before is None or before.idle.shape[0] != len(self._axis):
+            self._dirty.update(self._on_node, self._unread)
+            return devices
+        self._dirty |= self._changed
+        known_rows = before.rows
+        unchanged = [name for name in rows if name in known_rows and name not in self._changed]
+        same = [(rows[name], known_rows[name]) for name in unchanged]
+        now, then = [row for row, _ in same], [old for _, old in same]
+        for array, known in ((idle, before.idle), (releasing, before.releasing), (foreign, before.foreign)):
+            array[:, now] = known[:, then]
+        if not before.devices.groups and not before.devices.legacy_mig:
+            return devices
+        moved = {old: row for row, old in same}
+        groups = {moved[row]: groups for row, groups in before.devices.groups.items() if row in moved}
+        legacy = frozenset(moved[row] for row in before.devices.legacy_mig if row in moved)
+        return replace(devices, groups=groups, legacy_mig=legacy)
 
     def _allocatable(self, names: Sequence[str]) -> Amounts2D:
         """(resource, node). Most nodes are alike, and share their amounts: these are made a column once."""

@@ -33,6 +33,9 @@ SHARING = frozenset({GPU_FRACTION_ANNOTATION, GPU_MEMORY_ANNOTATION, GPU_FRACTIO
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - how pods spell it, nobody listens here
 
 
+#: As many different demands on nodes' fixed properties are remembered.
+MOST_FIXED = 65_536
+
 Fixed = tuple[tuple[tuple[str, str], ...], NodeSelector | None, bytes, VolumeNeeds | None]
 #: What pods that go to any node have in common.
 UNPARTICULAR: Fixed = ((), None, b"", None)
@@ -48,6 +51,7 @@ class PodClasses:
         self._classes: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
         self._numbers = count()
         self._fixed_numbers: dict[Hashable, int] = {}
+        self._next_fixed = count()
         # Of the latest pod: what the class follows from, and the class.
         self._latest: tuple[object, bool, PodClass | None] = (None, False, None)
 
@@ -115,7 +119,7 @@ class PodClasses:
             extra_gpus = float(migs + (device_needs.gpus if device_needs is not None else 0))
             found = PodClass(
                 next(self._numbers), self._axis.row(request), dict(spec.nodeSelector), required, tolerations, ports,
-                fixed_index=self._fixed_numbers.setdefault(fixed, len(self._fixed_numbers)),
+                fixed_index=self._fixed_number(fixed),
                 wishes=wishes, marks=marks, volumes=volumes, share=devices.share, mig=mig, extra_gpus=extra_gpus,
                 device_needs=device_needs, contest=storage.contest, nominated_node=nominated, refers=refers,
                 special=special,
@@ -124,6 +128,16 @@ class PodClasses:
             self._classes[signature] = found
         self._latest = (basis, has_volumes, found)
         return found
+
+    def _fixed_number(self, fixed: Fixed) -> int:
+        """Claims of volumes come and go, each with nodes of its own: what is remembered of them has a limit. Classes
+        that are made after that have another number than equal ones before, which costs no more than a look."""
+        number = self._fixed_numbers.get(fixed)
+        if number is None:
+            if len(self._fixed_numbers) >= MOST_FIXED:
+                self._fixed_numbers.clear()
+            number = self._fixed_numbers[fixed] = next(self._next_fixed)
+        return number
 
     def _devices_of(self, pod: Pod) -> DeviceRequests:
         metadata = pod.metadata

@@ -1,9 +1,14 @@
-"""What the jobs of each queue hold and want, counted again for queues of which a job changed."""
+"""What the jobs of each queue hold and want: pods counted by class as jobs come, change and go.
+
+Counts are whole numbers, and amounts are made of them anew each time, in one order: nothing drifts, and a change costs
+what the changed job is made of, however many others the queue has.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.job import Job
@@ -12,108 +17,164 @@ from bosket.scheduler.model.resource import NOTHING, Shares, plus
 from bosket.scheduler.model.task import ALLOCATED, PodClass, Task
 from bosket.scheduler.snapshot.snapshot import QueueUse
 
+T = TypeVar("T", bound=Hashable)
+
+
+class _JobUse(NamedTuple):
+    """What one job adds to the counts of its queue."""
+
+    queue: str
+    preemptible: bool
+    held: tuple[tuple[PodClass, int], ...]  #: pods on nodes that are ours
+    shared: tuple[tuple[Shares, int], ...]  #: those that share GPUs, by what each costs on its node's devices
+    pending: tuple[tuple[PodClass, int], ...]
+
+    @property
+    def depends_on_devices(self) -> bool:
+        return bool(self.shared) or any(pod_class.share is not None for pod_class, _ in self.pending)
+
 
 class QueueUses:
-    """Jobs by queue, and what comes of them."""
+    """Counts by queue, and what comes of them."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, dict[ObjectKey, Job]] = {}
+        self._changed: dict[ObjectKey, Job | None] = {}  # since the last count
+        self._of_job: dict[ObjectKey, _JobUse] = {}
+        self._of_queue: dict[str, _Counts] = {}
         self._uses: dict[str, QueueUse] = {}
-        self._dirty: set[str] = set()
-        self._by_device: set[str] = set()  # queues whose pods cost what the size of devices makes of them
+        self._by_device: dict[ObjectKey, Job] = {}  # jobs whose pods cost what the size of devices makes of them
         self._sizes: tuple[int, ...] = ()
+        self._latest: _JobUse | None = None
 
     def replace(self, key: ObjectKey, before: Job | None, after: Job | None) -> None:
         """A job came, changed or went."""
-        if before is not None:
-            del self._jobs[before.queue][key]
-            self._dirty.add(before.queue)
-        if after is not None:
-            self._jobs.setdefault(after.queue, {})[key] = after
-            self._dirty.add(after.queue)
+        if before is not None or after is not None:
+            self._changed[key] = after
 
-    def is_unchanged(self) -> bool:
-        return not self._dirty
+    def is_unchanged(self, uses: Mapping[str, QueueUse]) -> bool:
+        """Whether `count()` would give these."""
+        return self._uses is uses and not self._changed
 
     def count(self, table: NodeTable) -> Mapping[str, QueueUse]:
         """By queue; what runs on other nodes than these isn't counted, because it is another shard's."""
-        if table.devices.sizes != self._sizes:
-            self._sizes = table.devices.sizes
-            self._dirty |= self._by_device
-        if self._dirty:
-            self._uses = dict(self._uses)  # the snapshot before keeps its own
-        for name in self._dirty:
-            self._by_device.discard(name)
-            if self._jobs.get(name):
-                count = _Count(table)
-                for job in self._jobs[name].values():
-                    count.add(job)
-                self._uses[name] = count.use()
-                if count.depends_on_devices:
-                    self._by_device.add(name)
+        sizes = table.devices.sizes
+        if sizes is not self._sizes and sizes != self._sizes:
+            self._changed = {**self._by_device, **self._changed}
+        self._sizes = sizes
+        if not self._changed:
+            return self._uses
+        dirty: dict[str, None] = {}
+        for key, job in self._changed.items():
+            before = self._of_job.pop(key, None)
+            if before is not None:
+                self._of_queue[before.queue].add(before, -1)
+                dirty[before.queue] = None
+                self._by_device.pop(key, None)
+            if job is not None:
+                self._of_job[key] = use = self._use_of(job, table)
+                if use.queue not in self._of_queue:
+                    self._of_queue[use.queue] = _Counts()
+                self._of_queue[use.queue].add(use, 1)
+                dirty[use.queue] = None
+                if use.depends_on_devices:
+                    self._by_device[key] = job
+        self._changed.clear()
+        self._uses = dict(self._uses)  # the snapshot before keeps its own
+        for name in dirty:
+            counts = self._of_queue[name]
+            if counts.jobs:
+                self._uses[name] = counts.use(table.devices.smallest)
             else:
-                self._jobs.pop(name, None)
+                del self._of_queue[name]
                 self._uses.pop(name, None)
-        self._dirty.clear()
         return self._uses
 
+    def _use_of(self, job: Job, table: NodeTable) -> _JobUse:
+        """Jobs that are alike come one after another: they share one object."""
+        use = _use_of(job, table)
+        if use == self._latest:
+            return self._latest
+        self._latest = use
+        return use
 
-class _Count:
+
+class _Counts:
     """The jobs of one queue, added up by class, and by cost where the same pod costs differently from node to node."""
 
-    def __init__(self, table: NodeTable) -> None:
-        self._rows, self._devices = table.rows, table.devices
-        self._allocated: list[PodClass] = []
-        self._non_preemptible: list[PodClass] = []
-        self._pending = Counter[PodClass]()
-        self._sharing, self._sharing_non_preemptible = Counter[Shares](), Counter[Shares]()
-        self.depends_on_devices = False
+    __slots__ = ("_firm", "_firm_shared", "_held", "_pending", "_shared", "jobs")
 
-    def add(self, job: Job) -> None:
-        for pod_set in job.pod_sets:
-            if pod_set.only_class is not None:
-                self._pending[pod_set.only_class] += len(pod_set.pending)
-            elif pod_set.pending:
-                self._pending.update(task.pod_class for task in pod_set.pending)
-            if not pod_set.active:
-                continue
-            held, rows = [], self._rows
-            for task in pod_set.tasks:
-                if task.status in ALLOCATED and task.node in rows:
-                    if task.pod_class.share is None:
-                        held.append(task.pod_class)
-                    else:
-                        self._share(task, preemptible=job.preemptible)
-            self._allocated += held
-            if not job.preemptible:
-                self._non_preemptible += held
+    def __init__(self) -> None:
+        self.jobs = 0
+        self._held, self._firm = dict[PodClass, int](), dict[PodClass, int]()
+        self._pending = dict[PodClass, int]()
+        self._shared, self._firm_shared = dict[Shares, int](), dict[Shares, int]()
 
-    def _share(self, task: Task, *, preemptible: bool) -> None:
-        self.depends_on_devices = True
-        cost = task.pod_class.shared_on(self._devices.sizes[self._rows[task.node]])
-        self._sharing[cost] += 1
-        if not preemptible:
-            self._sharing_non_preemptible[cost] += 1
+    def add(self, use: _JobUse, times: int) -> None:
+        """A job came (1) or went (-1)."""
+        self.jobs += times
+        _add(self._pending, use.pending, times)
+        _add(self._held, use.held, times)
+        _add(self._shared, use.shared, times)
+        if not use.preemptible:
+            _add(self._firm, use.held, times)
+            _add(self._firm_shared, use.shared, times)
 
-    def use(self) -> QueueUse:
-        smallest = self._devices.smallest
-        self.depends_on_devices |= any(pod_class.share is not None for pod_class in self._pending)
-        wanted = Counter[Shares]()
-        for pod_class, count in self._pending.items():
-            wanted[pod_class.shared_by(smallest)] += count
-        held = _sum(_by_cost(self._allocated) + self._sharing)
-        firm = _sum(_by_cost(self._non_preemptible) + self._sharing_non_preemptible)
+    def use(self, smallest: int | None) -> QueueUse:
+        """`smallest`: of the devices' sizes, which is what waiting pods are charged by."""
+        wanted = dict[Shares, int]()
+        _add(wanted, [(pod_class.shared_by(smallest), count) for pod_class, count in self._pending.items()])
+        held = _sum(_by_cost(self._held, self._shared))
+        firm = _sum(_by_cost(self._firm, self._firm_shared))
         return QueueUse(held, firm, plus(held, _sum(wanted)))
 
 
-def _by_cost(pods: Iterable[PodClass]) -> Counter[Shares]:
-    costs = Counter[Shares]()
-    for pod_class, count in Counter(pods).items():
-        costs[pod_class.shared] += count
+def _use_of(job: Job, table: NodeTable) -> _JobUse:
+    rows, sizes = table.rows, table.devices.sizes
+    pending: list[PodClass] = []
+    held: list[PodClass] = []
+    shared: list[Shares] = []
+    for pod_set in job.pod_sets:
+        if pod_set.pending:
+            pending += [task.pod_class for task in pod_set.pending]
+        if not pod_set.active:
+            continue
+        for task in pod_set.tasks:
+            if task.status in ALLOCATED and task.node in rows:
+                if task.pod_class.share is None:
+                    held.append(task.pod_class)
+                else:
+                    shared.append(_cost(task, sizes[rows[task.node]]))
+    return _JobUse(job.queue, job.preemptible, _counted(held), _counted(shared), _counted(pending))
+
+
+def _cost(task: Task, device_mib: int) -> Shares:
+    return task.pod_class.shared_on(device_mib)
+
+
+def _counted(each: list[T]) -> tuple[tuple[T, int], ...]:
+    """What is there how often; most jobs' pods are all alike."""
+    if not each:
+        return ()
+    count = each.count(each[0])
+    return ((each[0], count),) if count == len(each) else tuple(Counter(each).items())
+
+
+def _add(counts: dict[T, int], more: Iterable[tuple[T, int]], times: int = 1) -> None:
+    for what, count in more:
+        now = counts.get(what, 0) + count * times
+        if now:
+            counts[what] = now
+        else:
+            del counts[what]
+
+
+def _by_cost(pods: Mapping[PodClass, int], shared: Mapping[Shares, int]) -> dict[Shares, int]:
+    costs = dict(shared)
+    _add(costs, [(pod_class.shared, count) for pod_class, count in pods.items()])
     return costs
 
 
-def _sum(costs: Counter[Shares]) -> Shares:
+def _sum(costs: Mapping[Shares, int]) -> Shares:
     """What so many pods of each cost ask for of the resources that queues account for."""
     gpus, millicores, memory = NOTHING
     for (gpu, cpu, size), count in sorted(costs.items()):  # sums of floats in one order, whatever was seen first

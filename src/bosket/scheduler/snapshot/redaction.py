@@ -112,8 +112,8 @@ VOLUME_SPEC_FIELDS: Final = (
     "volumeAttributesClassName",
     "volumeMode",
 )
-_CONTAINER_FIELDS: Final = ("name", "ports", "resources", "restartPolicy", "volumeMounts", "volumeDevices")
-_VOLUME_FIELDS: Final = ("name", "configMap", "emptyDir", "ephemeral", "persistentVolumeClaim")
+CONTAINER_FIELDS: Final = ("name", "ports", "resources", "restartPolicy", "volumeMounts", "volumeDevices")
+VOLUME_FIELDS: Final = ("name", "configMap", "emptyDir", "ephemeral", "persistentVolumeClaim")
 
 
 def bare(obj: T) -> T:
@@ -198,7 +198,7 @@ def _container(container: Container) -> Container:
     env_from = tuple(
         EnvFromSource(configMapRef=each.configMapRef) for each in container.envFrom if each.configMapRef is not None
     )
-    return Container(**_part(container, _CONTAINER_FIELDS), env=env, envFrom=env_from)
+    return Container(**_part(container, CONTAINER_FIELDS), env=env, envFrom=env_from)
 
 
 def _volume(volume: Volume) -> Volume:
@@ -207,4 +207,4 @@ def _volume(volume: Volume) -> Volume:
     if volume.projected is not None:
         maps = tuple(VolumeProjection(configMap=each.configMap) for each in volume.projected.sources or ())
         projected = ProjectedVolumeSource(sources=tuple(each for each in maps if each.configMap is not None))
-    return Volume(**_part(volume, _VOLUME_FIELDS), projected=projected)
+    return Volume(**_part(volume, VOLUME_FIELDS), projected=projected)

@@ -50,6 +50,9 @@ from bosket.scheduler.snapshot.touched import Touched
 from bosket.scheduler.snapshot.verdict import VerdictMemory
 from bosket.scheduler.snapshot.volumes import Volumes
 
+#: After so many jobs and nodes others may have a turn: a few milliseconds.
+_JOBS_AT_ONCE = _NODES_AT_ONCE = 500
+
 
 class ClusterState:
     """All that the scheduler knows of the cluster, kept up to date object by object."""
@@ -265,14 +268,26 @@ class ClusterState:
         )
         return self._last
 
+    def settling(self) -> Iterator[None]:
+        """Does beforehand, bit by bit, what the next snapshot would do at once: after the first lists that is a lot.
+        Whoever goes through it may let others have a turn each time. Raises what `snapshot` would."""
+        self._tasks.look_again()
+        while self._jobs.renew(_JOBS_AT_ONCE):
+            yield
+        while self._nodes.count_ahead(_NODES_AT_ONCE):
+            yield
+        table = self._nodes.table()
+        yield
+        self._jobs.uses.count(table)
+
     def _is_unchanged(self, last: Snapshot) -> bool:
         """Whether all objects are what they were in the last snapshot, as far as anybody looks at them."""
         return (
             not self._touched.rest
             and last.jobs is self._jobs.known
             and self._queues.is_unchanged()
-            and self._nodes.is_unchanged()
-            and self._jobs.uses.is_unchanged()
+            and self._nodes.is_unchanged(last.nodes)
+            and self._jobs.uses.is_unchanged(last.use)
             and self._devices.is_unchanged()
             and last.volumes.limits is self._volumes.drivers.limits()
             and self._usage_is_no_news(last.usage)

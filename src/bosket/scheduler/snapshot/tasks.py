@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -35,6 +36,9 @@ from bosket.scheduler.snapshot.tally import Tallies
 from bosket.scheduler.snapshot.task_reader import Surroundings, TaskReader, UncountablePod, stand_alike
 from bosket.scheduler.snapshot.touched import Touched
 from bosket.scheduler.snapshot.volumes import Volumes
+
+#: What of a pod's metadata a task may rest on, or a plugin look at. Versions change with every write.
+_lasting = attrgetter("uid", "labels", "annotations", "deletionTimestamp", "creationTimestamp", "ownerReferences")
 
 
 class LeftOut(NamedTuple):
@@ -109,6 +113,8 @@ class Tasks:
             self.evictions.see(key, pod, before)
         if self.requests.known:
             self.requests.judge_for_pod(key)
+        if before is not None and task is not None and pod.spec.nodeName and _says_the_same(before, pod):
+            return
         self._set(key, task, self._read(key, pod, task))
 
     def drop(self, key: ObjectKey) -> None:
@@ -235,3 +241,11 @@ class Tasks:
         if group and pod.spec.schedulerName == self._options.scheduler_name:
             self._left_out[key] = LeftOut(ObjectKey(pod.metadata.namespace, group), f"pod {key}: {problem}")
             self._touched.jobs.add(self._left_out[key].group)
+
+
+def _says_the_same(before: Pod, pod: Pod) -> bool:
+    """Whether a pod was written without a change of anything that is kept of it: kubelets do so all the time, and a
+    task may go on with the older version. Not where the pod waits: what is said of it is said of its newest version."""
+    return (
+        before.status == pod.status and before.spec == pod.spec and _lasting(before.metadata) == _lasting(pod.metadata)
+    )

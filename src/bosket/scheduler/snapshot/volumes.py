@@ -154,6 +154,8 @@ class Volumes:
         `node`: where the pod is being bound, `chosen`: which volumes its claims, by name, will have there.
         """
         wanted = list(claims_of(pod))
+        if not wanted and key not in self._users.pods:  # nearly all: their volumes are empty, or the cluster's own
+            return NO_STORAGE
         names = tuple(dict.fromkeys(claim for claim, _ in wanted))
         self._touched.update(self._users.put(key, names))
         if not wanted:
