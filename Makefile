@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Tests run on two processes; `make test WORKERS=8` on more.
 WORKERS := 2
+# Nodes of `make scale`.
+NODES := 500
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test e2e bench clean
+.PHONY: help setup demo test e2e bench scale clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +48,10 @@ e2e: $(READY) ## the end-to-end tests on a real control plane, which is built on
 
 bench: $(READY) ## measure: CPU beside the Go scheduler's, growth, idle cycles, Job to Running
 	$(BIN)/python -m benchmarks
+
+scale: $(READY) ## KAI's scale suite on a real control plane with 500 simulated nodes; `make scale NODES=50` runs it smaller
+	$(BIN)/python -m tests.controlplane build
+	$(BIN)/python -m benchmarks scale --nodes $(NODES)
 
 clean: ## remove what was made here; the control plane's binaries stay in the user's cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 HEADING = "## CPU ms of one cycle"
 STACK_HEADING = "## The Go stack end to end"
+SCALE_HEADING = "## KAI's own published scale run"
 #: The row that tells what dividing shares costs, at some number of queues.
 FAIR_SHARE = "fair share alone"
 #: The column that tells how costs grow with the number of nodes.
@@ -79,11 +80,11 @@ def _figure(cell: str) -> GoFigure:
     return GoFigure(cell.partition(" ")[0], float(found[0].replace(",", "")))
 
 
-def read_stack_table(document: Path) -> dict[str, str]:
-    """The table of the Go stack end to end: what was measured → result. Raises ValueError when there is none."""
-    _, heading, rest = document.read_text().partition(STACK_HEADING)
+def read_results(document: Path, heading: str) -> dict[str, str]:
+    """The table below a heading: what was measured → result. Raises ValueError when there is none."""
+    _, found, rest = document.read_text().partition(heading)
     lines = [line for line in rest.split("\n## ")[0].splitlines() if line.startswith("|")]
-    if not heading or len(lines) < 3:
-        raise ValueError(f"{document}: there is no table below {STACK_HEADING!r}")
+    if not found or len(lines) < 3:
+        raise ValueError(f"{document}: there is no table below {heading!r}")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
     return {row[0]: row[1] for row in rows}
