@@ -2,7 +2,8 @@
 
 The scenes are those of KAI's `test/e2e/scale`: fill the cluster with one-GPU Jobs that are there before the scheduler,
 consolidation for gangs, a gang of 512 pods with and without a preferred topology, fill while Jobs are submitted, a gang
-for which reclaiming fails at its last pod, reclaim of single GPUs, reclaim for a gang that takes half of the cluster.
+for which there is no room, one for which reclaiming fails at its last pod, reclaim of single GPUs, reclaim for a gang
+that takes half of the cluster.
 CPU and writes are those of the fill while Jobs are submitted. `--nodes` runs it smaller.
 """
 
@@ -23,8 +24,8 @@ from bosket.runtime.service import stop_on_signals
 
 NODES = 500
 GANG = 512
-#: How often a short scene is repeated; KAI's suite has ten of each.
-REPEATS = 10
+#: How often a short scene is repeated.
+REPEATS = 5
 
 Cluster = Callable[[int], AbstractAsyncContextManager[StackCluster]]
 CLUSTERS: dict[str, Cluster] = {"real": real_cluster, "embedded": embedded_cluster}
@@ -66,16 +67,21 @@ async def _all(run: StackRun) -> None:
     await run.gang("gang topology", preferred_level=RACK)
     await scene.clear()
     await run.fill()
+    await _unschedulable(run, "unschedulable", FILLING)
     # So many of the cluster's GPUs are protected that one is missing for the last pod of the gang.
     await scene.set_quota(FILLING, gpus - UNSCHEDULABLE_PODS * GPUS_PER_NODE + 1)
-    for attempt in range(1, REPEATS + 1):
-        name = f"unschedulable {attempt}"
-        await run.unschedulable(name, queue=OWED)
-        await scene.delete_job(job_name(name))
-        await run.quiet()
+    await _unschedulable(run, "failed reclaim", OWED)
     await scene.set_quota(FILLING, 0)
     await run.quiet()
     for attempt in range(1, REPEATS + 1):
         await run.reclaim(f"reclaim {attempt}")
     await run.quiet()
     await run.reclaim("large reclaim", pods=run.cluster.nodes // 2, gpus=GPUS_PER_NODE)
+
+
+async def _unschedulable(run: StackRun, scene: str, queue: str) -> None:
+    for attempt in range(1, REPEATS + 1):
+        name = f"{scene} {attempt}"
+        await run.unschedulable(name, queue=queue)
+        await run.scene.delete_job(job_name(name))
+        await run.quiet()

@@ -37,10 +37,11 @@ def report(nodes: int, found: Measured, kai: Mapping[str, str], go: Mapping[str,
         (
             f"unschedulable, {UNSCHEDULABLE_PODS} × {GPUS_PER_NODE} GPUs, told; mean",
             _mean("unschedulable"),
-            'time to "unschedulable"',
+            "",
             "unschedulable",
             "1 s",
         ),
+        ("the same where reclaim fails at the last pod", _mean("failed reclaim"), 'time to "unschedulable"', "", ""),
         (
             f"reclaim of one GPU from {found.jobs:,}, median",
             _median("reclaim"),

@@ -99,7 +99,7 @@ class StackRun:
     async def gang(self, scene: str = "gang", *, preferred_level: str = "") -> None:
         """One Job of many pods: until all of them are bound."""
         started = time.monotonic()
-        await self.scene.submit([job(scene, pods=self.found.gang, preferred_level=preferred_level)])
+        await self.scene.submit([job(job_name(scene), pods=self.found.gang, preferred_level=preferred_level)])
         await self.scene.until(is_bound, self.found.gang, "bound")
         self._say(scene, time.monotonic() - started)
 
