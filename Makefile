@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Tests run on two processes; `make test WORKERS=8` on more.
 WORKERS := 2
+# Nodes of `make scale`.
+NODES := 500
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test e2e bench bench-check clean
+.PHONY: help setup demo test e2e bench bench-check scale clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +51,10 @@ bench: $(READY) ## measure: cycles beside the Go scheduler's, idle cycles, Job t
 
 bench-check: $(READY) ## whether anything has become slower than the committed ratios to a calibration loop
 	$(BIN)/python -m benchmarks check
+
+scale: $(READY) ## KAI's scale suite on a real control plane with 500 simulated nodes; `make scale NODES=50` runs it smaller
+	$(BIN)/python -m tests.controlplane build
+	$(BIN)/python -m benchmarks scale --nodes $(NODES)
 
 clean: ## remove what was made here; the control plane's binaries stay in the user's cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -29,6 +29,7 @@ from benchmarks import (
     page,
     part,
     responsive,
+    scale,
     stack,
 )
 from benchmarks.chaos import run as chaos
@@ -49,6 +50,7 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "responsive": responsive.run,
     "foreign": foreign.run,
     "stack": stack.run,
+    "scale": scale.run,
     "chaos": partial(chaos.run, 30.0, chaos.SERVERS, 0),
     "fuzz": fuzz.run,
     "fuzz-requests": fuzz_requests.run,
@@ -72,7 +74,10 @@ def main() -> int:
         "--minutes", type=float, help="how long `foreign` and `responsive` (10 by default) and `chaos` (30) run"
     )
     parser.add_argument(
-        "--server", choices=chaos.SERVERS, action="append", help="where `chaos` runs; by default on both"
+        "--server",
+        choices=chaos.SERVERS,
+        action="append",
+        help="where `chaos` and `scale` run; by default `chaos` on both, `scale` on a real one",
     )
     parser.add_argument(
         "--seed",
@@ -80,6 +85,10 @@ def main() -> int:
         default=0,
         help="what `chaos` draws from, the first of `fuzz` and `fuzz-requests`; 0 by default",
     )
+    parser.add_argument(
+        "--nodes", type=int, default=scale.NODES, help=f"how many nodes `scale` has; {scale.NODES} by default"
+    )
+    parser.add_argument("--only-fill", action="store_true", help="of `scale`: only the fill while Jobs are submitted")
     parser.add_argument("--pods", type=int, default=1_000, help="how many pods `grove` has; 1000 by default")
     parser.add_argument("--shape", choices=SHAPES, default="inference", help="what `grove`'s sets look like")
     parser.add_argument("--cases", type=int, default=fuzz.CASES, help="how many snapshots `fuzz` makes; 10⁵ by default")
@@ -99,6 +108,7 @@ def main() -> int:
         "grove": partial(grove.run, arguments.pods, arguments.shape),
         "fuzz": partial(fuzz.run, arguments.cases, arguments.seed, arguments.save),
         "documents": partial(documents.run, arguments.folder),
+        "scale": partial(scale.run, arguments.nodes, _scale_server(arguments.server), only_fill=arguments.only_fill),
     }
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:
@@ -121,6 +131,10 @@ def main() -> int:
     if arguments.json:
         print(json.dumps({name: report.as_json() for name, report in reports.items()}, indent=2))
     return int(failed or any(report.broken for report in reports.values()))
+
+
+def _scale_server(named: list[str] | None) -> str:
+    return named[0] if named else "real"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A cluster with all of Bosket's services on it, each a process of its own: `stack` measures on it.
+"""A cluster with all of Bosket's services on it, each a process of its own: `stack` and `scale` measure on it.
 
 Either a real control plane (etcd, kube-apiserver, kube-controller-manager and kwok), or the embedded cluster, whose
 API server, controllers and kubelets are one process, `server`.
@@ -26,6 +26,9 @@ from tests.controlplane.plane import ControlPlane, Options
 SCHEDULER = "scheduler"
 SERVICES = ("admission", "podgrouper", "podgroup-controller", "queue-controller", "binder", SCHEDULER)
 GPUS_PER_NODE = 8
+#: Labels of the nodes' topology, the widest level first; how many nodes a rack has, and how many racks a zone.
+TOPOLOGY_LABELS = ZONE, RACK = "bench.bosket.dev/zone", "bench.bosket.dev/rack"
+NODES_PER_RACK, RACKS_PER_ZONE = 16, 8
 #: How services are called as users of the API server.
 USER_PREFIX = "bosket-"
 
@@ -120,13 +123,14 @@ async def _add_nodes(client: Client, count: int) -> None:
         "nvidia.com/gpu": str(GPUS_PER_NODE),
     }
     for number in range(count):
-        name = f"node-{number:04}"
+        name, rack = f"node-{number:04}", number // NODES_PER_RACK
+        labels = {"kubernetes.io/hostname": name, RACK: f"rack-{rack}", ZONE: f"zone-{rack // RACKS_PER_ZONE}"}
         manifest = {
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {
                 "name": name,
-                "labels": {"kubernetes.io/hostname": name},
+                "labels": labels,
                 "annotations": {"bosket.dev/simulated": "true"},
             },
             "status": {"capacity": resources, "allocatable": resources},

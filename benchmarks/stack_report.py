@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from benchmarks.audit import Write
 from benchmarks.report import Column, Report, number
 from benchmarks.stack_cluster import SERVICES, USER_PREFIX
+from benchmarks.stack_run import Measured
 from benchmarks.stack_scene import median
 
 #: What is promised on a real control plane.
@@ -38,25 +36,6 @@ WRITES = (
 )
 
 
-@dataclass
-class Measured:
-    """What came out on one cluster."""
-
-    jobs: int
-    gang: int  #: pods of the large one
-    seconds: dict[str, float] = field(default_factory=dict)  #: by scene
-    submitted_s: float = 0.0
-    wait_s: float = 0.0  #: from being there to being bound, median
-    cpu_s: dict[str, float] = field(default_factory=dict)  #: of each process, for the fill
-    memory_mib: dict[str, float] = field(default_factory=dict)
-    writes: Counter[Write] = field(default_factory=Counter)
-    counted: dict[str, int] = field(default_factory=dict)  #: writes by service
-
-    @property
-    def writes_per_job(self) -> float:
-        return sum(self.counted.values()) / self.jobs
-
-
 def report(real: Measured, embedded: Measured, go: dict[str, str]) -> Report:
     made = Report("The whole stack beside the Go stack", SUMMARY)
     for what, figure, key, aim in (
@@ -68,14 +47,15 @@ def report(real: Measured, embedded: Measured, go: dict[str, str]) -> Report:
         ("unschedulable, 10 × 8 GPUs, told", _time("unschedulable"), "unschedulable", "2 s"),
         ("reclaim of one GPU, median", _reclaim, "reclaim of one", "2 s"),
     ):
-        told = next((_short(cell) for row, cell in go.items() if key and row.startswith(key)), "–")
+        told = next((short_figure(cell) for row, cell in go.items() if key and row.startswith(key)), "–")
         made.rows.append({"what": what, "real": figure(real), "go": told, "aim": aim, "embedded": figure(embedded)})
-    made.details += [_processes("real control plane", real), _writes(real), _processes("embedded cluster", embedded)]
+    made.details += [processes_table("real control plane", real), writes_table(real)]
+    made.details.append(processes_table("embedded cluster", embedded))
     _promise(made, real)
     return made
 
 
-def _short(cell: str) -> str:
+def short_figure(cell: str) -> str:
     """The figure without what is told about it."""
     return re.split(r"[;(]|, most", cell)[0].strip()
 
@@ -92,15 +72,11 @@ def _time(scene: str) -> Callable[[Measured], str]:
     return lambda found: f"{found.seconds[scene]:.1f} s"
 
 
-def _reclaims(found: Measured) -> list[float]:
-    return [seconds for scene, seconds in found.seconds.items() if scene.startswith("reclaim")]
-
-
 def _reclaim(found: Measured) -> str:
-    return f"{median(_reclaims(found)):.1f} s"
+    return f"{median(found.named('reclaim')):.1f} s"
 
 
-def _processes(title: str, found: Measured) -> Report:
+def processes_table(title: str, found: Measured) -> Report:
     made = Report(f"Processes on the {title}: {found.jobs:,} Jobs while they are submitted", PROCESSES)
     made.rows += [_process(found, name, [name]) for name in found.cpu_s]
     made.rows.append(_process(found, "all our services", list(SERVICES)))
@@ -120,7 +96,7 @@ def _process(found: Measured, title: str, names: list[str]) -> dict[str, object]
     }
 
 
-def _writes(found: Measured) -> Report:
+def writes_table(found: Measured) -> Report:
     """By author, most first; what hardly happens is left out."""
     made = Report("API writes on the real control plane, by the API server's audit log", WRITES)
     kinds: dict[tuple[str, str, str], list[int]] = {}
@@ -160,6 +136,6 @@ def _promise(made: Report, real: Measured) -> None:
     for what, seconds, most in (
         (f"a gang of {real.gang}", real.seconds["gang"], GANG_SECONDS),
         ("to tell that there is no room", real.seconds["unschedulable"], TOLD_SECONDS),
-        ("to reclaim a GPU", median(_reclaims(real)), RECLAIM_SECONDS),
+        ("to reclaim a GPU", median(real.named("reclaim")), RECLAIM_SECONDS),
     ):
         made.expect(seconds <= most, f"{what}: {seconds:.1f} s are more than {most:.0f}")

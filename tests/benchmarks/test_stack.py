@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.audit import AuditLog, Write
-from benchmarks.go_figure import read_stack_table
+from benchmarks.go_figure import STACK_HEADING, read_results
 from benchmarks.stack_cluster import SERVICES
-from benchmarks.stack_report import Measured, report
+from benchmarks.stack_report import report
+from benchmarks.stack_run import Measured
 
 BINDING = Write("bosket-binder", "create", "pods/binding", refused=False)
 
@@ -64,7 +65,7 @@ def test_the_go_stacks_figures_are_read_from_their_table(tmp_path: Path) -> None
     document.write_text(
         "## The Go stack end to end, measured\ntext\n| what | result |\n|---|---|\n| one job | 0.4 s |\n"
     )
-    assert read_stack_table(document) == {"one job": "0.4 s"}
+    assert read_results(document, STACK_HEADING) == {"one job": "0.4 s"}
     document.write_text("nothing")
     with pytest.raises(ValueError, match="there is no table"):
-        read_stack_table(document)
+        read_results(document, STACK_HEADING)

@@ -18,7 +18,7 @@ from bosket.api.resource_k8s import (
 )
 from bosket.testing.device import claim_spec, device_request
 from bosket.testing.faults import Chaos, FaultyTransport, hang_up, matching, refuse
-from tests.binder.scene import Ledger, ask, binder, finished, pod, scene
+from tests.binder.scene import Ledger, ask, binder, end_state, finished, pod, scene
 from tests.binder.test_faults import Mortal
 from tests.rig import NAMESPACE, Rig
 
@@ -199,7 +199,7 @@ async def test_a_binder_killed_at_any_request_leaves_the_rest_to_the_next_one(
         async with rig.running(binder(), mortal):
 
             async def dead_or_done(rig: Rig = rig, mortal: Mortal = mortal) -> bool:
-                return mortal.is_dead or bool(await rig.events("Bound"))
+                return mortal.is_dead or (await end_state(rig)).phase == "Succeeded"
 
             await rig.until(dead_or_done)
         async with rig.running(binder()):

@@ -142,8 +142,8 @@ async def killed_at(rig: Rig, ledger: Ledger, last: int, *, after_effect: bool) 
         async def dead_or_quiet() -> bool:
             if mortal.is_dead:
                 return True
-            done = (await end_state(rig)).phase in ("Succeeded", "Failed")
-            return done and bool(await rig.events("Bound") or await rig.events("BindingError"))
+            phase = (await end_state(rig)).phase
+            return phase == "Succeeded" or (phase == "Failed" and bool(await rig.events("BindingError")))
 
         await rig.until(dead_or_quiet)
     return mortal.is_dead

@@ -8,7 +8,7 @@ import gzip
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -322,6 +322,64 @@ async def test_a_hang_up_may_have_been_carried_out(sent: bytes) -> None:
         with pytest.raises(TransportError) as caught:
             await transport.request(Request("POST", "/x", body=b"{}"))
     assert caught.value.maybe_carried_out
+
+
+@asynccontextmanager
+async def forgetful_server() -> AsyncIterator[ClusterConfig]:
+    """Answers the first request of each connection, and hangs up at the second."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        with suppress(asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    try:
+        yield ClusterConfig(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def test_a_connection_that_the_server_closed_is_replaced_where_nothing_can_be_done_twice() -> None:
+    async with forgetful_server() as config, connected(config) as transport:
+        for _ in range(3):
+            assert (await transport.request(GET)).body == b"ok"
+        with pytest.raises(TransportError, match="hung up") as caught:
+            await transport.request(Request("POST", "/x"))
+        assert caught.value.maybe_carried_out
+        assert (await transport.request(Request("POST", "/x"))).body == b"ok"
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-Other: b", "a\nb"])
+async def test_a_header_can_t_smuggle_another_one_in(value: str, tmp_path: Path) -> None:
+    async def handle(_: web.Request) -> web.Response:
+        raise AssertionError("was sent")
+
+    async with serving(handle, tmp_path, tls=False) as config, connected(config) as transport:
+        with pytest.raises(TransportError, match="line breaks") as caught:
+            await transport.request(Request("GET", "/x", headers={"Accept": value}))
+    assert not caught.value.maybe_carried_out
+
+
+async def test_a_server_behind_a_proxy_is_asked_through_it() -> None:
+    heads: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(HEAD + chunk(bookmark("5")) + b"0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    proxy = await asyncio.start_server(talk, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+    async with proxy, connected(ClusterConfig("http://cluster.example", proxy_url=address)) as transport:
+        assert (await transport.request(GET)).body == bookmark("5")
+        seen = [each.resource_version async for each in Client(transport).watch(Pod, resource_version="1")]
+    assert seen == ["5"]
+    assert heads[0].startswith(b"GET http://cluster.example/x HTTP/1.1")
 
 
 async def test_a_server_that_does_not_answer_in_time_may_have_carried_it_out() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+from prometheus_client import CollectorRegistry
 
 from bosket.api import keys
 from bosket.api.core import Container, Pod, PodResourceClaim, PodSpec, ResourceRequirements
@@ -72,6 +75,35 @@ async def test_a_job_that_starts_at_once_is_written_once() -> None:
         await rig.until(lambda: _running(rig))
         await rig.clock.sleep(60)
     assert sum(map(writes, transport.requests)) == 1
+
+
+async def test_a_group_is_looked_at_once_for_a_start_on_a_busy_cluster() -> None:
+    """Neither while its pod is about to start, nor because of what was just written about it."""
+    rig = await gang(1)
+    registry = CollectorRegistry()
+    spec = PodGroupSpec(minMember=1, queue="q")
+
+    def looks() -> float:
+        return sum(
+            sample.value
+            for family in registry.collect()
+            for sample in family.samples
+            if sample.name == "controller_runtime_reconcile_total"
+        )
+
+    async with rig.running(lambda environment: service(dataclasses.replace(environment, metrics=registry))):
+        await run_pods(rig, 1)
+        await rig.until(lambda: _running(rig))  # from here on the cluster is busy for a while
+        await rig.clock.sleep(1.0)  # what was seen at the start is looked at
+        before = looks()
+        await rig.client.create(PodGroup(metadata=ObjectMeta(name="h", namespace=NAMESPACE), spec=spec))
+        meta = ObjectMeta(name="h", namespace=NAMESPACE, annotations={keys.POD_GROUP_ANNOTATION: "h"})
+        await rig.client.create(Pod(metadata=meta, spec=PodSpec(containers=(Container(name="c", image="i"),))))
+        await rig.clock.sleep(1.0)
+        await rig.client.patch(Pod, "h", {"status": {"phase": "Running"}}, namespace=NAMESPACE, subresource="status")
+        await rig.clock.sleep(60)
+        assert (await rig.client.get(PodGroup, "h", NAMESPACE)).status.phase == "Running"
+        assert looks() == before + 1
 
 
 async def test_while_others_start_those_that_wait_are_told_later_but_not_for_ever() -> None:

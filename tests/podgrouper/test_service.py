@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from bosket.api import keys
 from bosket.api.apps import Deployment, DeploymentSpec, ReplicaSet, ReplicaSetSpec
@@ -17,6 +19,7 @@ from bosket.api.object import LabelSelector, ObjectMeta, OwnerReference
 from bosket.api.resource import Resource
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.podgrouper import Options
+from bosket.runtime.service import Environment, Service
 from bosket.testing.faults import Chaos, FaultyTransport, delay, hang_up, matching, refuse
 from tests.podgrouper.scene import grouped, grouper, grouper_with, make_gang, make_job, make_pod, scene
 from tests.rig import NAMESPACE, Lagging, Meddling, Rig
@@ -383,6 +386,59 @@ async def test_owners_of_a_kind_met_for_the_first_time_are_found_by_discovery_an
     assert (group.metadata.name, group.spec.queue) == (f"pg-sim-{owner.uid}", "physics")
     assert sum(map(reads, transport.requests)) == 1
     assert writes(transport) == {"POST podgroups": 1, "PATCH pods": 20}
+
+
+async def test_a_pod_of_a_job_is_grouped_once_though_it_is_bound_and_runs() -> None:
+    """What the Job says is watched, and a bind says nothing about groups."""
+    rig = await scene()
+    registry = CollectorRegistry()
+    looks = {"controller": "podgrouper", "result": "success"}
+
+    def measured(environment: Environment) -> Service:
+        return grouper(dataclasses.replace(environment, metrics=registry))
+
+    async with rig.running(measured):
+        owner = await make_job(rig)
+        await make_pod(rig, "train-0", owner)
+        await grouped(rig, ["train-0"])
+        await rig.clock.sleep(60)
+        before = registry.get_sample_value("controller_runtime_reconcile_total", looks)
+        await start(rig, "train-0")
+        await rig.clock.sleep(60)
+        assert registry.get_sample_value("controller_runtime_reconcile_total", looks) == before
+
+
+async def test_an_owner_that_is_not_watched_is_read_again_when_a_pod_begins_to_run() -> None:
+    rig = await scene()
+    async with rig.running(grouper):
+        await rig.client.create(crd("example.com", "Simulation"))
+        meta = {"name": "sim", "namespace": NAMESPACE, "labels": {keys.QUEUE_LABEL: "physics"}}
+        made = await rig.client.create(
+            {"apiVersion": "example.com/v1", "kind": "Simulation", "metadata": meta}, kind=SIMULATIONS
+        )
+        uid = made["metadata"]["uid"]
+        await make_pod(
+            rig, "sim-0", OwnerReference(apiVersion="example.com/v1", kind="Simulation", name="sim", uid=uid)
+        )
+        group = await grouped(rig, ["sim-0"])
+        changed = {"metadata": {"annotations": {"example.com/step": "2"}}}
+        await rig.client.patch(SIMULATIONS, "sim", changed, namespace=NAMESPACE)
+        await rig.clock.sleep(60)  # longer than what was read of it is remembered
+        await start(rig, "sim-0")
+
+        async def follows() -> bool:
+            found = await rig.client.get(PodGroup, group.metadata.name, NAMESPACE)
+            return found.metadata.annotations.get("example.com/step") == "2"
+
+        await rig.until(follows)
+
+
+async def start(rig: Rig, name: str) -> None:
+    """Binds a pod, and lets it run."""
+    annotations = {keys.RECEIVED_RESOURCE_TYPE_ANNOTATION: "Regular"}
+    pod = await rig.client.get(Pod, name, NAMESPACE)
+    await rig.client.bind(pod, "node-1", annotations=annotations)
+    await rig.client.patch(Pod, name, {"status": {"phase": "Running"}}, namespace=NAMESPACE, subresource="status")
 
 
 async def test_a_pod_whose_workload_is_not_complete_yet_is_grouped_soon_after_it_is() -> None:

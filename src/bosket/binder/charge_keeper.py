@@ -40,7 +40,7 @@ class ChargeKeeper:
             NAME, self._reconcile, clock=env.clock, metrics=env.metrics, backoff=options.backoff()
         )
         self._controller.watch(self._pods, lambda pod: (pod.key,) if self._as_it_should_be(pod) is not pod else ())
-        self._controller.watch(self._requests, lambda request: (requested_pod(request),))
+        self._controller.watch(self._requests, self._charged_otherwise)
 
     async def run(self) -> None:
         """Until cancelled; may be called again after that."""
@@ -61,6 +61,11 @@ class ChargeKeeper:
             message = f"Put back on the bound pod {key}, as its BindRequest has it: {changed}"
             self._events.event(pod, "Warning", "ChargeRestored", message)
         return None
+
+    def _charged_otherwise(self, request: BindRequest) -> tuple[ObjectKey, ...]:
+        """The pod of a request, if it isn't as the request has it. One that isn't known yet comes by its own watch."""
+        pod = self._pods.store.get(requested_pod(request))
+        return (pod.key,) if pod is not None and self._as_it_should_be(pod) is not pod else ()
 
     def _as_it_should_be(self, pod: Pod) -> Pod:
         """The pod itself where there is nothing to put back, or nothing is known about it."""

@@ -1,5 +1,5 @@
-"""Tells what came of an attempt: event and, unless it was the first and succeeded, condition on the pod, status on the
-request.
+"""Tells what came of an attempt: status on the request; event and condition on the pod, unless it was the first and
+succeeded.
 
 The request's status is written last: it says that everything before it is done, also to a binder that starts after a
 crash.
@@ -42,13 +42,12 @@ class Reporter:
         """The request as it is now; None when it is gone, and with it the interest in what became of it."""
         node = request.spec.selectedNode
         if isinstance(outcome, Bound):
-            message = f"Pod bound successfully to node {node}"
             if self._may_be_called_unbound(request, outcome.pod):
+                message = f"Pod bound successfully to node {node}"
                 await self._set_condition(outcome.pod, "True", BOUND, message)
+                self._events.event(outcome.pod, "Normal", BOUND, message)
             succeeded = msgspec.structs.replace(request.status, phase=SUCCEEDED, reason="")
-            written = await self._set_status(request, succeeded)
-            self._events.event(outcome.pod, "Normal", BOUND, message)
-            return written
+            return await self._set_status(request, succeeded)
         if outcome.pod is not None:
             message = f"Failed to bind pod {outcome.pod.key} to node {node}: {outcome.reason}"
             if not outcome.pod.spec.nodeName:  # a bound pod's condition tells of the bind that succeeded
@@ -61,9 +60,10 @@ class Reporter:
         return await self._set_status(request, _after_failure(request, outcome))
 
     def _may_be_called_unbound(self, request: BindRequest, pod: Pod) -> bool:
-        """Whether the pod says that it could not be bound. Of others the API server says so, with the bind itself.
+        """Whether the pod says that it could not be bound. On others the API server writes PodScheduled with the bind
+        itself, and the scheduler's event names the node.
 
-        KAI writes its own condition in any case, which costs a write for each pod and tells nobody anything.
+        KAI writes condition and event in any case: two writes for each pod that tell nobody anything.
         """
         return (
             request.status.failedAttempts > 0

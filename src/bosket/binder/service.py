@@ -20,6 +20,7 @@ from bosket.binder.plugin import BindPlugin
 from bosket.binder.plugin_table import make_plugins
 from bosket.binder.report import Reporter
 from bosket.binder.verdict import PutOff, attempts_left, is_done, pause_seconds
+from bosket.kube.informer import Change
 from bosket.runtime.controller import Controller
 from bosket.runtime.keyed_lock import KeyedLock
 from bosket.runtime.service import Environment, Service
@@ -58,7 +59,7 @@ class Binder:
             metrics=env.metrics,
             backoff=options.backoff(),
         )
-        self._controller.watch(self._requests, lambda request: (request.key,))
+        self._requests.subscribe(self._request_changed)
         for plugin in self._plugins:
             plugin.attend(self._controller.queue.add)
         self._slots = NodeSlots(options.max_concurrent_binds_per_node, self._controller.queue.add)
@@ -72,6 +73,15 @@ class Binder:
                 group.create_task(plugin.run(), name=plugin.name)
             group.create_task(self._charges.run(), name="charges")
             group.create_task(self._controller.run(), name=NAME)
+
+    def _request_changed(self, change: Change[BindRequest]) -> None:
+        known = change.new or change.old
+        if known is None:
+            return
+        if change.new is None or is_done(change.new):
+            self._due.pop(known.key, None)
+        else:
+            self._controller.queue.add(known.key)
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         request = self._requests.store.get(key)

@@ -1,31 +1,87 @@
-"""The network transport: HTTP over TLS with aiohttp, the only module of this layer that imports it.
+"""The network transport: HTTP over TLS.
 
-Connections for requests and for watches are kept apart: a watch occupies one for minutes, and many watches must not
-leave a write waiting. Made by `bosket.kube.kubeconfig.connect`; the sessions open on first use, inside the event loop.
+Connections for requests are kept and used again; a watch has one of its own, so that many watches never leave a write
+waiting. Made by `bosket.kube.kubeconfig.connect`; connections open on first use, inside the event loop. A server behind
+a proxy is reached with aiohttp (`proxied_http`), any other one directly (`http_connection`), which costs less.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from urllib.parse import quote, urlencode
-
-import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
+from typing import Final, NamedTuple, Protocol
+from urllib.parse import quote, urlencode, urlsplit
 
 from bosket.kube.credentials import Certificate, Credential
 from bosket.kube.errors import ConfigError, TransportError
+from bosket.kube.http_connection import Connection, Head, connect
 from bosket.kube.kubeconfig import ClusterConfig
 from bosket.kube.transport import Request, Response, Stream
 
 #: Rounds of the event loop after which cancelled connections are closed.
-CLOSING_ROUNDS = 5
+CLOSING_ROUNDS: Final = 5
+#: How long a connection that nobody uses is kept.
+KEEP_SECONDS: Final = 60.0
+#: Watch events that arrive within this time of each other are handled together: a service that is told of hundreds a
+#: second spends more on being woken for each of them than on what they say. The first one is never late.
+GATHER_SECONDS: Final = 0.01
 #: Characters that may stand in a path as they are, beside letters and digits.
-_PATH_SAFE = "/:@!$&'()*+,;=~-._"
+_PATH_SAFE: Final = "/:@!$&'()*+,;=~-._"
+_PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9/:@!$&'()*+,;=~._-]*")
+#: What can't be in a header, or would end it.
+_NO_HEADER: Final = re.compile(r"[\r\n\0]")
+#: Methods that may be sent again on a new connection when the server closed the old one without an answer.
+_REPEATABLE: Final = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
+
+
+class NeverSent(OSError):
+    """The server was not reached: nothing can have been carried out."""
+
+
+class Outgoing(NamedTuple):
+    """A request as it goes out. `target`: path and query below the server's address, percent-encoded."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+class AnswerStream(Protocol):
+    """An answer whose body is read as it arrives."""
+
+    @property
+    def head(self) -> Head: ...
+
+    async def read(self) -> bytes:
+        """The next piece; nothing at the end."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Carrier(Protocol):
+    """The connections made with one client certificate. Raises OSError (`NeverSent`), TimeoutError, ValueError."""
+
+    certificate: Certificate | None
+
+    async def ask(self, request: Outgoing, timeout_seconds: float) -> tuple[Head, bytes]: ...
+
+    async def open(self, request: Outgoing) -> AnswerStream: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Limits(NamedTuple):
+    """How long is waited, and how many connections for requests there are at most."""
+
+    connect_seconds: float
+    idle_seconds: float
+    connections: int
 
 
 class HttpTransport:
@@ -43,132 +99,202 @@ class HttpTransport:
         """`idle_limit_seconds`: a watch on which nothing arrives for so long, not even a bookmark, counts as dead."""
         self._config = config
         self._timeout_seconds = timeout_seconds
-        self._connect_timeout_seconds = connect_timeout_seconds
-        self._connection_limit = connection_limit
-        self._stream_timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=connect_timeout_seconds, sock_read=idle_limit_seconds
-        )
-        self._sessions: _Sessions | None = None
-        self._retired: _Sessions | None = None
+        self._limits = Limits(connect_timeout_seconds, idle_limit_seconds, connection_limit)
+        self._carrier: Carrier | None = None
+        self._retired: Carrier | None = None
 
     async def request(self, request: Request) -> Response:
-        total = self._timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
-        timeout = aiohttp.ClientTimeout(total=total, sock_connect=self._connect_timeout_seconds)
-        answer = await self._send(request, timeout, streaming=False)
-        try:
-            body = await answer.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _transport_error(request, error) from error
-        finally:
-            answer.release()
-        return Response(answer.status, _lower(answer), body)
+        credential = await self._config.credentials.current()
+        answer = await self._ask_as(credential, request)
+        if answer.status == 401:
+            other = await self._config.credentials.after_refusal(credential)
+            if other is not None:
+                return await self._ask_as(other, request)
+        return answer
 
     async def stream(self, request: Request) -> Stream:
-        return _HttpStream(request, await self._send(request, self._stream_timeout, streaming=True))
+        credential = await self._config.credentials.current()
+        answer = await self._open_as(credential, request)
+        if answer.status == 401:
+            other = await self._config.credentials.after_refusal(credential)
+            if other is not None:
+                await answer.aclose()
+                return await self._open_as(other, request)
+        return answer
 
     async def aclose(self) -> None:
-        open_ones = (self._sessions, self._retired)
-        self._sessions = self._retired = None
-        for sessions in open_ones:
-            if sessions is not None:
-                await sessions.aclose()
+        open_ones = (self._carrier, self._retired)
+        self._carrier = self._retired = None
+        for carrier in open_ones:
+            if carrier is not None:
+                await carrier.aclose()
         # What was being connected when its request was cancelled closes in the loop's next rounds, if it has any.
         for _ in range(CLOSING_ROUNDS):
             await asyncio.sleep(0)
 
-    async def _send(
-        self, request: Request, timeout: aiohttp.ClientTimeout, *, streaming: bool
-    ) -> aiohttp.ClientResponse:
-        credential = await self._config.credentials.current()
-        answer = await self._send_as(credential, request, timeout, streaming=streaming)
-        if answer.status != 401:
-            return answer
-        other = await self._config.credentials.after_refusal(credential)
-        if other is None:
-            return answer
-        answer.release()
-        return await self._send_as(other, request, timeout, streaming=streaming)
-
-    async def _send_as(
-        self, credential: Credential, request: Request, timeout: aiohttp.ClientTimeout, *, streaming: bool
-    ) -> aiohttp.ClientResponse:
-        sessions = await self._sessions_for(credential)
-        headers: CIMultiDict[str] = CIMultiDict(request.headers)
-        headers.extend(self._config.impersonation)
-        if credential.authorization is not None:
-            headers["Authorization"] = credential.authorization
-        if not self._config.compression:
-            headers["Accept-Encoding"] = "identity"
-        session = sessions.streams if streaming else sessions.requests
+    async def _ask_as(self, credential: Credential, request: Request) -> Response:
+        total = self._timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
         try:
-            return await session.request(
-                request.method,
-                self._url(request),
-                headers=headers,
-                data=request.body or None,
-                timeout=timeout,
-                allow_redirects=False,
-                proxy=self._config.proxy_url,
-                server_hostname=self._config.tls_server_name,
-            )
+            carrier = await self._carrier_for(credential)
+            head, body = await carrier.ask(self._outgoing(credential, request), total)
         # ValueError: of an address or a header that can't be one, as a kubeconfig may have it.
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        except (TimeoutError, OSError, ValueError) as error:
+            raise _transport_error(request, error) from error
+        return Response(head.status, head.headers, body)
+
+    async def _open_as(self, credential: Credential, request: Request) -> _HttpStream:
+        try:
+            carrier = await self._carrier_for(credential)
+            return _HttpStream(request, await carrier.open(self._outgoing(credential, request)))
+        except (TimeoutError, OSError, ValueError) as error:
             raise _transport_error(request, error) from error
 
-    def _url(self, request: Request) -> URL:
-        text = self._config.server + quote(request.path, safe=_PATH_SAFE)
-        if request.query:
-            text += "?" + urlencode(request.query)
-        return URL(text, encoded=True)
+    def _outgoing(self, credential: Credential, request: Request) -> Outgoing:
+        headers = (*request.headers.items(), *self._config.impersonation)
+        if credential.authorization is not None:
+            headers += (("Authorization", credential.authorization),)
+        path = request.path if _PLAIN_PATH.fullmatch(request.path) else quote(request.path, safe=_PATH_SAFE)
+        target = f"{path}?{urlencode(request.query)}" if request.query else path
+        return Outgoing(request.method, target, headers, request.body)
 
-    async def _sessions_for(self, credential: Credential) -> _Sessions:
-        """The open sessions; new ones when the client certificate was renewed, since connections are bound to it."""
-        sessions = self._sessions
-        if sessions is not None and sessions.certificate == credential.certificate:
-            return sessions
+    async def _carrier_for(self, credential: Credential) -> Carrier:
+        """The open connections; new ones when the client certificate was renewed, since connections are bound to it."""
+        carrier = self._carrier
+        if carrier is not None and carrier.certificate == credential.certificate:
+            return carrier
         context = _tls_context(self._config, credential.certificate)
-        fresh = self._sessions = _Sessions(credential.certificate, context, self._connection_limit)
+        fresh = self._carrier = self._make_carrier(credential.certificate, context)
         # The replaced ones may be in use for some more minutes. By the next renewal they are not.
-        longest_retired, self._retired = self._retired, sessions
+        longest_retired, self._retired = self._retired, carrier
         if longest_retired is not None:
             await longest_retired.aclose()
         return fresh
 
+    def _make_carrier(self, certificate: Certificate | None, context: ssl.SSLContext) -> Carrier:
+        if self._config.proxy_url:
+            from bosket.kube.proxied_http import ProxiedCarrier
 
-class _Sessions:
-    """The connections made with one client certificate."""
+            return ProxiedCarrier(certificate, self._config, context, self._limits)
+        return _DirectCarrier(certificate, self._config, context, self._limits)
 
-    def __init__(self, certificate: Certificate | None, context: ssl.SSLContext, connection_limit: int) -> None:
+
+class _DirectCarrier:
+    """Connections straight to the server, those of requests kept for the next ones."""
+
+    def __init__(
+        self, certificate: Certificate | None, config: ClusterConfig, context: ssl.SSLContext, limits: Limits
+    ) -> None:
         self.certificate = certificate
-        self.requests = _session(context, connection_limit)
-        self.streams = _session(context, 0)
+        url = urlsplit(config.server)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise ValueError(f"{config.server!r} is no address of a server, such as https://name:6443")
+        self._host = url.hostname
+        self._port = url.port or (443 if url.scheme == "https" else 80)
+        self._context = context if url.scheme == "https" else None
+        self._server_name = config.tls_server_name
+        accepted = "gzip" if config.compression else "identity"
+        self._base = url.path.rstrip("/")
+        self._headers = f" HTTP/1.1\r\nHost: {url.netloc.rpartition('@')[2]}\r\nAccept-Encoding: {accepted}\r\n"
+        self._limits = limits
+        self._turns = asyncio.Semaphore(limits.connections)
+        self._idle: list[tuple[float, Connection]] = []  # since when, the latest last
+        self._open: set[Connection] = set()
+
+    async def ask(self, request: Outgoing, timeout_seconds: float) -> tuple[Head, bytes]:
+        content = self._encode(request)
+        async with self._turns:
+            kept = self._take_idle()
+            if kept is not None:
+                try:
+                    return await self._ask_on(kept, content, timeout_seconds)
+                except OSError:
+                    # The server may have closed it in the moment of the request.
+                    if kept.has_answered or request.method not in _REPEATABLE:
+                        raise
+            return await self._ask_on(await self._connect(0.0), content, timeout_seconds)
+
+    async def open(self, request: Outgoing) -> AnswerStream:
+        content = self._encode(request)
+        connection = await self._connect(GATHER_SECONDS)
+        try:
+            await connection.open(content, self._limits.idle_seconds)
+        except BaseException:
+            self._forget(connection)
+            raise
+        return _DirectStream(connection, self._limits.idle_seconds, self._forget)
 
     async def aclose(self) -> None:
-        await end_session(self.requests)
-        await end_session(self.streams)
+        for connection in [*self._open]:
+            self._forget(connection)
+        self._idle.clear()
 
+    async def _ask_on(self, connection: Connection, content: bytes, timeout_seconds: float) -> tuple[Head, bytes]:
+        try:
+            return await connection.ask(content, timeout_seconds)
+        finally:
+            if connection.is_reusable:
+                self._idle.append((asyncio.get_running_loop().time(), connection))
+            else:
+                self._forget(connection)
 
-def _session(context: ssl.SSLContext, connection_limit: int) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=context, limit=connection_limit, keepalive_timeout=60.0),
-        cookie_jar=aiohttp.DummyCookieJar(),
-    )
+    def _take_idle(self) -> Connection | None:
+        while self._idle:
+            since, connection = self._idle.pop()
+            if not connection.is_closed and asyncio.get_running_loop().time() - since < KEEP_SECONDS:
+                return connection
+            self._forget(connection)
+        return None
 
+    async def _connect(self, gather_seconds: float) -> Connection:
+        try:
+            async with asyncio.timeout(self._limits.connect_seconds):
+                made = await connect(self._host, self._port, self._context, self._server_name, gather_seconds)
+        except TimeoutError:
+            raise NeverSent("timed out: no connection") from None
+        except (OSError, UnicodeError) as error:
+            raise NeverSent(str(error) or type(error).__name__) from error
+        self._open.add(made)
+        return made
 
-async def end_session(session: aiohttp.ClientSession) -> None:
-    """Closes all connections of a session at once."""
-    if session.connector is not None:
+    def _forget(self, connection: Connection) -> None:
         # No polite end of TLS, for which the server may take longer than the event loop lives.
-        await session.connector.close(abort_ssl=True)
-    await session.close()
+        connection.transport.abort()
+        self._open.discard(connection)
+
+    def _encode(self, request: Outgoing) -> bytes:
+        """The request in bytes; ValueError where a header can't be one."""
+        lines = [f"{name}: {value}\r\n" for name, value in request.headers]
+        for line in lines:
+            if _NO_HEADER.search(line, 0, len(line) - 2):
+                raise ValueError(f"a header can't have line breaks: {line!r}")
+        if request.body or request.method in ("POST", "PUT", "PATCH"):
+            lines.append(f"Content-Length: {len(request.body)}\r\n")
+        head = f"{request.method} {self._base}{request.target}{self._headers}{''.join(lines)}\r\n"
+        return head.encode() + request.body
+
+
+class _DirectStream:
+    """A streamed answer on its own connection."""
+
+    def __init__(self, connection: Connection, idle_seconds: float, forget: Callable[[Connection], None]) -> None:
+        assert connection.head is not None
+        self.head = connection.head
+        self._connection, self._idle_seconds, self._forget = connection, idle_seconds, forget
+
+    async def read(self) -> bytes:
+        return await self._connection.read(self._idle_seconds)
+
+    async def close(self) -> None:
+        self._forget(self._connection)
+        await asyncio.sleep(0)  # The socket closes in the loop's next round.
 
 
 class _HttpStream:
     """The body of an answer as it arrives."""
 
-    def __init__(self, request: Request, answer: aiohttp.ClientResponse) -> None:
-        self.status = answer.status
-        self.headers = _lower(answer)
+    def __init__(self, request: Request, answer: AnswerStream) -> None:
+        self.status = answer.head.status
+        self.headers = answer.head.headers
         self._request = request
         self._answer = answer
 
@@ -177,41 +303,22 @@ class _HttpStream:
 
     async def __anext__(self) -> bytes:
         try:
-            chunk = await self._answer.content.readany()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            chunk = await self._answer.read()
+        except (TimeoutError, OSError) as error:
             raise _transport_error(self._request, error) from error
         if not chunk:
             raise StopAsyncIteration
         return chunk
 
     async def read_all(self) -> bytes:
-        try:
-            return await self._answer.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _transport_error(self._request, error) from error
+        return b"".join([chunk async for chunk in self])
 
     async def aclose(self) -> None:
-        # Not `release`, which would wait for the rest: a watch has no end. And not a polite end of TLS either, for
-        # which the server may take its time, perhaps longer than the event loop lives.
-        connection = self._answer.connection
-        transport = connection.transport if connection is not None else None
-        self._answer.close()
-        if transport is not None:
-            transport.abort()
-            await asyncio.sleep(0)  # The socket closes in the loop's next round.
-
-
-def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    """By name; one that is there several times (warnings) with all its values."""
-    headers: dict[str, str] = {}
-    for name, value in answer.headers.items():
-        key = name.lower()
-        headers[key] = f"{headers[key]}, {value}" if key in headers else value
-    return headers
+        await self._answer.close()
 
 
 def _transport_error(request: Request, error: Exception) -> TransportError:
-    never_left = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | ValueError)
+    never_left = isinstance(error, NeverSent | ValueError)
     what = str(error) or type(error).__name__
     if isinstance(error, TimeoutError):
         what = f"timed out ({what})"

@@ -33,13 +33,15 @@ from bosket.runtime.service import Environment, Service
 NAME: Final = "podgroup-controller"
 _BY_GROUP: Final = "podgroup-controller/group"
 _BY_PRIORITY_CLASS: Final = "podgroup-controller/priority-class"
-#: How long the changes of a group's pods are gathered.
+#: How long the changes of a group's pods are gathered, and how long on a busy cluster, where a pod takes longer to start.
 _GATHER_SECONDS: Final = 0.5
+_BUSY_GATHER_SECONDS: Final = 1.5
 #: How long a state that is about to pass must last to be written; on a busy cluster, and at most.
 _PASSING_SECONDS: Final = 3.0
 _LONGEST_PASSING_SECONDS: Final = 30.0
-#: A cluster is busy for so long after a lasting state was written.
-_BUSY_SECONDS: Final = 1.0
+#: A cluster is busy for so long after a lasting state was written; longer than changes are gathered then, or it would
+#: look idle between two writes.
+_BUSY_SECONDS: Final = 2.0 * _BUSY_GATHER_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class PodGroupController:
         #: Since when a group differs from what it says of itself.
         self._unsaid_since: dict[ObjectKey, float] = {}
         self._busy_until = 0.0
+        self._being_written: dict[ObjectKey, PodGroupStatus] = {}
         self._controller: Controller[ObjectKey] = Controller(
             NAME, self._reconcile, workers=options.max_concurrent_reconciles, clock=env.clock, metrics=env.metrics
         )
@@ -97,7 +100,11 @@ class PodGroupController:
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
         old, new = change
-        if new is not None and (old is None or old.spec != new.spec or old.status != new.status):
+        if new is None:
+            return
+        # A status that was just written is as it should be, whether the watch shows it or the answer.
+        known = self._being_written.get(new.key, old.status if old is not None else None)
+        if old is None or old.spec != new.spec or known != new.status:
             self._soon(new.key)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
@@ -134,7 +141,8 @@ class PodGroupController:
             self._soon(group.key)
 
     def _soon(self, key: ObjectKey) -> None:
-        self._controller.queue.add_after(key, _GATHER_SECONDS)
+        is_busy = self._clock.monotonic() < self._busy_until
+        self._controller.queue.add_after(key, _BUSY_GATHER_SECONDS if is_busy else _GATHER_SECONDS)
 
     # --- what is done about it
 
@@ -152,12 +160,14 @@ class PodGroupController:
         if pause > 0:
             return pause
         after = msgspec.structs.replace(group, status=status)
+        self._being_written[key] = status
         try:
-            written = await self._client.modify(group, after, subresource="status")
+            self._groups.store.put(await self._client.modify(group, after, subresource="status"))
         except NotFound:
             return None  # gone meanwhile
+        finally:
+            del self._being_written[key]
         self._unsaid_since.pop(key, None)
-        self._groups.store.put(written)
         return None
 
     def _pause(self, key: ObjectKey, status: PodGroupStatus) -> float:

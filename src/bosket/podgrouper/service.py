@@ -8,7 +8,7 @@ the others find nothing left to do. A pod is patched once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from bosket.api import keys
@@ -49,6 +49,13 @@ _LOOK_AGAIN: Final = Backoff(base_seconds=1.0, limit_seconds=30.0)
 _QUIET_LOOKS: Final = 5
 #: A group that was deleted is made anew after this time, unless its pods go too, as they do when their owner went.
 _REMAKE_SECONDS: Final = 1.0
+#: Annotations that a pod gets when it is bound.
+_WRITTEN_AT_BIND: Final = frozenset(
+    {keys.RECEIVED_RESOURCE_TYPE_ANNOTATION, keys.NUMA_PREDICTED_ANNOTATION, keys.NUMA_OBSERVED_ANNOTATION}
+)
+_BEFORE_THE_END: Final = ("", "Pending", "Running")
+#: Owners above each other that are looked at; longer chains are taken for unwatched.
+_LONGEST_CHAIN: Final = 5
 _BY_OWNER: Final = "podgrouper/owner"
 _BY_GROUP: Final = "podgrouper/group"
 
@@ -73,8 +80,9 @@ class PodGrouper:
         self._pods.add_index(_BY_OWNER, _owner_uids)
         self._pods.add_index(_BY_GROUP, _group_keys)
         self._owners: list[Informer[Any]] = [env.informers.of(kind) for kind in _OWNER_KINDS]
-        watched = dict(zip(map(_gvk, _OWNER_KINDS), self._owners, strict=True))
+        watched: dict[GroupVersionKind, Informer[Any]] = dict(zip(map(_gvk, _OWNER_KINDS), self._owners, strict=True))
         watched[POD] = self._pods
+        self._watched = watched
         self._lookup = OwnerLookup(env.client, env.clock, watched)
         self._programs = JqEvaluator(env.clock)
         self._refused: dict[ObjectKey, int] = {}  # how often in a row, by pod
@@ -106,9 +114,25 @@ class PodGrouper:
     # --- what brings a pod here
 
     def _pod_changed(self, change: Change[Pod]) -> None:
-        new = change.new
-        if new is not None and (change.old is None or _relevant(change.old) != _relevant(new)):
+        old, new = change
+        if new is None:
+            return
+        if old is None or _relevant(old) != _relevant(new) or (_began(old, new) and not self._are_watched(new)):
             self._controller.queue.add(new.key)
+
+    def _are_watched(self, pod: Pod) -> bool:
+        """Whether all owners of a pod are watched, so that a change of theirs brings the pod here by itself."""
+        found: KubeObject = pod
+        for _ in range(_LONGEST_CHAIN):
+            if not found.metadata.ownerReferences:
+                return True
+            reference = found.metadata.ownerReferences[0]
+            informer = self._watched.get(GroupVersionKind.of(reference.apiVersion, reference.kind))
+            above = informer.store.get(ObjectKey(pod.metadata.namespace, reference.name)) if informer else None
+            if above is None or len(found.metadata.ownerReferences) > 1:
+                return False
+            found = above
+        return False
 
     def _owner_changed(self, change: Change[Any]) -> None:
         old, new = change
@@ -209,9 +233,19 @@ class PodGrouper:
 
 
 def _relevant(pod: Pod) -> tuple[object, ...]:
-    """What of a pod can change its group; and its phase, because with it owners that are not watched are seen again."""
-    meta = pod.metadata
-    return (meta.uid, meta.labels, meta.annotations, meta.ownerReferences, meta.deletionTimestamp, pod.status.phase)
+    """What of a pod can change its group: not that it began to run (see `_began`)."""
+    meta, phase = pod.metadata, pod.status.phase
+    annotations: Mapping[str, str] = meta.annotations
+    if meta.ownerReferences and not _WRITTEN_AT_BIND.isdisjoint(annotations):
+        # The group of a bare pod gets all its annotations; that of others none of these.
+        annotations = {name: value for name, value in annotations.items() if name not in _WRITTEN_AT_BIND}
+    end = "" if phase in _BEFORE_THE_END else phase
+    return (meta.uid, meta.labels, annotations, meta.ownerReferences, meta.deletionTimestamp, end)
+
+
+def _began(old: Pod, new: Pod) -> bool:
+    """Whether a pod's phase changed: an occasion to read owners that are not watched again."""
+    return old.status.phase != new.status.phase
 
 
 def _says(owner: KubeObject) -> tuple[object, ...]:

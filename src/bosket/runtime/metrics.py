@@ -21,6 +21,10 @@ M = TypeVar("M")
 _TIME_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
+#: What a reconciliation comes to; `cancelled`: the process stopped meanwhile.
+_RESULTS: Final = ("success", "requeue_after", "error", "cancelled")
+
+
 class QueueMetrics:
     """What one work queue reports about itself."""
 
@@ -50,8 +54,7 @@ class ControllerMetrics:
     """What one controller reports about its reconciliations."""
 
     def __init__(self, name: str, results: Counter, errors: Counter, seconds: Histogram, active: Gauge) -> None:
-        self._name = name
-        self._results = results
+        self._results = {result: results.labels(name, result) for result in _RESULTS}
         self._errors = errors.labels(name)
         self._seconds = seconds.labels(name)
         self._active = active.labels(name)
@@ -60,9 +63,9 @@ class ControllerMetrics:
         self._active.inc()
 
     def finished(self, result: str, seconds: float) -> None:
-        """`result` is `success`, `requeue_after`, `error`, or `cancelled` when the process stops meanwhile."""
+        """`result`: one of `_RESULTS`."""
         self._active.dec()
-        self._results.labels(self._name, result).inc()
+        self._results[result].inc()
         self._seconds.observe(seconds)
         if result == "error":
             self._errors.inc()

@@ -28,6 +28,9 @@ class MeasuredTransport:
         self._seconds = Histogram(
             "rest_client_request_duration_seconds", "Time until the answer", ["verb"], registry=registry
         )
+        #: By code and method, and by method: looking a child up by its labels costs more than counting.
+        self._counts: dict[tuple[str, str], Counter] = {}
+        self._times: dict[str, Histogram] = {}
 
     async def request(self, request: Request) -> Response:
         # The machine's clock, not an injected one: this is about the network.
@@ -35,20 +38,29 @@ class MeasuredTransport:
         try:
             response = await self._inner.request(request)
         except TransportError:
-            self._requests.labels(_NO_ANSWER, request.method).inc()
+            self._count(_NO_ANSWER, request.method)
             raise
-        self._requests.labels(str(response.status), request.method).inc()
-        self._seconds.labels(request.method).observe(time.perf_counter() - started)
+        self._count(str(response.status), request.method)
+        times = self._times.get(request.method)
+        if times is None:
+            times = self._times[request.method] = self._seconds.labels(request.method)
+        times.observe(time.perf_counter() - started)
         return response
 
     async def stream(self, request: Request) -> Stream:
         try:
             stream = await self._inner.stream(request)
         except TransportError:
-            self._requests.labels(_NO_ANSWER, request.method).inc()
+            self._count(_NO_ANSWER, request.method)
             raise
-        self._requests.labels(str(stream.status), request.method).inc()
+        self._count(str(stream.status), request.method)
         return stream
+
+    def _count(self, code: str, method: str) -> None:
+        count = self._counts.get((code, method))
+        if count is None:
+            count = self._counts[code, method] = self._requests.labels(code, method)
+        count.inc()
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -33,7 +33,7 @@ class Caller:
     async def aclose(self) -> None:
         session, self._session = self._session, None
         if session is not None:
-            from bosket.kube.http import end_session
+            from bosket.kube.proxied_http import end_session
 
             await end_session(session)
 

@@ -19,7 +19,7 @@ from bosket.runtime.service import Environment
 
 _log = logging.getLogger(__name__)
 
-DELAY_SECONDS = 1.0
+DELAY_SECONDS = 0.5
 INTERVAL_SECONDS = 5.0
 WORKERS = 5
 
