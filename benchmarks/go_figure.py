@@ -117,11 +117,6 @@ def read_results(document: Path, heading: str) -> dict[str, str]:
     return {row[0]: row[1] for row in _cells(document, heading)[2:]}
 
 
-def read_stack_table(document: Path) -> dict[str, str]:
-    """The table of the Go stack end to end."""
-    return read_results(document, STACK_HEADING)
-
-
 def _cells(document: Path, heading: str) -> list[list[str]]:
     """The table below a heading: its titles, the line below them, its rows. Raises ValueError when there is none."""
     lines = [line for line in _section(document, heading).splitlines() if line.startswith("|")]
