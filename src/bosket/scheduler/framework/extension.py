@@ -38,6 +38,8 @@ class NodeFilter(ABC):
 
     #: True when the answer rests on labels, taints and conditions alone: it is then asked for once, not per placement.
     fixed = False
+    #: True when placing pods never makes it withdraw an objection: a node that it refused stays refused until one goes.
+    only_takes = False
 
     def concerns(self, pod_class: PodClass) -> bool:
         """Whether it can object to pods of this class at all; asked once per class and cycle."""

@@ -83,7 +83,17 @@ class ClassView:
     @property
     def only_loses_room(self) -> bool:
         """Whether placing others can only take nodes away from pods of this class, and give none."""
-        return not self._moving
+        return all(each.only_takes for each in self._moving)
+
+    def fits(self, on: Mask) -> NDArray[np.intp]:
+        """The nodes, of these, with enough of every resource, and to which nothing that stays the same objects."""
+        return np.flatnonzero(on & self.allowed & self._ledger.fit(self._class))
+
+    def takes(self, row: int) -> bool:
+        """Whether a node can take a pod of this class now."""
+        if not self._allowed_at[row] or not self._ledger.fits(self._class, row):
+            return False
+        return not any(each.code(self._class, row) for each in self._moving)
 
     def best_of(self, rows: NDArray[np.intp], bonus: Scores | None = None) -> int | None:
         """The same as `best` for nodes of which there are few, in order."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bosket.scheduler.framework.job_state import NOWHERE, JobState
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.node import Amounts2D, Mask
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass, Task
@@ -110,29 +111,42 @@ class Room:
 class Prospect:
     """Whether a job could still be placed, while others that come before it take room in a simulation.
 
-    What is placed only takes room, so that a no is final. That isn't so where pods are drawn to each other, and isn't
-    looked at where GPUs are shared.
+    What is placed only takes room, so that a no is final. That isn't so where pods are drawn to each other, and nothing
+    is concluded there. Made when everybody has gone who goes in the simulation.
     """
 
     def __init__(self, session: Session, pending: Sequence[Task], on: Mask) -> None:
         """`on`: nodes that may be used."""
-        classes = Counter(task.pod_class for task in pending)
-        self._session, self._on = session, on
-        self._counted = [
-            (pod_class, count, np.flatnonzero(on & session.view(pod_class).allowed))
-            for pod_class, count in classes.items()
-            if pod_class.share is None and session.view(pod_class).only_loses_room
-        ]
+        self._session = session
+        self._single: list[tuple[ClassView, list[int]]] = []  # with the nodes that may still take one pod
+        self._counted: list[tuple[PodClass, int, NDArray[np.intp]]] = []
+        for pod_class, count in Counter(task.pod_class for task in pending).items():
+            view = session.view(pod_class)
+            if not view.only_loses_room:
+                continue
+            if count == 1 or pod_class.share is not None:
+                self._single.append((view, view.fits(on).tolist()))
+            else:
+                self._counted.append((pod_class, count, np.flatnonzero(on & view.allowed)))
 
     def is_lost(self) -> bool:
-        return any(self._slots(*each) < each[1] for each in self._counted)
+        return any(not _has_node(*each) for each in self._single) or any(
+            self._slots(*each) < each[1] for each in self._counted
+        )
 
     def _slots(self, pod_class: PodClass, count: int, rows: NDArray[np.intp]) -> float:
-        if count == 1:
-            return float(self._session.view(pod_class).best(self._on) is not None)
         idle, releasing = self._session.nodes.idle, self._session.nodes.releasing
         slots = _slots_by_node(pod_class, count, lambda resource: idle[resource, rows] + releasing[resource, rows])
         return float(np.maximum(slots, 0.0).sum())
+
+
+def _has_node(view: ClassView, rows: list[int]) -> bool:
+    """Whether one of these nodes takes a pod. Those that don't are dropped: they won't take one later either."""
+    while rows:
+        if view.takes(rows[-1]):
+            return True
+        rows.pop()
+    return False
 
 
 def _slots_by_node(pod_class: PodClass, most: int, free: Callable[[int], Amounts]) -> Amounts:
