@@ -8,7 +8,7 @@ statement.commit()
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Self
 
@@ -17,7 +17,8 @@ import msgspec
 from bosket.scheduler import decisions
 from bosket.scheduler.cause import Cause
 from bosket.scheduler.decisions import Bind, Eviction, Pipeline
-from bosket.scheduler.framework.job_state import NOWHERE, JobState, Standing
+from bosket.scheduler.framework.departure import Baseline, Departure
+from bosket.scheduler.framework.job_state import NOWHERE, JobMemento, JobState, Standing
 from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import Job
@@ -79,12 +80,17 @@ class Trial:
 class Statement:
     """Operations that are committed together or not at all."""
 
-    def __init__(self, session: Session, preemptor: Job | None = None) -> None:
-        """`preemptor`: for whom tasks are evicted."""
+    def __init__(self, session: Session, preemptor: Job | None = None, baseline: Baseline | None = None) -> None:
+        """`preemptor`: for whom tasks are evicted; `baseline`: the accounts as they are, if somebody has kept them."""
         self._session = session
         self._preemptor = preemptor
         self._operations: list[Operation] = []
         self._evicted: dict[Task, Standing] = {}  # and not spared: how and where they stood before
+        self._stood: dict[Task, Standing] = {}  # the same of all that were evicted, spared or not
+        # Whoever follows single operations must be told of each of them.
+        self._baseline = None if session.placement_listeners or session.place_keepers else baseline
+        self._log_start = len(session.nodes.log)
+        self._jobs_before: dict[JobState, JobMemento] = {}  # of jobs with tasks that were evicted at a stroke
 
     def allocate(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
         """Places a task on resources that are free; one that shares GPUs in these groups."""
@@ -125,6 +131,43 @@ class Statement:
         column = self._release(stands, task) if stands.row != NOWHERE else []
         self._record(EVICT, job, task, stands._replace(status=RELEASING), column)
 
+    def evict_all(self, departures: Sequence[Departure]) -> None:
+        """Has tasks give back what they hold, at a stroke where that can be done. The first that a simulation does."""
+        for each in departures:
+            if self._baseline is None:
+                for task in each.tasks:
+                    self.evict(each.job, task)
+                continue
+            if each.job not in self._jobs_before:
+                self._jobs_before[each.job] = each.job.memento()
+            if each.is_simple:
+                self._evict_together(each)
+            else:
+                for task in each.tasks:
+                    self.evict(each.job, task)
+
+    def _evict_together(self, departure: Departure) -> None:
+        session, job = self._session, departure.job
+        nodes = session.nodes
+        places, amounts = departure.releasing
+        nodes.releasing.reshape(-1)[places] += amounts
+        places, amounts = departure.taken_from_idle
+        if len(places):
+            nodes.overdrawn = True
+            nodes.idle.reshape(-1)[places] += amounts
+        nodes.log += departure.rows
+        session.queues.credit(job.queue_row, departure.cost, preemptible=job.job.preemptible)
+        job.depart(departure.leaves, departure.sets)
+        self._evicted |= departure.stood
+        self._stood |= departure.stood
+        if not departure.operations:
+            # Without what would undo them one by one: they are only ever undone together.
+            departure.operations += [
+                Operation(EVICT, job, task, stood.row, stood, [], [], None, stood.gpu_groups)
+                for task, stood in departure.stood.items()
+            ]
+        self._operations += departure.operations
+
     def evicted_from(self, task: Task, row: int) -> tuple[str, ...]:
         """The shared GPUs that the task was evicted from, if it was on this node."""
         stood = self._evicted.get(task)
@@ -156,7 +199,30 @@ class Statement:
         return Trial(self, len(self._operations))
 
     def discard(self) -> None:
-        self.rollback(0)
+        if self._baseline is None:
+            self.rollback(0)
+        else:
+            self._return_to(self._baseline)
+
+    def _return_to(self, baseline: Baseline) -> None:
+        """Undoes everything together: what was there before is known."""
+        nodes = self._session.nodes
+        for each in reversed(self._operations):
+            if each.job not in self._jobs_before:
+                each.job.restore(each.task, each.stood)
+            if each.devices is not None:
+                nodes.restore_devices(each.row, each.devices)
+        for job, memento in self._jobs_before.items():
+            job.revert(memento)
+        baseline.restore(self._session)
+        nodes.log += set(nodes.log[self._log_start :])  # changed back, whoever has seen them as they were meanwhile
+        self._forget()
+
+    def _forget(self) -> None:
+        self._operations.clear()
+        self._evicted.clear()
+        self._stood.clear()
+        self._jobs_before.clear()
 
     def convert_to_pipelined(self, job: JobState) -> None:
         """Makes every placement of the job wait, so that a gang that depends on releasing resources starts as a whole.
@@ -212,8 +278,7 @@ class Statement:
         if self._evicted:
             for job in self.jobs():
                 job.evictions_are_final()
-        self._operations.clear()
-        self._evicted.clear()
+        self._forget()
 
     def leave_in_effect(self) -> None:
         """Decides nothing, but everything goes on as if it were decided, until the session takes it back.
@@ -251,8 +316,7 @@ class Statement:
                 for listener in session.placement_listeners:
                     (listener.arrived if kind is EVICT else listener.left)(task, row)
             job.restore(task, stood)
-        self._operations.clear()
-        self._evicted.clear()
+        self._forget()
 
     def _untouched(self) -> list[Operation]:
         """Operations on tasks that still stand as they left them, the newest first."""
@@ -312,7 +376,7 @@ class Statement:
             out = stood.status if kind is EVICT or kind is SPARE else None
             devices = session.nodes.move_on_devices(share, stands.row, stands.gpu_groups, out=out, into=stands.status)
         if kind is EVICT:
-            self._evicted[task] = stood
+            self._evicted[task] = self._stood[task] = stood
         elif kind in (SPARE, STAY):
             del self._evicted[task]
         operation = Operation(kind, job, task, stands.row, stood, column, accounts, devices, stands.gpu_groups)
@@ -332,8 +396,7 @@ class Statement:
             if kind is EVICT:
                 del self._evicted[task]
             elif kind in (SPARE, STAY):
-                evictions = (each for each in reversed(self._operations) if each.kind is EVICT)
-                self._evicted[task] = next(each.stood for each in evictions if each.task is task)
+                self._evicted[task] = self._stood[task]
             job.restore(task, undone.stood)
             if row == NOWHERE:
                 continue

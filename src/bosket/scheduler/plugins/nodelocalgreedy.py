@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 
 from bosket.scheduler.framework.job_state import NOWHERE, JobState
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.task import Task
 from bosket.scheduler.solver.accumulation import Accumulation
 from bosket.scheduler.solver.scenario import Batch, Scenario
 
@@ -43,10 +42,10 @@ class _NodeLocal:
                 if search.start.batches:
                     yield search.scenario(())
                 continue
-            seen: set[frozenset[Task]] = set()
+            seen: set[int] = set()
             for row in _rows_of(search.potential[-1].job):
                 chosen = [batch for job in jobs_on.get(row, ()) for batch in batches_of[job]]
-                tasks = frozenset(task for batch in chosen for task in batch.tasks)
+                tasks = search.tasks_of(chosen)
                 if tasks and tasks not in seen:
                     seen.add(tasks)
                     yield search.scenario(chosen)

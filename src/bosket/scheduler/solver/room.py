@@ -8,7 +8,7 @@ each scenario before it is simulated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +20,14 @@ from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.node import Amounts2D, Mask
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.model.topology import OUTSIDE, TopologyLevel
 
 #: Parts of GPUs add up to whole ones but for this.
 ROUNDING = 1e-9
 
 
 Amounts = NDArray[np.float64]  #: (node,), of one resource
+Classes = Mapping[PodClass, int]  #: how many pods of which class
 
 
 class Held(NamedTuple):
@@ -75,7 +77,6 @@ class Room:
         self._usable = feasible.copy()
         self._allowed = {pod_class: session.view(pod_class).allowed for pod_class in self._wanted}
         self._shared = session.nodes.shared
-        self._session = session
         self._free = free.copy()
 
     def add(self, held: Held) -> None:
@@ -87,25 +88,47 @@ class Room:
         """Whether every class by itself could be placed; if not, no choice of victims among these helps."""
         return self._suffice(self._free, self._usable)
 
-    def suffices_with(self, victims: Iterable[tuple[JobState, Task]]) -> bool:
-        """The same, if these went as well."""
-        held = held_by(self._session, victims)
+    def suffices_with(self, held: Iterable[Held]) -> bool:
+        """The same, if those who hold this went as well."""
+        return self._suffice(*self._without(held))
+
+    def suffices_in_domains_with(self, held: Iterable[Held], groups: Iterable[tuple[TopologyLevel, Classes]]) -> bool:
+        """The same for tasks that must each be in one domain, with the others of their group.
+
+        `groups`: by level, how many of which class.
+        """
+        free, usable = self._without(held)
+        return all(self._some_domain_takes(free, usable, *each) for each in groups)
+
+    def _without(self, held: Iterable[Held]) -> tuple[Amounts2D, Mask]:
         free, usable = self._free.copy(), self._usable.copy()
-        free[:, held.rows] += held.amounts
-        usable[held.rows] = True
-        return self._suffice(free, usable)
+        for each in held:
+            free[:, each.rows] += each.amounts
+            usable[each.rows] = True
+        return free, usable
 
     def _suffice(self, free: Amounts2D, usable: Mask) -> bool:
-        return all(self._slots(free, usable, each, count) >= count for each, count in self._wanted.items())
+        return all(self._slots(free, usable, each, count)[1].sum() >= count for each, count in self._wanted.items())
 
-    def _slots(self, free: Amounts2D, usable: Mask, pod_class: PodClass, most: int) -> float:
+    def _some_domain_takes(self, free: Amounts2D, usable: Mask, level: TopologyLevel, classes: Classes) -> bool:
+        """Whether one domain has room for every class by itself."""
+        takes = np.ones(len(level.names), dtype=bool)
+        for pod_class, count in classes.items():
+            rows, slots = self._slots(free, usable, pod_class, count)
+            domains = level.of_row[rows]
+            inside = domains != OUTSIDE
+            takes &= np.bincount(domains[inside], weights=slots[inside], minlength=len(takes)) >= count
+        return bool(takes.any())
+
+    def _slots(self, free: Amounts2D, usable: Mask, pod_class: PodClass, most: int) -> tuple[NDArray[np.intp], Amounts]:
+        """Nodes that may be used, and how many pods of a class each could take."""
         rows = np.flatnonzero(usable & self._allowed[pod_class])
         slots = _slots_by_node(pod_class, most, lambda resource: free[resource, rows])
         share = pod_class.share
         if share is not None:
             parts = (self._shared.memory(share) * share.devices / np.array(self._shared.sizes))[rows]
             np.minimum(slots, np.floor(free[GPU, rows] / parts + ROUNDING), out=slots)
-        return float(np.maximum(slots, 0.0).sum())
+        return rows, np.maximum(slots, 0.0)
 
 
 class Prospect:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bosket.api.object import ObjectKey
+from bosket.scheduler.framework.departure import Baseline
 from bosket.scheduler.framework.extension import AllOf, ScenarioGenerator, ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
@@ -22,7 +23,8 @@ from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.resource import GPU, mig_gpus
 from bosket.scheduler.model.task import Task, TaskStatus
-from bosket.scheduler.solver.accumulation import Accumulation
+from bosket.scheduler.solver.accumulation import Accumulation, VictimSequence
+from bosket.scheduler.solver.batch_index import BatchIndex
 from bosket.scheduler.solver.budget import Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.order import Entries, JobTable, VictimOrder
@@ -63,9 +65,12 @@ class Search:
         self._branches, self._running = branches, running
         self._candidates, self._validators = _without(candidates, self._spared), validators
         branches.pending.find_runs()
-        self._allocated, self._non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
+        self._baseline = Baseline(session)
+        self._allocated, self._non_preemptible = self._baseline.allocated, self._baseline.non_preemptible
         self._feasible = _feasible_nodes(session, job)
         self._free = free_amounts(session)  # before every attempt, because each leaves everything as it was
+        self._index = BatchIndex(session)
+        self._sequences: dict[int, VictimSequence] = {}  # by the victims that go in any case, as bits
         self._failed: set[Hashable] = set()
         self._generator = CHEAPEST_MOVES
 
@@ -158,7 +163,6 @@ class Search:
         budget: Budget,
         most_victims: int | None = None,
     ) -> Solution | None:
-        session = self._session
         if budget.is_used_up():
             return None
         with self._job.narrowed_to(tasks):
@@ -167,31 +171,37 @@ class Search:
                 return None
             start = Scenario(self._job, pending, recorded, self._allocated, self._non_preemptible)
             feasible = self._feasible.copy()
-            for job, task in start.victims():
-                feasible[job.standing(task).row] = True
-            victims = VictimOrder(session, self._candidates)
-            domains = DomainRoom(session, self._job, tasks)
+            for batch in recorded:
+                feasible[self._index.held(batch).rows] = True
             search = Accumulation(
-                session,
+                self._session,
                 start,
-                victims,
+                self._victims_beside(recorded),
+                self._index,
                 feasible,
                 self._free,
-                domains=domains,
+                domains=DomainRoom(self._session, self._job, tasks),
                 budget=budget,
                 most_victims=most_victims,
             )
             for scenario in generator(search):
                 self._count("emitted")
-                fingerprint = (pending, frozenset(task for _, task in scenario.victims()))
+                victims = self._index.mask(scenario.batches)
+                fingerprint = (pending, victims)
                 if fingerprint in self._failed:
                     self._count("duplicate")
                     continue
-                if not search.may_suffice(scenario):
+                if not search.may_suffice(scenario, victims):
                     budget.spend(1)
                     self._session.searches.filtered[self._session.action] += 1
                     continue
-                solution = self._try(scenario, feasible, budget)
+                solution = None
+                if search.may_suffice_in_domains(scenario, victims):
+                    solution = self._try(scenario, feasible, budget)
+                else:
+                    # It costs as many steps as if it were simulated: how far a search goes stays the same.
+                    self._spend(scenario, victims, budget)
+                    self._session.searches.filtered[self._session.action] += 1
                 if solution is not None:
                     return solution
                 self._failed.add(fingerprint)
@@ -199,20 +209,39 @@ class Search:
                     return None
         return None
 
+    def _victims_beside(self, recorded: tuple[Batch, ...]) -> VictimSequence:
+        """Those that may go beside these, in their order."""
+        mask = self._index.mask(recorded)
+        found = self._sequences.get(mask)
+        if found is None:
+            tasks = {task for batch in recorded for task in batch.tasks}
+            order = VictimOrder(self._session, self._candidates)
+            found = self._sequences[mask] = VictimSequence(self._session, order, tasks)
+        return found
+
+    def _spend(self, scenario: Scenario, victims: int, budget: Budget) -> bool:
+        """Takes the steps of a simulation. False for a scenario that isn't simulated: nobody goes, or one who may not.
+
+        `victims`: as bits.
+        """
+        if not victims or (self._spared and any(batch.job.job.key in self._spared for batch in scenario.batches)):
+            return False
+        budget.spend(victims.bit_count() + len(scenario.pending))
+        return True
+
     def _try(self, scenario: Scenario, feasible: Mask, budget: Budget) -> Solution | None:
         """Evicts, places everybody again in order, asks whether the outcome is just."""
-        victims = list(scenario.victims())
-        if not victims or any(job.job.key in self._spared for job, _ in victims):
+        if not self._spend(scenario, self._index.mask(scenario.batches), budget):
             return None
-        budget.spend(len(victims) + len(scenario.pending))
         self._count("simulated")
         session, preemptor = self._session, self._job
         on = feasible.copy()
-        statement = Statement(session, preemptor.job)
-        for job, task in victims:
-            on[job.standing(task).row] = True
-            statement.evict(job, task)
-        order = SimulationOrder(self._branches, session, {preemptor: None, **dict.fromkeys(job for job, _ in victims)})
+        statement = Statement(session, preemptor.job, self._baseline)
+        departures = self._index.departures(scenario.batches)
+        for departure in departures:
+            on[departure.rows] = True
+        statement.evict_all(departures)
+        order = SimulationOrder(self._branches, session, {preemptor: None, **{each.job: None for each in departures}})
         prospect: Prospect | None = Prospect(session, scenario.pending, on)
         while (next_job := order.pop()) is not None:
             failed = place_job(session, statement, next_job, on=on, real=False)
@@ -224,6 +253,7 @@ class Search:
             if is_lost:
                 statement.discard()
                 return None
+        victims = scenario.victims()
         gone = [task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)]
         if session.allowance.objection(gone) or not all(validator(scenario) for validator in self._validators):
             self._count("validator_rejected")

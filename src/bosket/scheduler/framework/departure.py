@@ -1,0 +1,104 @@
+"""Tasks of one job that are evicted together, prepared once for the many simulations of a search.
+
+A search evicts the same tasks again and again, each time from the same state, its `Baseline`. What that changes is
+found out once, and is then added to the accounts at a stroke instead of task by task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.scheduler.framework.job_state import NOWHERE, JobState, PodSetState, Standing
+from bosket.scheduler.model.resource import NOTHING, Shares, plus
+from bosket.scheduler.model.task import Task, TaskStatus
+
+if TYPE_CHECKING:
+    from bosket.scheduler.framework.session import Session
+    from bosket.scheduler.framework.statement import Operation
+
+PIPELINED, RELEASING = TaskStatus.PIPELINED, TaskStatus.RELEASING
+
+
+class Baseline:
+    """The accounts before a search: what every simulation starts from, and goes back to."""
+
+    __slots__ = ("allocated", "idle", "non_preemptible", "releasing")
+
+    def __init__(self, session: Session) -> None:
+        self.idle, self.releasing = session.nodes.idle.copy(), session.nodes.releasing.copy()
+        self.allocated, self.non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
+
+    def restore(self, session: Session) -> None:
+        """Puts everything back, to the bit. Accounts of queues that didn't change stay the same objects."""
+        np.copyto(session.nodes.idle, self.idle)
+        np.copyto(session.nodes.releasing, self.releasing)
+        session.queues.allocated[:] = self.allocated
+        session.queues.non_preemptible[:] = self.non_preemptible
+
+
+class Change(NamedTuple):
+    """Amounts to be added to an array over (resource, node)."""
+
+    places: NDArray[np.intp]  #: in the flattened array, each once
+    amounts: NDArray[np.float64]
+
+
+class SetChange(NamedTuple):
+    """What becomes of a pod set."""
+
+    state: PodSetState
+    tasks: list[Task]  #: those that go
+    pipelined: int  #: how many of them were only promised a place
+
+
+class Departure:
+    """What it takes to evict some tasks of a job. Valid while all of them stand as they did when it was made."""
+
+    __slots__ = (
+        "cost", "is_simple", "job", "leaves", "operations", "releasing", "rows", "sets", "stood", "taken_from_idle",
+        "tasks",
+    )  # fmt: skip
+
+    def __init__(self, session: Session, job: JobState, tasks: Sequence[Task]) -> None:
+        self.job, self.tasks = job, tasks
+        self.stood: dict[Task, Standing] = {task: job.standing(task) for task in tasks}
+        self.leaves = {task: stood._replace(status=RELEASING) for task, stood in self.stood.items()}
+        self.rows = list({stood.row: None for stood in self.stood.values()})
+        self.operations: list[Operation] = []  #: one for each task, made by the first statement that evicts them
+        self.cost: Shares = NOTHING
+        #: whether the tasks may go at a stroke: shared GPUs are told apart, and sums of fractions depend on their order
+        self.is_simple = self._find_changes(session)
+
+    def _find_changes(self, session: Session) -> bool:
+        released: dict[int, float] = {}
+        from_idle: dict[int, float] = {}
+        width = len(session.snapshot.nodes)
+        sets: dict[int, SetChange] = {}
+        for task, (status, row, _) in self.stood.items():
+            pod_class = task.pod_class
+            if row == NOWHERE or pod_class.share is not None:
+                return False
+            is_promised = status is PIPELINED
+            for resource, amount in pod_class.holds:
+                if not amount.is_integer():
+                    return False
+                place = resource * width + row
+                released[place] = released.get(place, 0.0) + (2 * amount if is_promised else amount)
+                if is_promised:
+                    from_idle[place] = from_idle.get(place, 0.0) - amount
+            self.cost = plus(self.cost, pod_class.shared)
+            state = self.job.state_of(task)
+            known = sets.get(id(state), SetChange(state, [], 0))
+            sets[id(state)] = SetChange(state, [*known.tasks, task], known.pipelined + is_promised)
+        self.sets = list(sets.values())
+        self.releasing, self.taken_from_idle = _change(released), _change(from_idle)
+        return all(amount.is_integer() for amount in self.cost)
+
+
+def _change(amounts: dict[int, float]) -> Change:
+    places = np.fromiter(amounts, dtype=np.intp, count=len(amounts))
+    return Change(places, np.fromiter(amounts.values(), dtype=np.float64, count=len(amounts)))
