@@ -244,6 +244,22 @@ class JobState:
             state.pipelined -= pipelined
             state.evicted += tasks
 
+    def arrive(self, tasks: Sequence[Task], stands: Sequence[Standing]) -> None:
+        """Notes that tasks without an active place get one, the same as `decide` for each of them."""
+        self._next = self._next_request = None
+        for task, stand in zip(tasks, stands, strict=True):
+            if stand.status == task.status:
+                self._stands.pop(task, None)
+            else:
+                self._stands[task] = stand
+            state = self.state_of(task)
+            state.active += 1
+            state.pipelined += stand.status is PIPELINED
+        placed = set(tasks)
+        for state in self._sets.values():
+            if state.evicted:
+                state.evicted = [task for task in state.evicted if task not in placed]
+
     def memento(self) -> JobMemento:
         """How its tasks stand, for `revert`."""
         sets = [(each, each.active, each.pipelined, each.evicted[:], each._first) for each in self._sets.values()]

@@ -154,19 +154,22 @@ class NodeLedger:
                 return False
         if pod_class.share is not None and not self._devices_suffice(pod_class.share, row, at[GPU, row]):
             return False
-        if self.overdrawn and bool(_is_short(self.idle[:, row], pod_class)):
-            return False
+        if self.overdrawn:
+            for place in range(len(self.idle)):
+                if at[place, row] < 0 and (place != GPU or pod_class.share is None):
+                    return False
         return at[PODS, row] >= 1
 
     def fit_idle(self, pod_class: PodClass, rows: Rows) -> Mask:
         """The same for these rows."""
-        idle = self.idle[:, rows]
-        needed = pod_class.needed
-        fits = (idle[needed] >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] >= 1)
+        idle = self.idle
+        fits = idle[PODS, rows] >= 1
+        for place, amount in pod_class.needs:
+            fits &= idle[place, rows] >= amount
         if pod_class.share is not None:
-            fits &= self._devices_suffice_on(pod_class.share, self.idle[GPU])[rows]
+            fits &= self._devices_suffice_on(pod_class.share, idle[GPU])[rows]
         if self.overdrawn:
-            fits &= ~_is_short(idle, pod_class)
+            fits &= ~_is_short(idle[:, rows], pod_class)
         return np.asarray(fits)
 
     def fits(self, pod_class: PodClass, row: int) -> bool:
@@ -186,8 +189,9 @@ class NodeLedger:
             now = now and self._devices_suffice(pod_class.share, row, free)
         free = idle[PODS, row]
         if self.overdrawn:
-            if _is_short(self.idle[:, row] + self.releasing[:, row], pod_class):
-                return False
+            for place in range(len(self.idle)):
+                if idle[place, row] + releasing[place, row] < 0 and (place != GPU or pod_class.share is None):
+                    return False
         else:
             self._asked, self._fits_idle = (len(self.log), pod_class, row), now and free >= 1
         return free + releasing[PODS, row] >= 1
@@ -195,9 +199,9 @@ class NodeLedger:
     def fit(self, pod_class: PodClass) -> Mask:
         """The same for all nodes."""
         idle, releasing = self.idle, self.releasing
-        needed = pod_class.needed
-        free = idle[needed] + releasing[needed]
-        fits = (free >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] + releasing[PODS] >= 1)
+        fits = idle[PODS] + releasing[PODS] >= 1
+        for place, amount in pod_class.needs:
+            fits &= idle[place] + releasing[place] >= amount
         if pod_class.share is not None:
             fits &= self._devices_suffice_on(pod_class.share, idle[GPU] + releasing[GPU])
         if self.overdrawn:

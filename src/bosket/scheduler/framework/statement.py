@@ -125,6 +125,45 @@ class Statement:
             column = nodes.take(nodes.releasing_at, pod_class, row)
             self._record(PIPELINE, job, task, Standing(PIPELINED, row, gpu_groups), column)
 
+    def may_place_together(self, tasks: Sequence[Task]) -> bool:
+        """Whether `pipeline_all` is for these: equal tasks without shared GPUs, in a simulation that is only undone as a
+        whole. Tasks that were moved earlier in this cycle have rules of their own."""
+        if self._baseline is None:
+            return False
+        pod_class, rows, evicted = tasks[0].pod_class, self._session.nodes.table.rows, self._evicted
+        if pod_class.share is not None or not all(map(float.is_integer, pod_class.shared)):
+            return False
+        for task in tasks:
+            if task.pod_class is not pod_class:
+                return False
+            stood = evicted.get(task)
+            if stood is not None and rows.get(task.node, stood.row) != stood.row:
+                return False
+        return True
+
+    def promised_rows(self, tasks: Sequence[Task]) -> list[int]:
+        """For each task the row of the node that it was only promised, if it was evicted from there; else NOWHERE."""
+        stood = map(self._evicted.get, tasks)
+        return [each.row if each is not None and each.status is PIPELINED else NOWHERE for each in stood]
+
+    def pipeline_all(self, job: JobState, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        """Places tasks for which `may_place_together` on resources that are being released, which are taken already."""
+        (gpus, millicores, memory), count = tasks[0].pod_class.shared, len(tasks)
+        cost = (gpus * count, millicores * count, memory * count)
+        self._session.queues.charge(job.queue_row, cost, preemptible=job.job.preemptible)
+        operations = self._operations
+        stands: list[Standing] = []
+        for task, row in zip(tasks, rows, strict=True):
+            stood = self._evicted.get(task)
+            if stood is not None and stood.row == row:
+                del self._evicted[task]
+                kind, stand = SPARE, stood
+            else:
+                kind, stand = PIPELINE, Standing(PIPELINED, row)
+            stands.append(stand)
+            operations.append(Operation(kind, job, task, row, job.standing(task), [], [], None, ()))
+        job.arrive(tasks, stands)
+
     def evict(self, job: JobState, task: Task) -> None:
         """Has a task that holds resources give them back; on a node that isn't ours, none of our accounts changes."""
         stands = job.standing(task)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -85,6 +85,11 @@ class ClassView:
         """Whether placing others can only take nodes away from pods of this class, and give none."""
         return all(each.only_takes for each in self._moving)
 
+    @property
+    def is_local(self) -> bool:
+        """Whether placing a pod on a node changes fit and score for this class there alone."""
+        return not self._based
+
     def fits(self, on: Mask) -> NDArray[np.intp]:
         """The nodes, of these, with enough of every resource, and to which nothing that stays the same objects."""
         return np.flatnonzero(on & self.allowed & self._ledger.fit(self._class))
@@ -122,6 +127,42 @@ class ClassView:
             total = np.where(on, total, -math.inf)
         row = int(total.argmax())
         return row if total[row] > -math.inf else None
+
+    def fill(self, promised: Sequence[int], on: Mask | None) -> list[int] | None:
+        """The rows that pods would go to one after the other, each to the best node of the moment.
+
+        What they take of what is being released is taken; None, and nothing is taken, where not all of them fit.
+        `promised`: for each pod the row of the node that it was promised before it was evicted; -1 where it wasn't. One
+        that goes back there takes back what its eviction took from what is idle, see `Statement`.
+        """
+        if not len(self._total):
+            return None
+        ledger, pod_class = self._ledger, self._class
+        idle, releasing = ledger.idle_at, ledger.releasing_at
+        self._catch_up()
+        total = self._total.copy() if on is None else np.where(on, self._total, -math.inf)
+        total_at: Cells[int] = cells(total)
+        rows: list[int] = []
+        undo: list[tuple[Cells[tuple[int, int]], int, list[float]]] = []
+        row = int(total.argmax())
+        best = total_at[row]
+        for before in promised:
+            if best == -math.inf:
+                for at, each, had in reversed(undo):
+                    ledger.restore(at, pod_class, each, had)
+                return None
+            undo.append((releasing, row, ledger.take(releasing, pod_class, row)))
+            if row == before:
+                undo.append((releasing, row, ledger.take(releasing, pod_class, row)))
+                undo.append((idle, row, ledger.give(idle, pod_class, row)))
+            rows.append(row)
+            self._catch_up()
+            # It was the first of the best: while its score doesn't fall, it still is.
+            total_at[row] = now = self._total_at[row]
+            if now < best:
+                row = int(total.argmax())
+            best = total_at[row]
+        return rows
 
     @cached_property
     def _scorers(self) -> list[tuple[NodeScorer, Scores | None]]:
