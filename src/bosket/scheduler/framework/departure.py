@@ -47,6 +47,14 @@ class Change(NamedTuple):
     amounts: NDArray[np.float64]
 
 
+class Aftermath(NamedTuple):
+    """What follows from how the tasks of a job stand."""
+
+    key: tuple[object, ...]  #: of the job, in the order of jobs
+    tasks: list[Task]  #: that come next
+    request: Shares  #: what these ask for
+
+
 class SetChange(NamedTuple):
     """What becomes of a pod set."""
 
@@ -59,8 +67,8 @@ class Departure:
     """What it takes to evict some tasks of a job. Valid while all of them stand as they did when it was made."""
 
     __slots__ = (
-        "cost", "is_simple", "job", "leaves", "operations", "releasing", "rows", "sets", "stood", "taken_from_idle",
-        "tasks",
+        "aftermath", "cost", "is_simple", "job", "leaves", "operations", "releasing", "rows", "sets", "stood",
+        "taken_from_idle", "tasks",
     )  # fmt: skip
 
     def __init__(self, session: Session, job: JobState, tasks: Sequence[Task]) -> None:
@@ -69,6 +77,8 @@ class Departure:
         self.leaves = {task: stood._replace(status=RELEASING) for task, stood in self.stood.items()}
         self.rows = list({stood.row: None for stood in self.stood.values()})
         self.operations: list[Operation] = []  #: one for each task, made by the first statement that evicts them
+        #: what comes next in the job when these tasks and no others have gone, once somebody has found it out
+        self.aftermath: Aftermath | None = None
         self.cost: Shares = NOTHING
         #: whether the tasks may go at a stroke: shared GPUs are told apart, and sums of fractions depend on their order
         self.is_simple = self._find_changes(session)

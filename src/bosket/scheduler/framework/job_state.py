@@ -244,6 +244,10 @@ class JobState:
             state.pipelined -= pipelined
             state.evicted += tasks
 
+    def recall(self, tasks: list[Task], request: Shares) -> None:
+        """What `next_tasks` and `next_request` would give, as things stand, found out before."""
+        self._next, self._next_request = tasks, request
+
     def arrive(self, tasks: Sequence[Task], stands: Sequence[Standing]) -> None:
         """Notes that tasks without an active place get one, the same as `decide` for each of them."""
         self._next = self._next_request = None

@@ -32,6 +32,7 @@ class JobTable:
         for entries in self.by_queue.values():
             entries.sort(key=_key)
         self._runs: dict[int, list[int]] = {}
+        self._requests: dict[int, list[Shares]] = {}
         self._changed = set(self.by_queue)  # queues whose runs aren't known
         self._versions: dict[int, int] = {}  # of queues, and of those above them
         self._children: dict[int, dict[int, None]] = {}
@@ -59,7 +60,8 @@ class JobTable:
         """Finds the runs of queues that changed. Jobs that are narrowed or evicted for the time being ask for something
         else, so that this is done before anything is simulated."""
         for row in self._changed:
-            self._runs[row] = _ends_of_runs([job.next_request() for _, job in self.by_queue[row]])
+            self._requests[row] = requests = [job.next_request() for _, job in self.by_queue[row]]
+            self._runs[row] = _ends_of_runs(requests)
         self._changed.clear()
 
     def _add_to_tree(self, row: int) -> None:
@@ -82,6 +84,10 @@ class JobTable:
             tasks = ((job, task) for _, job in self.by_queue.get(row, ()) for task in job.active_tasks())
             found = self._held[row] = held_by(self._session, tasks)
         return found
+
+    def requests(self, row: int) -> list[Shares]:
+        """What each job of a queue asks for next; as of `find_runs`."""
+        return self._requests.get(row, [])
 
     def runs(self, row: int) -> list[int]:
         """For each job of a queue, where the run of those ends that ask for the same; as of `find_runs`."""

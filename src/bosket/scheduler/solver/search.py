@@ -7,13 +7,14 @@ again in the same search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.framework.departure import Baseline
+from bosket.scheduler.framework.departure import Aftermath, Baseline, Departure
 from bosket.scheduler.framework.extension import AllOf, ScenarioGenerator, ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
@@ -27,7 +28,7 @@ from bosket.scheduler.solver.accumulation import Accumulation, VictimSequence
 from bosket.scheduler.solver.batch_index import BatchIndex
 from bosket.scheduler.solver.budget import Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
-from bosket.scheduler.solver.order import Entries, JobTable, VictimOrder
+from bosket.scheduler.solver.order import Entries, JobTable, SortKey, VictimOrder
 from bosket.scheduler.solver.room import Prospect, Room, free_amounts
 from bosket.scheduler.solver.scenario import Batch, Scenario
 from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
@@ -241,7 +242,7 @@ class Search:
         for departure in departures:
             on[departure.rows] = True
         statement.evict_all(departures)
-        order = SimulationOrder(self._branches, session, {preemptor: None, **{each.job: None for each in departures}})
+        order = SimulationOrder(self._branches, session, {preemptor: None, **self._keys_of_victims(departures)})
         prospect: Prospect | None = Prospect(session, scenario.pending, on)
         while (next_job := order.pop()) is not None:
             failed = place_job(session, statement, next_job, on=on, real=False)
@@ -265,6 +266,25 @@ class Search:
         return Solution(
             statement, batches, len(gone), is_complete=whole, spares_some=len(batches) < len(scenario.batches)
         )
+
+    def _keys_of_victims(self, departures: Sequence[Departure]) -> dict[JobState, SortKey | None]:
+        """Victims, who have gone, with their keys in the order of jobs; None where these aren't known.
+
+        What follows for a job is the same whenever the same tasks of it have gone.
+        """
+        keys: dict[JobState, SortKey | None] = {}
+        by_job = Counter(each.job for each in departures)
+        for each in departures:
+            job, after = each.job, None
+            if by_job[job] == 1:
+                after = each.aftermath
+                if after is None:
+                    key = self._session.job_key(job)
+                    after = each.aftermath = Aftermath(key, job.next_tasks(), job.next_request())
+                else:
+                    job.recall(after.tasks, after.request)
+            keys[job] = after.key if after is not None else None
+        return keys
 
 
 def _without(candidates: Mapping[int, Entries], spared: Collection[ObjectKey]) -> Mapping[int, Entries]:
