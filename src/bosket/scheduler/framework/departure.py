@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.job_state import NOWHERE, JobState, PodSetState, Standing
-from bosket.scheduler.model.resource import NOTHING, Shares, plus
+from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task, TaskStatus
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Departure:
     """What it takes to evict some tasks of a job. Valid while all of them stand as they did when it was made."""
 
     __slots__ = (
-        "aftermath", "cost", "is_simple", "job", "leaves", "operations", "releasing", "rows", "sets", "stood",
+        "aftermath", "costs", "is_simple", "job", "leaves", "operations", "releasing", "rows", "sets", "stood",
         "taken_from_idle", "tasks",
     )  # fmt: skip
 
@@ -79,7 +79,7 @@ class Departure:
         self.operations: list[Operation] = []  #: one for each task, made by the first statement that evicts them
         #: what comes next in the job when these tasks and no others have gone, once somebody has found it out
         self.aftermath: Aftermath | None = None
-        self.cost: Shares = NOTHING
+        self.costs: list[Shares] = []  #: what each task holds in its queue's account
         #: whether the tasks may go at a stroke: shared GPUs are told apart, and sums of fractions depend on their order
         self.is_simple = self._find_changes(session)
 
@@ -100,13 +100,14 @@ class Departure:
                 released[place] = released.get(place, 0.0) + (2 * amount if is_promised else amount)
                 if is_promised:
                     from_idle[place] = from_idle.get(place, 0.0) - amount
-            self.cost = plus(self.cost, pod_class.shared)
+            self.costs.append(pod_class.shared)
             state = self.job.state_of(task)
             known = sets.get(id(state), SetChange(state, [], 0))
             sets[id(state)] = SetChange(state, [*known.tasks, task], known.pipelined + is_promised)
         self.sets = list(sets.values())
-        self.releasing, self.taken_from_idle = _change(released), _change(from_idle)
-        return all(amount.is_integer() for amount in self.cost)
+        self.releasing = _change(released)
+        self.taken_from_idle = _change(from_idle) if from_idle else None
+        return all(amount.is_integer() for cost in self.costs for amount in cost)
 
 
 def _change(amounts: dict[int, float]) -> Change:

@@ -99,7 +99,7 @@ def _place_together(
         unfit = session.unfit(task)
         if unfit is not None:
             return _shortage(job, tasks, number, PodUnfit(unfit))
-    found = session.view(tasks[0].pod_class).fill(statement.promised_rows(tasks), on)
+    found = session.view(tasks[0].pod_class).fill(statement.homes(tasks), on)
     if found is None:
         return _shortage(job, tasks, 0, NodesRefused({}))
     statement.pipeline_all(job, tasks, found)

@@ -21,6 +21,7 @@ from bosket.scheduler.framework.departure import Baseline, Departure
 from bosket.scheduler.framework.job_state import NOWHERE, JobMemento, JobState, Standing
 from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.kernel.class_view import NO_HOME, Home
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import Task, TaskStatus
 
@@ -127,39 +128,43 @@ class Statement:
 
     def may_place_together(self, tasks: Sequence[Task]) -> bool:
         """Whether `pipeline_all` is for these: equal tasks without shared GPUs, in a simulation that is only undone as a
-        whole. Tasks that were moved earlier in this cycle have rules of their own."""
+        whole."""
         if self._baseline is None:
             return False
-        pod_class, rows, evicted = tasks[0].pod_class, self._session.nodes.table.rows, self._evicted
+        pod_class = tasks[0].pod_class
         if pod_class.share is not None or not all(map(float.is_integer, pod_class.shared)):
             return False
-        for task in tasks:
-            if task.pod_class is not pod_class:
-                return False
-            stood = evicted.get(task)
-            if stood is not None and rows.get(task.node, stood.row) != stood.row:
-                return False
-        return True
+        return len(tasks) == 1 or all([task.pod_class is pod_class for task in tasks])
 
-    def promised_rows(self, tasks: Sequence[Task]) -> list[int]:
-        """For each task the row of the node that it was only promised, if it was evicted from there; else NOWHERE."""
-        stood = map(self._evicted.get, tasks)
-        return [each.row if each is not None and each.status is PIPELINED else NOWHERE for each in stood]
+    def homes(self, tasks: Sequence[Task]) -> list[Home]:
+        """For each task where it has been, as far as it matters for where it goes."""
+        rows, evicted = self._session.nodes.table.rows, self._evicted
+        homes: list[Home] = []
+        for task in tasks:
+            stood = evicted.get(task)
+            if stood is None:
+                homes.append(NO_HOME)
+            else:
+                runs_on = rows.get(task.node, NOWHERE)
+                is_moved = runs_on not in (NOWHERE, stood.row)
+                homes.append(Home(stood.row, stood.status is PIPELINED, runs_on if is_moved else NOWHERE))
+        return homes
 
     def pipeline_all(self, job: JobState, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Places tasks for which `may_place_together` on resources that are being released, which are taken already."""
-        (gpus, millicores, memory), count = tasks[0].pod_class.shared, len(tasks)
-        cost = (gpus * count, millicores * count, memory * count)
-        self._session.queues.charge(job.queue_row, cost, preemptible=job.job.preemptible)
-        operations = self._operations
+        """The same as `pipeline` for tasks that `may_place_together`, on resources that `ClassView.fill` has taken."""
+        costs = [tasks[0].pod_class.shared] * len(tasks)
+        self._session.queues.change_together(job.queue_row, costs, preemptible=job.job.preemptible, sign=1)
+        operations, evicted, table = self._operations, self._evicted, self._session.nodes.table.rows
         stands: list[Standing] = []
         for task, row in zip(tasks, rows, strict=True):
-            stood = self._evicted.get(task)
+            stood = evicted.get(task)
+            kind, stand = PIPELINE, Standing(PIPELINED, row)
             if stood is not None and stood.row == row:
-                del self._evicted[task]
                 kind, stand = SPARE, stood
-            else:
-                kind, stand = PIPELINE, Standing(PIPELINED, row)
+            elif stood is not None and row == table.get(task.node):
+                kind, stand = STAY, Standing(task.status, row)
+            if kind is not PIPELINE:
+                del evicted[task]
             stands.append(stand)
             operations.append(Operation(kind, job, task, row, job.standing(task), [], [], None, ()))
         job.arrive(tasks, stands)
@@ -173,37 +178,33 @@ class Statement:
     def evict_all(self, departures: Sequence[Departure]) -> None:
         """Has tasks give back what they hold, at a stroke where that can be done. The first that a simulation does."""
         for each in departures:
-            if self._baseline is None:
-                for task in each.tasks:
-                    self.evict(each.job, task)
-                continue
-            if each.job not in self._jobs_before:
+            if self._baseline is not None and each.job not in self._jobs_before:
                 self._jobs_before[each.job] = each.job.memento()
-            if each.is_simple:
+            if self._baseline is not None and each.is_simple:
                 self._evict_together(each)
             else:
                 for task in each.tasks:
                     self.evict(each.job, task)
 
     def _evict_together(self, departure: Departure) -> None:
-        session, job = self._session, departure.job
+        session, job, stood = self._session, departure.job, departure.stood
         nodes = session.nodes
         places, amounts = departure.releasing
         nodes.releasing.reshape(-1)[places] += amounts
-        places, amounts = departure.taken_from_idle
-        if len(places):
+        if departure.taken_from_idle is not None:
             nodes.overdrawn = True
+            places, amounts = departure.taken_from_idle
             nodes.idle.reshape(-1)[places] += amounts
         nodes.log += departure.rows
-        session.queues.credit(job.queue_row, departure.cost, preemptible=job.job.preemptible)
+        session.queues.change_together(job.queue_row, departure.costs, preemptible=job.job.preemptible, sign=-1)
         job.depart(departure.leaves, departure.sets)
-        self._evicted |= departure.stood
-        self._stood |= departure.stood
+        self._evicted |= stood
+        self._stood |= stood
         if not departure.operations:
             # Without what would undo them one by one: they are only ever undone together.
             departure.operations += [
-                Operation(EVICT, job, task, stood.row, stood, [], [], None, stood.gpu_groups)
-                for task, stood in departure.stood.items()
+                Operation(EVICT, job, task, stands.row, stands, [], [], None, stands.gpu_groups)
+                for task, stands in stood.items()
             ]
         self._operations += departure.operations
 

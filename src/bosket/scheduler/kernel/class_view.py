@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,17 @@ def lack_of(node: str, resource: str, requested: float, used: float, capacity: f
 
 def _cannot_afford(reason: JobReason) -> str:
     return f"node does not have enough capacity. Reason: {reason.code}, Details: {reason}"
+
+
+class Home(NamedTuple):
+    """Where a pod that was evicted has been; rows of the node table, -1 for none."""
+
+    row: int  #: of the node that it had, or was promised
+    was_promised: bool
+    runs_on: int  #: of the node where it runs, if it was to move from there to the one that it was promised
+
+
+NO_HOME = Home(-1, was_promised=False, runs_on=-1)
 
 
 class ClassView:
@@ -128,12 +139,11 @@ class ClassView:
         row = int(total.argmax())
         return row if total[row] > -math.inf else None
 
-    def fill(self, promised: Sequence[int], on: Mask | None) -> list[int] | None:
-        """The rows that pods would go to one after the other, each to the best node of the moment.
+    def fill(self, homes: Sequence[Home], on: Mask | None) -> list[int] | None:
+        """The rows that pods go to one after the other, each to the best node of the moment, as `Statement.pipeline`
+        has it. What they take of what is being released is taken; None, and nothing is taken, where not all fit.
 
-        What they take of what is being released is taken; None, and nothing is taken, where not all of them fit.
-        `promised`: for each pod the row of the node that it was promised before it was evicted; -1 where it wasn't. One
-        that goes back there takes back what its eviction took from what is idle, see `Statement`.
+        `homes`: for each pod, where it has been.
         """
         if not len(self._total):
             return None
@@ -144,24 +154,29 @@ class ClassView:
         total_at: Cells[int] = cells(total)
         rows: list[int] = []
         undo: list[tuple[Cells[tuple[int, int]], int, list[float]]] = []
-        row = int(total.argmax())
-        best = total_at[row]
-        for before in promised:
-            if best == -math.inf:
+        best = int(total.argmax())
+        score = total_at[best]
+        for stood, was_promised, runs_on in homes:
+            if score == -math.inf:
                 for at, each, had in reversed(undo):
                     ledger.restore(at, pod_class, each, had)
                 return None
+            row = best
+            if row == runs_on and ledger.fits(pod_class, stood):
+                row = stood  # it was to move from there, and still does
             undo.append((releasing, row, ledger.take(releasing, pod_class, row)))
-            if row == before:
+            if row == stood and was_promised:  # as it took its place from what was being released
                 undo.append((releasing, row, ledger.take(releasing, pod_class, row)))
                 undo.append((idle, row, ledger.give(idle, pod_class, row)))
             rows.append(row)
-            self._catch_up()
+            self._renew(row)
+            self._seen = len(ledger.log)
+            if on is None or on[row]:
+                total_at[row] = self._total_at[row]
             # It was the first of the best: while its score doesn't fall, it still is.
-            total_at[row] = now = self._total_at[row]
-            if now < best:
-                row = int(total.argmax())
-            best = total_at[row]
+            if row != best or total_at[row] < score:
+                best = int(total.argmax())
+            score = total_at[best]
         return rows
 
     @cached_property

@@ -44,7 +44,8 @@ class _Nodes:
         self._free = search.free_gpus()
         for job, task in search.start.victims():
             self._free[job.standing(task).row] += job.cost(task)[0]
-        self._gpus = [task.pod_class.shared[0] for task in search.start.pending]
+        gpus = [task.pod_class.shared[0] for task in search.start.pending]
+        self._least, self._wanted = min(gpus), sum(gpus)
         self._batches_on: dict[int, dict[Batch, None]] = {}  # in the order in which nodes were seen
         self._capacity: dict[int, float] = {}  # GPUs of each, with all its victims gone
         self._known = 0  # how many batches are counted
@@ -53,10 +54,10 @@ class _Nodes:
     def subsets(self) -> Iterator[Scenario]:
         """The cheapest nodes to empty, more and more of them."""
         self._catch_up()
-        capacity, least = self._capacity, min(self._gpus)
-        usable = [row for row in self._batches_on if capacity[row] >= least]
+        capacity = self._capacity
+        usable = [row for row in self._batches_on if capacity[row] >= self._least]
         usable.sort(key=capacity.__getitem__)
-        demand = max(0.0, sum(self._gpus) - float(self._free[self._elsewhere].sum()))
+        demand = max(0.0, self._wanted - float(self._free[self._elsewhere].sum()))
         count, more = _smallest_cover([capacity[row] for row in usable], demand), 1
         chosen: dict[Batch, None] = {}
         taken = 0

@@ -31,6 +31,7 @@ class _NodeLocal:
         for batch in search.start.batches:
             batches_of.setdefault(batch.job, []).append(batch)
         jobs_on: dict[int, dict[JobState, None]] = {}
+        rows_of: dict[JobState, list[int]] = {}
         known = 0
         for _ in search.steps():
             for batch in search.potential[known:]:
@@ -43,7 +44,10 @@ class _NodeLocal:
                     yield search.scenario(())
                 continue
             seen: set[int] = set()
-            for row in _rows_of(search.potential[-1].job):
+            last = search.potential[-1].job
+            if last not in rows_of:
+                rows_of[last] = _rows_of(last)
+            for row in rows_of[last]:
                 chosen = [batch for job in jobs_on.get(row, ()) for batch in batches_of[job]]
                 tasks = search.tasks_of(chosen)
                 if tasks and tasks not in seen:

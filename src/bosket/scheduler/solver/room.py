@@ -78,11 +78,32 @@ class Room:
         self._allowed = {pod_class: session.view(pod_class).allowed for pod_class in self._wanted}
         self._shared = session.nodes.shared
         self._free = free.copy()
+        concerned = np.zeros(len(feasible), dtype=bool)  # nodes that some class may use
+        for allowed in self._allowed.values():
+            concerned |= allowed
+        self._concerned = concerned
+        self._known: dict[int, Held | None] = {}  # by identity: what of it is on these nodes
+
+    def _concerning(self, held: Held) -> Held | None:
+        """What of this is on nodes that matter; None where nothing is. The same object is mostly asked about again."""
+        if id(held) not in self._known:
+            inside = self._concerned[held.rows]
+            part = held if inside.all() else Held(held.rows[inside], held.amounts[:, inside])
+            self._known[id(held)] = part if len(part.rows) else None
+        return self._known[id(held)]
 
     def add(self, held: Held) -> None:
         """These amounts are free as well, and their nodes may be used."""
-        self._free[:, held.rows] += held.amounts
-        self._usable[held.rows] = True
+        self._add(held, self._free, self._usable)
+
+    def _add(self, held: Held, free: Amounts2D, usable: Mask) -> bool:
+        """Whether that changes anything."""
+        part = self._concerning(held)
+        if part is None:
+            return False
+        free[:, part.rows] += part.amounts
+        usable[part.rows] = True
+        return True
 
     def suffices(self) -> bool:
         """Whether every class by itself could be placed; if not, no choice of victims among these helps."""
@@ -103,8 +124,7 @@ class Room:
     def _without(self, held: Iterable[Held]) -> tuple[Amounts2D, Mask]:
         free, usable = self._free.copy(), self._usable.copy()
         for each in held:
-            free[:, each.rows] += each.amounts
-            usable[each.rows] = True
+            self._add(each, free, usable)
         return free, usable
 
     def _suffice(self, free: Amounts2D, usable: Mask) -> bool:

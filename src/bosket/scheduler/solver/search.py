@@ -8,7 +8,7 @@ again in the same search.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,7 +72,7 @@ class Search:
         self._free = free_amounts(session)  # before every attempt, because each leaves everything as it was
         self._index = BatchIndex(session)
         self._sequences: dict[int, VictimSequence] = {}  # by the victims that go in any case, as bits
-        self._failed: set[Hashable] = set()
+        self._failed: dict[tuple[Task, ...], set[int]] = {}  # by the tasks to be placed: victims as bits
         self._generator = CHEAPEST_MOVES
 
     def solve(self) -> Solution | None:
@@ -185,11 +185,11 @@ class Search:
                 budget=budget,
                 most_victims=most_victims,
             )
+            failed = self._failed.setdefault(pending, set())
             for scenario in generator(search):
                 self._count("emitted")
                 victims = self._index.mask(scenario.batches)
-                fingerprint = (pending, victims)
-                if fingerprint in self._failed:
+                if victims in failed:
                     self._count("duplicate")
                     continue
                 if not search.may_suffice(scenario, victims):
@@ -205,7 +205,7 @@ class Search:
                     self._session.searches.filtered[self._session.action] += 1
                 if solution is not None:
                     return solution
-                self._failed.add(fingerprint)
+                failed.add(victims)
                 if budget.is_used_up():
                     return None
         return None
