@@ -6,6 +6,7 @@ found out once, and is then added to the accounts at a stroke instead of task by
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from bosket.scheduler.framework.job_state import NOWHERE, JobState, PodSetState, Standing
 from bosket.scheduler.model.resource import Shares
-from bosket.scheduler.model.task import Task, TaskStatus
+from bosket.scheduler.model.task import PodClass, Task, TaskStatus
 
 if TYPE_CHECKING:
     from bosket.scheduler.framework.session import Session
@@ -87,27 +88,34 @@ class Departure:
         released: dict[int, float] = {}
         from_idle: dict[int, float] = {}
         width = len(session.snapshot.nodes)
-        sets: dict[int, SetChange] = {}
+        going: dict[PodSetState, list[Task]] = {}
+        promised: Counter[PodSetState] = Counter()
+        classes = {task.pod_class for task in self.tasks}
+        if any(each.share is not None or not _is_whole(each) for each in classes):
+            return False
         for task, (status, row, _) in self.stood.items():
             pod_class = task.pod_class
-            if row == NOWHERE or pod_class.share is not None:
+            if row == NOWHERE:
                 return False
             is_promised = status is PIPELINED
             for resource, amount in pod_class.holds:
-                if not amount.is_integer():
-                    return False
                 place = resource * width + row
                 released[place] = released.get(place, 0.0) + (2 * amount if is_promised else amount)
                 if is_promised:
                     from_idle[place] = from_idle.get(place, 0.0) - amount
             self.costs.append(pod_class.shared)
             state = self.job.state_of(task)
-            known = sets.get(id(state), SetChange(state, [], 0))
-            sets[id(state)] = SetChange(state, [*known.tasks, task], known.pipelined + is_promised)
-        self.sets = list(sets.values())
+            going.setdefault(state, []).append(task)
+            promised[state] += is_promised
+        self.sets = [SetChange(state, tasks, promised[state]) for state, tasks in going.items()]
         self.releasing = _change(released)
         self.taken_from_idle = _change(from_idle) if from_idle else None
-        return all(amount.is_integer() for cost in self.costs for amount in cost)
+        return True
+
+
+def _is_whole(pod_class: PodClass) -> bool:
+    """Whether pods ask for whole numbers of everything, so that sums don't depend on their order."""
+    return all(amount.is_integer() for _, amount in pod_class.holds) and all(map(float.is_integer, pod_class.shared))
 
 
 def _change(amounts: dict[int, float]) -> Change:

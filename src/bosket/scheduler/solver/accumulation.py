@@ -122,7 +122,9 @@ class Accumulation:
 
     def _suffices(self) -> bool:
         # With more victims there is more room: what was enough once stays enough.
-        self._is_enough = self._is_enough or (self._room.suffices() and self._domains.suffices())
+        if not self._is_enough and self._room.suffices() and self._domains.suffices():
+            self._is_enough = True
+            self._by_nodes.note(self._index.mask((*self.start.batches, *self.potential)))
         return self._is_enough
 
     def _has_enough(self) -> bool:
@@ -162,6 +164,10 @@ class _Remembered:
         self._holds = holds
         self._good: list[int] = []
         self._bad: list[int] = []
+
+    def note(self, tasks: int) -> None:
+        """The condition holds for these."""
+        self._good.append(tasks)
 
     def __call__(self, tasks: int, batches: Sequence[Batch]) -> bool:
         for known in self._good:

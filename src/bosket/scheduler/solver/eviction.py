@@ -61,8 +61,8 @@ class _Step:
 
     def _surplus(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
         if isinstance(subgroup, PodSet):
-            tasks = self._last_first(subgroup)
-            return tasks[:1] if len(tasks) > subgroup.min_available else []
+            has_surplus = len(self._by_set.get(subgroup.name, ())) > subgroup.min_available
+            return self._last_first(subgroup)[:1] if has_surplus else []
         satisfied = sum(map(self._state.satisfied, subgroup.children))
         if not satisfied:
             return []

@@ -61,6 +61,52 @@ def held_by(session: Session, victims: Iterable[tuple[JobState, Task]]) -> Held:
     return Held(rows, amounts)
 
 
+def held_by_job(session: Session, job: JobState) -> Held:
+    """What all active tasks of a job hold. Asked while nothing is being simulated."""
+    return held_by(session, ((job, task) for task in job.active_tasks()))
+
+
+class Holdings:
+    """What the active tasks of some jobs hold, kept true as jobs change."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._of_job: dict[JobState, Held] = {}
+        self._place_of: dict[int, int] = {}  # of a node's row, in the arrays
+        self._rows = np.zeros(0, dtype=np.intp)
+        self._amounts: Amounts2D = np.zeros((len(session.nodes.idle), 0))
+        self._held: Held | None = None
+        self._changed: dict[JobState, bool] = {}  # and whether they are kept; looked at when somebody asks
+
+    def renew(self, job: JobState, *, keep: bool) -> None:
+        """The job changed; unless it is kept it no longer counts."""
+        self._held = None
+        self._changed[job] = keep
+
+    def held(self) -> Held:
+        for job, keep in self._changed.items():
+            before = self._of_job.pop(job, None)
+            if before is not None:
+                self._amounts[:, self._places(before.rows)] -= before.amounts
+            if keep:
+                held = self._of_job[job] = held_by_job(self._session, job)
+                places = self._places(held.rows)
+                self._amounts[:, places] += held.amounts
+        self._changed.clear()
+        if self._held is None:
+            there = self._amounts[PODS] > ROUNDING  # nodes that everybody has left are no longer among them
+            self._held = Held(self._rows[there], self._amounts[:, there])
+        return self._held
+
+    def _places(self, rows: NDArray[np.intp]) -> list[int]:
+        known = self._place_of
+        places = [known.setdefault(row, len(known)) for row in rows.tolist()]
+        if (more := len(known) - len(self._rows)) > 0:
+            self._rows = np.fromiter(known, dtype=np.intp, count=len(known))
+            self._amounts = np.concatenate([self._amounts, np.zeros((len(self._amounts), more))], axis=1)
+        return places
+
+
 def free_amounts(session: Session) -> Amounts2D:
     """(resource, node): what is idle or being released, parts of shared GPUs among the GPUs."""
     free: Amounts2D = session.nodes.idle + session.nodes.releasing
@@ -82,15 +128,17 @@ class Room:
         for allowed in self._allowed.values():
             concerned |= allowed
         self._concerned = concerned
-        self._known: dict[int, Held | None] = {}  # by identity: what of it is on these nodes
+        # By identity, with the object itself, so that no other one gets its identity: what of it is on these nodes.
+        self._known: dict[int, tuple[Held, Held | None]] = {}
 
     def _concerning(self, held: Held) -> Held | None:
         """What of this is on nodes that matter; None where nothing is. The same object is mostly asked about again."""
-        if id(held) not in self._known:
+        known = self._known.get(id(held))
+        if known is None:
             inside = self._concerned[held.rows]
             part = held if inside.all() else Held(held.rows[inside], held.amounts[:, inside])
-            self._known[id(held)] = part if len(part.rows) else None
-        return self._known[id(held)]
+            known = self._known[id(held)] = (held, part if len(part.rows) else None)
+        return known[1]
 
     def add(self, held: Held) -> None:
         """These amounts are free as well, and their nodes may be used."""

@@ -29,7 +29,7 @@ from bosket.scheduler.solver.batch_index import BatchIndex
 from bosket.scheduler.solver.budget import Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.order import Entries, JobTable, SortKey, VictimOrder
-from bosket.scheduler.solver.room import Prospect, Room, free_amounts
+from bosket.scheduler.solver.room import Prospect, Room, free_amounts, held_by_job
 from bosket.scheduler.solver.scenario import Batch, Scenario
 from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
 
@@ -100,9 +100,13 @@ class Search:
         with self._job.narrowed_to(tasks):  # as when it is tried: sub-groups that can be done without are left out
             wanted = tuple(self._job.next_tasks())
         room = Room(self._session, wanted, self._feasible, self._free)
-        for row, entries in self._candidates.items():
-            if entries:
-                room.add(self._running.held(row))
+        rows = [row for row, entries in self._candidates.items() if entries]
+        # Often one job is enough, and with everybody there is no less room than with one.
+        last = (self._candidates[row][-1][1] for row in rows[:1])
+        if any(room.suffices_with((held_by_job(self._session, job),)) for job in last):
+            return True
+        for row in rows:
+            room.add(self._running.held(row))
         return room.suffices()
 
     def _end_turn(self, solution: Solution | None, budget: Budget) -> None:
