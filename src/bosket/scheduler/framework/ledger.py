@@ -270,10 +270,9 @@ class QueueLedger:
     def change_together(self, row: int, amounts: Sequence[Shares], *, preemptible: bool, sign: int) -> None:
         """Charges (or credits, by the sign) whole amounts one after the other; at a stroke where that is the same.
 
-        It is where the account is a whole number, too. Otherwise sums depend on their order, in the last digit.
+        It is where accounts are whole numbers, too. Otherwise sums depend on their order, in the last digit.
         """
-        accounts = self.allocated if preemptible else self.non_preemptible
-        if all([float.is_integer(each) for step in self.tree.paths[row] for each in accounts[step]]) and preemptible:
+        if len(amounts) > 1 and self._is_whole(row, preemptible=preemptible):
             total = amounts[0]
             for each in amounts[1:]:
                 total = plus(total, each)
@@ -281,6 +280,14 @@ class QueueLedger:
         change = self.charge if sign > 0 else self.credit
         for each in amounts:
             change(row, each, preemptible=preemptible)
+
+    def _is_whole(self, row: int, *, preemptible: bool) -> bool:
+        for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
+            for step in self.tree.paths[row]:
+                gpus, millicores, memory = accounts[step]
+                if gpus % 1 or millicores % 1 or memory % 1:
+                    return False
+        return True
 
     def restore(self, row: int, before: QueueAccounts) -> None:
         path = self.tree.paths[row]

@@ -127,14 +127,14 @@ class Statement:
             self._record(PIPELINE, job, task, Standing(PIPELINED, row, gpu_groups), column)
 
     def may_place_together(self, tasks: Sequence[Task]) -> bool:
-        """Whether `pipeline_all` is for these: equal tasks without shared GPUs, in a simulation that is only undone as a
-        whole."""
+        """Whether `pipeline_all` may place these tasks: equal ones without shared GPUs, in a simulation that is only
+        undone as a whole."""
         if self._baseline is None:
             return False
         pod_class = tasks[0].pod_class
         if pod_class.share is not None or not all(map(float.is_integer, pod_class.shared)):
             return False
-        return len(tasks) == 1 or all([task.pod_class is pod_class for task in tasks])
+        return len(tasks) == 1 or all(task.pod_class is pod_class for task in tasks)
 
     def homes(self, tasks: Sequence[Task]) -> list[Home]:
         """For each task where it has been, as far as it matters for where it goes."""

@@ -6,7 +6,8 @@ possibly make room: conditions that any solution must meet are checked first, be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from bosket.scheduler.solver.order import VictimOrder
 from bosket.scheduler.solver.room import Room
 from bosket.scheduler.solver.scenario import Batch, Scenario
 
+MOST_REMEMBERED = 8
+
 
 class VictimSequence:
     """Victims batch by batch, in their order, found as far as anybody has asked.
@@ -29,7 +32,7 @@ class VictimSequence:
     The attempts of a search that have the same victims recorded go through the same sequence.
     """
 
-    def __init__(self, session: Session, victims: VictimOrder, recorded: Collection[Task]) -> None:
+    def __init__(self, session: Session, victims: VictimOrder, recorded: set[Task]) -> None:
         """`recorded`: tasks that go in any case."""
         self._session, self._victims, self._recorded = session, victims, recorded
         self._found: list[Batch] = []
@@ -46,14 +49,11 @@ class VictimSequence:
     def _next(self) -> Batch | None:
         while (victim := self._victims.pop()) is not None:
             tasks = next_to_evict(self._session, victim)
-            if not self._recorded or self._recorded.isdisjoint(tasks):
-                gone, is_victim = tasks, True
-            else:
-                gone, is_victim = self._recorded, False
-            rest = victim.without(gone)
+            goes_anyway = not self._recorded.isdisjoint(tasks)
+            rest = victim.without(self._recorded if goes_anyway else tasks)
             if rest is not None:
                 self._victims.push(rest)
-            if not is_victim or any(victim.original.standing(task).row == NOWHERE for task in tasks):
+            if goes_anyway or any(victim.original.standing(task).row == NOWHERE for task in tasks):
                 continue  # on a node that isn't ours: it can't be evicted, and neither can those that go with it
             if self._session.allowance.objection(tasks) is None:
                 return Batch(victim.original, tuple(tasks))
@@ -69,9 +69,9 @@ class Accumulation:
         start: Scenario,
         victims: VictimSequence,
         index: BatchIndex,
+        *,
         feasible: Mask,
         free: Amounts2D,
-        *,
         domains: DomainRoom,
         budget: Budget,
         most_victims: int | None = None,
@@ -162,8 +162,9 @@ class _Remembered:
 
     def __init__(self, holds: Callable[[Iterable[Batch]], bool]) -> None:
         self._holds = holds
-        self._good: list[int] = []
-        self._bad: list[int] = []
+        # The last few: sets of victims mostly grow or shrink by a little from one scenario to the next.
+        self._good: deque[int] = deque(maxlen=MOST_REMEMBERED)
+        self._bad: deque[int] = deque(maxlen=MOST_REMEMBERED)
 
     def note(self, tasks: int) -> None:
         """The condition holds for these."""

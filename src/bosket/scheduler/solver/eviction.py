@@ -43,6 +43,12 @@ def victim_of(state: JobState) -> Victim:
 
 def next_to_evict(session: Session, victim: Victim) -> list[Task]:
     """The tasks that go next."""
+    tasks, job = victim.tasks, victim.original.job
+    if job.is_plain:  # the same without looking for sub-groups: most jobs have none
+        if len(tasks) == 1:
+            return list(tasks)
+        ordered = sorted(tasks, key=session.task_key, reverse=True)
+        return ordered[:1] if len(ordered) > job.pod_sets[0].min_available else ordered
     return _Step(session, victim).tasks()
 
 

@@ -37,6 +37,14 @@ class Held(NamedTuple):
     amounts: Amounts2D  #: (resource, place in `rows`)
 
 
+class _Part(NamedTuple):
+    """What is held on some nodes."""
+
+    rows: NDArray[np.intp]
+    places: NDArray[np.intp]  #: in the flattened array over (resource, node), each once
+    amounts: Amounts
+
+
 def held_by(session: Session, victims: Iterable[tuple[JobState, Task]]) -> Held:
     """What the nodes of these tasks would have more of without them. Tasks on nodes that aren't ours don't count."""
     by_row: dict[int, list[float]] = {}
@@ -129,29 +137,32 @@ class Room:
             concerned |= allowed
         self._concerned = concerned
         # By identity, with the object itself, so that no other one gets its identity: what of it is on these nodes.
-        self._known: dict[int, tuple[Held, Held | None]] = {}
+        self._known: dict[int, tuple[Held, _Part | None]] = {}
 
-    def _concerning(self, held: Held) -> Held | None:
+    def _part(self, held: Held) -> _Part | None:
         """What of this is on nodes that matter; None where nothing is. The same object is mostly asked about again."""
         known = self._known.get(id(held))
         if known is None:
             inside = self._concerned[held.rows]
-            part = held if inside.all() else Held(held.rows[inside], held.amounts[:, inside])
-            known = self._known[id(held)] = (held, part if len(part.rows) else None)
+            rows, amounts = (held.rows[inside], held.amounts[:, inside]) if not inside.all() else held
+            places = (np.arange(len(amounts))[:, None] * self._free.shape[1] + rows).ravel()
+            known = self._known[id(held)] = (held, _Part(rows, places, amounts.ravel()) if len(rows) else None)
         return known[1]
 
     def add(self, held: Held) -> None:
         """These amounts are free as well, and their nodes may be used."""
-        self._add(held, self._free, self._usable)
+        self._add((held,), self._free, self._usable)
 
-    def _add(self, held: Held, free: Amounts2D, usable: Mask) -> bool:
-        """Whether that changes anything."""
-        part = self._concerning(held)
-        if part is None:
-            return False
-        free[:, part.rows] += part.amounts
-        usable[part.rows] = True
-        return True
+    def _add(self, held: Iterable[Held], free: Amounts2D, usable: Mask) -> None:
+        parts = [part for each in held if (part := self._part(each)) is not None]
+        if len(parts) == 1:
+            rows, places, amounts = parts[0]
+            free.reshape(-1)[places] += amounts
+            usable[rows] = True
+        elif parts:
+            rows, places, amounts = map(np.concatenate, zip(*parts, strict=True))
+            np.add.at(free.reshape(-1), places, amounts)  # several of them may be on one node
+            usable[rows] = True
 
     def suffices(self) -> bool:
         """Whether every class by itself could be placed; if not, no choice of victims among these helps."""
@@ -171,8 +182,7 @@ class Room:
 
     def _without(self, held: Iterable[Held]) -> tuple[Amounts2D, Mask]:
         free, usable = self._free.copy(), self._usable.copy()
-        for each in held:
-            self._add(each, free, usable)
+        self._add(held, free, usable)
         return free, usable
 
     def _suffice(self, free: Amounts2D, usable: Mask) -> bool:
