@@ -70,6 +70,11 @@ class NodeScorer(ABC):
     #: True when nothing that is decided in the cycle changes the scores: they are then asked for once per class.
     fixed = False
 
+    def concerns(self, pod_class: PodClass) -> bool:
+        """Whether its scores for pods of this class can be other than 0; asked once per class and cycle."""
+        del pod_class
+        return True
+
     def basis(self, pod_class: PodClass) -> Hashable:
         """What scores of *all* nodes rest on, such as a minimum. While it stays, only changed rows are asked for."""
         del pod_class

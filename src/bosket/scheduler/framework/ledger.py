@@ -272,7 +272,7 @@ class QueueLedger:
 
         It is where accounts are whole numbers, too. Otherwise sums depend on their order, in the last digit.
         """
-        if len(amounts) > 1 and self._is_whole(row, preemptible=preemptible):
+        if len(amounts) > 1 and self.is_whole(row, preemptible=preemptible):
             total = amounts[0]
             for each in amounts[1:]:
                 total = plus(total, each)
@@ -281,7 +281,8 @@ class QueueLedger:
         for each in amounts:
             change(row, each, preemptible=preemptible)
 
-    def _is_whole(self, row: int, *, preemptible: bool) -> bool:
+    def is_whole(self, row: int, *, preemptible: bool) -> bool:
+        """Whether a queue and all above it hold whole numbers of everything."""
         for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
             for step in self.tree.paths[row]:
                 gpus, millicores, memory = accounts[step]

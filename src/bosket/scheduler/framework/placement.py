@@ -66,7 +66,8 @@ def _place_tasks(
     rows: Mapping[Task, int] | None = None,
     bonus: Scores | None = None,
 ) -> JobReason | None:
-    is_simple = not real and rows is None and bonus is None and session.view(tasks[0].pod_class).is_local
+    # Parts of a constrained job may be undone one by one.
+    is_simple = not real and rows is None and not job.is_constrained and session.view(tasks[0].pod_class).is_local
     if is_simple and statement.may_place_together(tasks):
         return _place_together(session, statement, job, tasks, on)
     few = _few(on) if rows is None else None

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Self
 
 import msgspec
+import numpy as np
 
 from bosket.scheduler import decisions
 from bosket.scheduler.cause import Cause
@@ -23,6 +24,7 @@ from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccoun
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.kernel.class_view import NO_HOME, Home
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task, TaskStatus
 
 #: Why a task of a job is evicted, and where there is room for it instead ("" for nowhere).
@@ -177,36 +179,51 @@ class Statement:
 
     def evict_all(self, departures: Sequence[Departure]) -> None:
         """Has tasks give back what they hold, at a stroke where that can be done. The first that a simulation does."""
+        is_simple = self._baseline is not None and all(each.is_simple for each in departures)
+        if is_simple and departures:
+            self._release_all(departures)
         for each in departures:
-            if self._baseline is not None and each.job not in self._jobs_before:
-                self._jobs_before[each.job] = each.job.memento()
-            if self._baseline is not None and each.is_simple:
-                self._evict_together(each)
-            else:
+            job = each.job
+            if self._baseline is not None and job not in self._jobs_before:
+                self._jobs_before[job] = job.memento()
+            if not is_simple:
                 for task in each.tasks:
-                    self.evict(each.job, task)
+                    self.evict(job, task)
+                continue
+            job.depart(each.leaves, each.sets)
+            self._stood |= each.stood
+            if not each.operations:
+                # Without what would undo them one by one: they are only ever undone together.
+                each.operations += [
+                    Operation(EVICT, job, task, stands.row, stands, [], [], None, stands.gpu_groups)
+                    for task, stands in each.stood.items()
+                ]
+            self._operations += each.operations
+        if is_simple:
+            self._evicted |= self._stood
 
-    def _evict_together(self, departure: Departure) -> None:
-        session, job, stood = self._session, departure.job, departure.stood
-        nodes = session.nodes
-        places, amounts = departure.releasing
-        nodes.releasing.reshape(-1)[places] += amounts
-        if departure.taken_from_idle is not None:
+    def _release_all(self, departures: Sequence[Departure]) -> None:
+        """What tasks hold is being released, of nodes and of queues. All amounts are whole numbers."""
+        nodes, queues = self._session.nodes, self._session.queues
+        places, amounts = map(np.concatenate, zip(*[each.releasing for each in departures], strict=True))
+        np.add.at(nodes.releasing.reshape(-1), places, amounts)  # several of them may be on one node
+        promised = [each.taken_from_idle for each in departures if each.taken_from_idle is not None]
+        if promised:
             nodes.overdrawn = True
-            places, amounts = departure.taken_from_idle
-            nodes.idle.reshape(-1)[places] += amounts
-        nodes.log += departure.rows
-        session.queues.change_together(job.queue_row, departure.costs, preemptible=job.job.preemptible, sign=-1)
-        job.depart(departure.leaves, departure.sets)
-        self._evicted |= stood
-        self._stood |= stood
-        if not departure.operations:
-            # Without what would undo them one by one: they are only ever undone together.
-            departure.operations += [
-                Operation(EVICT, job, task, stands.row, stands, [], [], None, stands.gpu_groups)
-                for task, stands in stood.items()
-            ]
-        self._operations += departure.operations
+            places, amounts = map(np.concatenate, zip(*promised, strict=True))
+            np.add.at(nodes.idle.reshape(-1), places, amounts)
+        by_queue: dict[tuple[int, bool], list[Shares]] = {}
+        for each in departures:
+            nodes.log += each.rows
+            account = each.job.queue_row, each.job.job.preemptible
+            by_queue.setdefault(account, []).extend(each.costs)
+        if all(queues.is_whole(row, preemptible=preemptible) for row, preemptible in by_queue):
+            for (row, preemptible), costs in by_queue.items():
+                queues.change_together(row, costs, preemptible=preemptible, sign=-1)
+        else:  # the order counts
+            for each in departures:
+                for cost in each.costs:
+                    queues.credit(each.job.queue_row, cost, preemptible=each.job.job.preemptible)
 
     def evicted_from(self, task: Task, row: int) -> tuple[str, ...]:
         """The shared GPUs that the task was evicted from, if it was on this node."""

@@ -185,7 +185,7 @@ class ClassView:
 
         Those that say nothing about the class aren't asked again.
         """
-        scorers = self._session.node_scores
+        scorers = [each for each in self._session.node_scores if each.concerns(self._class)]
         fixed = ((each, each.scores(self._class, EVERYWHERE) if each.fixed else None) for each in scorers)
         return [(each, scores) for each, scores in fixed if scores is None or scores.any()]
 

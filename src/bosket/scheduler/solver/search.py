@@ -7,7 +7,6 @@ again in the same search.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -243,8 +242,7 @@ class Search:
         on = feasible.copy()
         statement = Statement(session, preemptor.job, self._baseline)
         departures = self._index.departures(scenario.batches)
-        for departure in departures:
-            on[departure.rows] = True
+        on[[row for each in departures for row in each.rows]] = True
         statement.evict_all(departures)
         order = SimulationOrder(self._branches, session, {preemptor: None, **self._keys_of_victims(departures)})
         prospect: Prospect | None = Prospect(session, scenario.pending, on)
@@ -276,18 +274,21 @@ class Search:
 
         What follows for a job is the same whenever the same tasks of it have gone.
         """
-        keys: dict[JobState, SortKey | None] = {}
-        by_job = Counter(each.job for each in departures)
+        only: dict[JobState, Departure | None] = {}
         for each in departures:
-            job, after = each.job, None
-            if by_job[job] == 1:
-                after = each.aftermath
-                if after is None:
-                    key = self._session.job_key(job)
-                    after = each.aftermath = Aftermath(key, job.next_tasks(), job.next_request())
-                else:
-                    job.recall(after.tasks, after.request)
-            keys[job] = after.key if after is not None else None
+            only[each.job] = each if each.job not in only else None
+        keys: dict[JobState, SortKey | None] = {}
+        for job, departure in only.items():
+            if departure is None:
+                keys[job] = None
+                continue
+            after = departure.aftermath
+            if after is None:
+                key = self._session.job_key(job)
+                after = departure.aftermath = Aftermath(key, job.next_tasks(), job.next_request())
+            else:
+                job.recall(after.tasks, after.request)
+            keys[job] = after.key
         return keys
 
 

@@ -206,24 +206,36 @@ class _Parent:
 
     __slots__ = ("_heap", "_is_outdated", "_members", "_ranks", "_row", "is_empty", "ours", "request")
 
-    def __init__(self, ranks: Ranks, row: int, members: list[_Member], others: list[_Still] | None) -> None:
-        """`members`: those with somebody who takes part; `others`: those without; None where their turns don't matter,
-        because everybody who takes part is below this queue."""
+    def __init__(self, ranks: Ranks, row: int, members: list[_Member], others: list[Branch] | None) -> None:
+        """`members`: those with somebody who takes part; `others`: those without, if somebody waits in them; None where
+        their turns don't matter, because everybody who takes part is below this queue."""
         self._ranks, self._row = ranks, row
         self.ours = sum([member.ours for member in members])
         self._members = members
-        self._heap: list[tuple[RankKey, _Member]] = []
+        # A branch becomes a member when its turn comes: of most it never does.
+        self._heap: list[tuple[RankKey, _Member | Branch]] = []
         if len(members) > 1 or others is not None:
             self._heap = [(member.key(), member) for member in members]
             if others:
-                self._heap += [(member.key(), member) for member in others]
+                self._heap += [(branch.heads[0].key, branch) for branch in others]
             heapq.heapify(self._heap)
         self._is_outdated = False  # whether the first one's key is no longer true
         self._look_at_first()
 
     def _look_at_first(self) -> None:
         self.is_empty = not self._heap
-        self.request = self._heap[0][1].request if self._heap else NOTHING
+        if self._heap:
+            first = self._heap[0][1]
+            self.request = first.heads[0].request if isinstance(first, Branch) else first.request
+        else:
+            self.request = NOTHING
+
+    def _first(self) -> _Member:
+        key, first = self._heap[0]
+        if isinstance(first, Branch):
+            first = _Still(first)
+            self._heap[0] = (key, first)
+        return first
 
     def key(self) -> RankKey:
         return self._ranks.key(self._row, self.request)
@@ -234,11 +246,11 @@ class _Parent:
             job = members[0].take(alone=True)
             self.ours = members[0].ours
             return job
-        first = heap[0][1]
+        first = self._first()
         if self._is_outdated:
             heapq.heapreplace(heap, (first.key(), first))
             self._is_outdated = False
-            first = heap[0][1]
+            first = self._first()
         if alone and not first.ours:
             heapq.heappop(heap)
             self._look_at_first()
@@ -288,13 +300,11 @@ class SimulationOrder:
         taking_part = below[row]
         alone_below = alone and len(taking_part) == 1
         members = [self._member(child, below, alone=alone_below) for child in taking_part]
-        others: list[_Still] | None = None
+        others: list[Branch] | None = None
         if not alone:
             branches = self._branches
-            still = (
-                _Still(branches.branch(each)) for each in branches.pending.children(row) if each not in taking_part
-            )
-            others = [each for each in still if not each.is_empty]
+            still = (branches.branch(each) for each in branches.pending.children(row) if each not in taking_part)
+            others = [each for each in still if each.head(0) is not None]
         return _Parent(self._branches.ranks, row, members, others)
 
     def _member(self, row: int, below: Mapping[int, Collection[int]], *, alone: bool) -> _Member:
