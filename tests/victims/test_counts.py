@@ -28,6 +28,7 @@ def test_simulating_what_counts_rule_out_changes_no_decision(objects: Sequence[K
     with (
         patch.object(Search, "_may_fit", lambda *_: True),
         patch.object(Accumulation, "may_suffice", lambda *_: True),
+        patch.object(Accumulation, "may_suffice_in_domains", lambda *_: True),
         patch.object(Prospect, "is_lost", lambda _: False),
     ):
         assert outcome(objects) == decided

@@ -38,6 +38,8 @@ class NodeFilter(ABC):
 
     #: True when the answer rests on labels, taints and conditions alone: it is then asked for once, not per placement.
     fixed = False
+    #: True when placing pods never makes it withdraw an objection: a node that it refused stays refused until one goes.
+    only_takes = False
 
     def concerns(self, pod_class: PodClass) -> bool:
         """Whether it can object to pods of this class at all; asked once per class and cycle."""
@@ -67,6 +69,11 @@ class NodeScorer(ABC):
 
     #: True when nothing that is decided in the cycle changes the scores: they are then asked for once per class.
     fixed = False
+
+    def concerns(self, pod_class: PodClass) -> bool:
+        """Whether its scores for pods of this class can be other than 0; asked once per class and cycle."""
+        del pod_class
+        return True
 
     def basis(self, pod_class: PodClass) -> Hashable:
         """What scores of *all* nodes rest on, such as a minimum. While it stays, only changed rows are asked for."""

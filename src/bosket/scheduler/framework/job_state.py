@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +13,7 @@ from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, Po
 from bosket.scheduler.reason import NotReady
 
 if TYPE_CHECKING:
+    from bosket.scheduler.framework.departure import SetChange
     from bosket.scheduler.framework.session import Session
 
 PENDING, PIPELINED = TaskStatus.PENDING, TaskStatus.PIPELINED
@@ -46,6 +47,14 @@ class PodSetState:
         self.evicted: list[Task] = []  #: in this cycle, to be placed again if there is room
         self._in_order = len(self.waiting) < 2
         self._first = 0  # all before it have a place
+
+
+class JobMemento(NamedTuple):
+    """How a job's tasks stood."""
+
+    stands: dict[Task, Standing]
+    #: of each pod set: the numbers of active and pipelined tasks, those that were evicted, and the first that waits
+    sets: list[tuple[PodSetState, int, int, list[Task], int]]
 
 
 class JobState:
@@ -223,6 +232,49 @@ class JobState:
         self._next = self._next_request = None
         for state in self._sets.values():
             state.evicted.clear()
+
+    # Many tasks at once
+
+    def depart(self, leaves: Mapping[Task, Standing], sets: Iterable[SetChange]) -> None:
+        """Notes that active tasks are evicted, the same as `decide` for each of them. `sets`: what that changes."""
+        self._next = self._next_request = None
+        self._stands.update(leaves)
+        for state, tasks, pipelined in sets:
+            state.active -= len(tasks)
+            state.pipelined -= pipelined
+            state.evicted += tasks
+
+    def recall(self, tasks: list[Task], request: Shares) -> None:
+        """What `next_tasks` and `next_request` would give, as things stand, found out before."""
+        self._next, self._next_request = tasks, request
+
+    def arrive(self, tasks: Sequence[Task], stands: Sequence[Standing]) -> None:
+        """Notes that tasks without an active place get one, the same as `decide` for each of them."""
+        self._next = self._next_request = None
+        for task, stand in zip(tasks, stands, strict=True):
+            if stand.status == task.status:
+                self._stands.pop(task, None)
+            else:
+                self._stands[task] = stand
+            state = self.state_of(task)
+            state.active += 1
+            state.pipelined += stand.status is PIPELINED
+        placed = set(tasks)
+        for state in self._sets.values():
+            if state.evicted:
+                state.evicted = [task for task in state.evicted if task not in placed]
+
+    def memento(self) -> JobMemento:
+        """How its tasks stand, for `revert`."""
+        sets = [(each, each.active, each.pipelined, each.evicted[:], each._first) for each in self._sets.values()]
+        return JobMemento(self._stands.copy(), sets)
+
+    def revert(self, memento: JobMemento) -> None:
+        """Puts back how tasks stood, whatever was decided since."""
+        self._next = self._next_request = None
+        self._stands = memento.stands
+        for state, active, pipelined, evicted, first in memento.sets:
+            state.active, state.pipelined, state.evicted, state._first = active, pipelined, evicted, first
 
     # Parts of a job
 

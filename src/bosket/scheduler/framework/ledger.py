@@ -49,14 +49,6 @@ def requested_by(tasks: Sequence[Task], device_mib: int | None) -> Shares:
     return gpus, millicores, memory
 
 
-def _is_short(free: NDArray[np.float64], pod_class: PodClass) -> Mask:
-    """Whether less than nothing is free of some resource, by node. Who shares GPUs asks for room on these alone."""
-    short: Mask = free < 0
-    if pod_class.share is not None:
-        short[GPU] = False
-    return np.asarray(short.any(axis=0))
-
-
 class NodeLedger:
     """Free and releasing amounts per node. `log` lists touched rows in order, so that views can catch up."""
 
@@ -74,6 +66,9 @@ class NodeLedger:
         self._asked: tuple[int, PodClass, int] | None = None
         self._fits_idle = False
         self._costs: dict[tuple[int, int], Shares] = {}  # by class and size of devices
+        self._free = self.idle + self.releasing
+        self._free_seen = 0  # how much of the log it is true for
+        self._unasked: dict[int, list[int]] = {}  # by class
 
     def cost(self, pod_class: PodClass, row: int) -> Shares:
         """What a pod on this node costs its queue."""
@@ -139,6 +134,21 @@ class NodeLedger:
         free: NDArray[np.float64] = self.idle[GPU] + self.releasing[GPU]
         return free + self.shared.free_parts() if self.shared else free
 
+    def free(self) -> NDArray[np.float64]:
+        """(resource, node): what is idle or being released, as things stand; not to be written to."""
+        if self._free_seen != len(self.log):
+            np.add(self.idle, self.releasing, out=self._free)
+            self._free_seen = len(self.log)
+        return self._free
+
+    def _not_asked_for(self, pod_class: PodClass) -> list[int]:
+        """The resources that a class doesn't ask for, by place. Who shares GPUs asks for room on these alone."""
+        found = self._unasked.get(pod_class.index)
+        if found is None:
+            asked = {PODS, *(place for place, _ in pod_class.needs)} | ({GPU} if pod_class.share is not None else set())
+            found = self._unasked[pod_class.index] = [place for place in range(len(self.idle)) if place not in asked]
+        return found
+
     def fits_idle(self, pod_class: PodClass, row: int) -> bool:
         """Whether the request fits into what is free. Placement asks once more what a score has just been made of."""
         asked = (len(self.log), pod_class, row)
@@ -154,19 +164,23 @@ class NodeLedger:
                 return False
         if pod_class.share is not None and not self._devices_suffice(pod_class.share, row, at[GPU, row]):
             return False
-        if self.overdrawn and bool(_is_short(self.idle[:, row], pod_class)):
-            return False
+        if self.overdrawn:
+            for place in self._not_asked_for(pod_class):
+                if at[place, row] < 0:
+                    return False
         return at[PODS, row] >= 1
 
     def fit_idle(self, pod_class: PodClass, rows: Rows) -> Mask:
         """The same for these rows."""
-        idle = self.idle[:, rows]
-        needed = pod_class.needed
-        fits = (idle[needed] >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] >= 1)
+        idle = self.idle
+        fits = idle[PODS, rows] >= 1
+        for place, amount in pod_class.needs:
+            fits &= idle[place, rows] >= amount
         if pod_class.share is not None:
-            fits &= self._devices_suffice_on(pod_class.share, self.idle[GPU])[rows]
+            fits &= self._devices_suffice_on(pod_class.share, idle[GPU])[rows]
         if self.overdrawn:
-            fits &= ~_is_short(idle, pod_class)
+            for place in self._not_asked_for(pod_class):
+                fits &= idle[place, rows] >= 0
         return np.asarray(fits)
 
     def fits(self, pod_class: PodClass, row: int) -> bool:
@@ -186,22 +200,24 @@ class NodeLedger:
             now = now and self._devices_suffice(pod_class.share, row, free)
         free = idle[PODS, row]
         if self.overdrawn:
-            if _is_short(self.idle[:, row] + self.releasing[:, row], pod_class):
-                return False
+            for place in self._not_asked_for(pod_class):
+                if idle[place, row] + releasing[place, row] < 0:
+                    return False
         else:
             self._asked, self._fits_idle = (len(self.log), pod_class, row), now and free >= 1
         return free + releasing[PODS, row] >= 1
 
     def fit(self, pod_class: PodClass) -> Mask:
         """The same for all nodes."""
-        idle, releasing = self.idle, self.releasing
-        needed = pod_class.needed
-        free = idle[needed] + releasing[needed]
-        fits = (free >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] + releasing[PODS] >= 1)
+        free = self.free()
+        fits = free[PODS] >= 1
+        for place, amount in pod_class.needs:
+            fits &= free[place] >= amount
         if pod_class.share is not None:
-            fits &= self._devices_suffice_on(pod_class.share, idle[GPU] + releasing[GPU])
+            fits &= self._devices_suffice_on(pod_class.share, free[GPU])
         if self.overdrawn:
-            fits &= ~_is_short(idle + releasing, pod_class)
+            for place in self._not_asked_for(pod_class):
+                fits &= free[place] >= 0
         return np.asarray(fits)
 
     def _devices_suffice(self, share: GpuShare, row: int, whole: float) -> bool:
@@ -250,6 +266,29 @@ class QueueLedger:
                 before.append(had)
                 accounts[step] = (had[0] + gpus, had[1] + millicores, had[2] + memory)
         return before
+
+    def change_together(self, row: int, amounts: Sequence[Shares], *, preemptible: bool, sign: int) -> None:
+        """Charges (or credits, by the sign) whole amounts one after the other; at a stroke where that is the same.
+
+        It is where accounts are whole numbers, too. Otherwise sums depend on their order, in the last digit.
+        """
+        if len(amounts) > 1 and self.is_whole(row, preemptible=preemptible):
+            total = amounts[0]
+            for each in amounts[1:]:
+                total = plus(total, each)
+            amounts = (total,)
+        change = self.charge if sign > 0 else self.credit
+        for each in amounts:
+            change(row, each, preemptible=preemptible)
+
+    def is_whole(self, row: int, *, preemptible: bool) -> bool:
+        """Whether a queue and all above it hold whole numbers of everything."""
+        for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
+            for step in self.tree.paths[row]:
+                gpus, millicores, memory = accounts[step]
+                if gpus % 1 or millicores % 1 or memory % 1:
+                    return False
+        return True
 
     def restore(self, row: int, before: QueueAccounts) -> None:
         path = self.tree.paths[row]

@@ -66,6 +66,10 @@ def _place_tasks(
     rows: Mapping[Task, int] | None = None,
     bonus: Scores | None = None,
 ) -> JobReason | None:
+    # Parts of a constrained job may be undone one by one.
+    is_simple = not real and rows is None and not job.is_constrained and session.view(tasks[0].pod_class).is_local
+    if is_simple and statement.may_place_together(tasks):
+        return _place_together(session, statement, job, tasks, on)
     few = _few(on) if rows is None else None
     for number, task in enumerate(tasks):
         unfit = session.unfit(task)
@@ -85,6 +89,21 @@ def _place_tasks(
             statement.allocate(job, task, row, groups)
         else:
             statement.pipeline(job, task, row, groups)
+    return None
+
+
+def _place_together(
+    session: Session, statement: Statement, job: JobState, tasks: list[Task], on: Mask | None
+) -> JobReason | None:
+    """The same for equal tasks in a simulation: where all of them go is found out first."""
+    for number, task in enumerate(tasks):
+        unfit = session.unfit(task)
+        if unfit is not None:
+            return _shortage(job, tasks, number, PodUnfit(unfit))
+    found = session.view(tasks[0].pod_class).fill(statement.homes(tasks), on)
+    if found is None:
+        return _shortage(job, tasks, 0, NodesRefused({}))
+    statement.pipeline_all(job, tasks, found)
     return None
 
 

@@ -8,19 +8,23 @@ statement.commit()
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Self
 
 import msgspec
+import numpy as np
 
 from bosket.scheduler import decisions
 from bosket.scheduler.cause import Cause
 from bosket.scheduler.decisions import Bind, Eviction, Pipeline
-from bosket.scheduler.framework.job_state import NOWHERE, JobState, Standing
+from bosket.scheduler.framework.departure import Baseline, Departure
+from bosket.scheduler.framework.job_state import NOWHERE, JobMemento, JobState, Standing
 from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.kernel.class_view import NO_HOME, Home
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task, TaskStatus
 
 #: Why a task of a job is evicted, and where there is room for it instead ("" for nowhere).
@@ -79,12 +83,17 @@ class Trial:
 class Statement:
     """Operations that are committed together or not at all."""
 
-    def __init__(self, session: Session, preemptor: Job | None = None) -> None:
-        """`preemptor`: for whom tasks are evicted."""
+    def __init__(self, session: Session, preemptor: Job | None = None, baseline: Baseline | None = None) -> None:
+        """`preemptor`: for whom tasks are evicted; `baseline`: the accounts as they are, if somebody has kept them."""
         self._session = session
         self._preemptor = preemptor
         self._operations: list[Operation] = []
         self._evicted: dict[Task, Standing] = {}  # and not spared: how and where they stood before
+        self._stood: dict[Task, Standing] = {}  # the same of all that were evicted, spared or not
+        # Whoever follows single operations must be told of each of them.
+        self._baseline = None if session.placement_listeners or session.place_keepers else baseline
+        self._log_start = len(session.nodes.log)
+        self._jobs_before: dict[JobState, JobMemento] = {}  # of jobs with tasks that were evicted at a stroke
 
     def allocate(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
         """Places a task on resources that are free; one that shares GPUs in these groups."""
@@ -119,11 +128,102 @@ class Statement:
             column = nodes.take(nodes.releasing_at, pod_class, row)
             self._record(PIPELINE, job, task, Standing(PIPELINED, row, gpu_groups), column)
 
+    def may_place_together(self, tasks: Sequence[Task]) -> bool:
+        """Whether `pipeline_all` may place these tasks: equal ones without shared GPUs, in a simulation that is only
+        undone as a whole."""
+        if self._baseline is None:
+            return False
+        pod_class = tasks[0].pod_class
+        if pod_class.share is not None or not all(map(float.is_integer, pod_class.shared)):
+            return False
+        return len(tasks) == 1 or all(task.pod_class is pod_class for task in tasks)
+
+    def homes(self, tasks: Sequence[Task]) -> list[Home]:
+        """For each task where it has been, as far as it matters for where it goes."""
+        rows, evicted = self._session.nodes.table.rows, self._evicted
+        homes: list[Home] = []
+        for task in tasks:
+            stood = evicted.get(task)
+            if stood is None:
+                homes.append(NO_HOME)
+            else:
+                runs_on = rows.get(task.node, NOWHERE)
+                is_moved = runs_on not in (NOWHERE, stood.row)
+                homes.append(Home(stood.row, stood.status is PIPELINED, runs_on if is_moved else NOWHERE))
+        return homes
+
+    def pipeline_all(self, job: JobState, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        """The same as `pipeline` for tasks that `may_place_together`, on resources that `ClassView.fill` has taken."""
+        costs = [tasks[0].pod_class.shared] * len(tasks)
+        self._session.queues.change_together(job.queue_row, costs, preemptible=job.job.preemptible, sign=1)
+        operations, evicted, table = self._operations, self._evicted, self._session.nodes.table.rows
+        stands: list[Standing] = []
+        for task, row in zip(tasks, rows, strict=True):
+            stood = evicted.get(task)
+            kind, stand = PIPELINE, Standing(PIPELINED, row)
+            if stood is not None and stood.row == row:
+                kind, stand = SPARE, stood
+            elif stood is not None and row == table.get(task.node):
+                kind, stand = STAY, Standing(task.status, row)
+            if kind is not PIPELINE:
+                del evicted[task]
+            stands.append(stand)
+            operations.append(Operation(kind, job, task, row, job.standing(task), [], [], None, ()))
+        job.arrive(tasks, stands)
+
     def evict(self, job: JobState, task: Task) -> None:
         """Has a task that holds resources give them back; on a node that isn't ours, none of our accounts changes."""
         stands = job.standing(task)
         column = self._release(stands, task) if stands.row != NOWHERE else []
         self._record(EVICT, job, task, stands._replace(status=RELEASING), column)
+
+    def evict_all(self, departures: Sequence[Departure]) -> None:
+        """Has tasks give back what they hold, at a stroke where that can be done. The first that a simulation does."""
+        is_simple = self._baseline is not None and all(each.is_simple for each in departures)
+        if is_simple and departures:
+            self._release_all(departures)
+        for each in departures:
+            job = each.job
+            if self._baseline is not None and job not in self._jobs_before:
+                self._jobs_before[job] = job.memento()
+            if not is_simple:
+                for task in each.tasks:
+                    self.evict(job, task)
+                continue
+            job.depart(each.leaves, each.sets)
+            self._stood |= each.stood
+            if not each.operations:
+                # Without what would undo them one by one: they are only ever undone together.
+                each.operations += [
+                    Operation(EVICT, job, task, stands.row, stands, [], [], None, stands.gpu_groups)
+                    for task, stands in each.stood.items()
+                ]
+            self._operations += each.operations
+        if is_simple:
+            self._evicted |= self._stood
+
+    def _release_all(self, departures: Sequence[Departure]) -> None:
+        """What tasks hold is being released, of nodes and of queues. All amounts are whole numbers."""
+        nodes, queues = self._session.nodes, self._session.queues
+        places, amounts = map(np.concatenate, zip(*[each.releasing for each in departures], strict=True))
+        np.add.at(nodes.releasing.reshape(-1), places, amounts)  # several of them may be on one node
+        promised = [each.taken_from_idle for each in departures if each.taken_from_idle is not None]
+        if promised:
+            nodes.overdrawn = True
+            places, amounts = map(np.concatenate, zip(*promised, strict=True))
+            np.add.at(nodes.idle.reshape(-1), places, amounts)
+        by_queue: dict[tuple[int, bool], list[Shares]] = {}
+        for each in departures:
+            nodes.log += each.rows
+            account = each.job.queue_row, each.job.job.preemptible
+            by_queue.setdefault(account, []).extend(each.costs)
+        if all(queues.is_whole(row, preemptible=preemptible) for row, preemptible in by_queue):
+            for (row, preemptible), costs in by_queue.items():
+                queues.change_together(row, costs, preemptible=preemptible, sign=-1)
+        else:  # the order counts
+            for each in departures:
+                for cost in each.costs:
+                    queues.credit(each.job.queue_row, cost, preemptible=each.job.job.preemptible)
 
     def evicted_from(self, task: Task, row: int) -> tuple[str, ...]:
         """The shared GPUs that the task was evicted from, if it was on this node."""
@@ -156,7 +256,30 @@ class Statement:
         return Trial(self, len(self._operations))
 
     def discard(self) -> None:
-        self.rollback(0)
+        if self._baseline is None:
+            self.rollback(0)
+        else:
+            self._return_to(self._baseline)
+
+    def _return_to(self, baseline: Baseline) -> None:
+        """Undoes everything together: what was there before is known."""
+        nodes = self._session.nodes
+        for each in reversed(self._operations):
+            if each.job not in self._jobs_before:
+                each.job.restore(each.task, each.stood)
+            if each.devices is not None:
+                nodes.restore_devices(each.row, each.devices)
+        for job, memento in self._jobs_before.items():
+            job.revert(memento)
+        baseline.restore(self._session)
+        nodes.log += set(nodes.log[self._log_start :])  # changed back, whoever has seen them as they were meanwhile
+        self._forget()
+
+    def _forget(self) -> None:
+        self._operations.clear()
+        self._evicted.clear()
+        self._stood.clear()
+        self._jobs_before.clear()
 
     def convert_to_pipelined(self, job: JobState) -> None:
         """Makes every placement of the job wait, so that a gang that depends on releasing resources starts as a whole.
@@ -212,8 +335,7 @@ class Statement:
         if self._evicted:
             for job in self.jobs():
                 job.evictions_are_final()
-        self._operations.clear()
-        self._evicted.clear()
+        self._forget()
 
     def leave_in_effect(self) -> None:
         """Decides nothing, but everything goes on as if it were decided, until the session takes it back.
@@ -251,8 +373,7 @@ class Statement:
                 for listener in session.placement_listeners:
                     (listener.arrived if kind is EVICT else listener.left)(task, row)
             job.restore(task, stood)
-        self._operations.clear()
-        self._evicted.clear()
+        self._forget()
 
     def _untouched(self) -> list[Operation]:
         """Operations on tasks that still stand as they left them, the newest first."""
@@ -312,7 +433,7 @@ class Statement:
             out = stood.status if kind is EVICT or kind is SPARE else None
             devices = session.nodes.move_on_devices(share, stands.row, stands.gpu_groups, out=out, into=stands.status)
         if kind is EVICT:
-            self._evicted[task] = stood
+            self._evicted[task] = self._stood[task] = stood
         elif kind in (SPARE, STAY):
             del self._evicted[task]
         operation = Operation(kind, job, task, stands.row, stood, column, accounts, devices, stands.gpu_groups)
@@ -332,8 +453,7 @@ class Statement:
             if kind is EVICT:
                 del self._evicted[task]
             elif kind in (SPARE, STAY):
-                evictions = (each for each in reversed(self._operations) if each.kind is EVICT)
-                self._evicted[task] = next(each.stood for each in evictions if each.task is task)
+                self._evicted[task] = self._stood[task]
             job.restore(task, undone.stood)
             if row == NOWHERE:
                 continue

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,17 @@ def _cannot_afford(reason: JobReason) -> str:
     return f"node does not have enough capacity. Reason: {reason.code}, Details: {reason}"
 
 
+class Home(NamedTuple):
+    """Where a pod that was evicted has been; rows of the node table, -1 for none."""
+
+    row: int  #: of the node that it had, or was promised
+    was_promised: bool
+    runs_on: int  #: of the node where it runs, if it was to move from there to the one that it was promised
+
+
+NO_HOME = Home(-1, was_promised=False, runs_on=-1)
+
+
 class ClassView:
     """Which node is best for the next pod of a class."""
 
@@ -83,7 +94,22 @@ class ClassView:
     @property
     def only_loses_room(self) -> bool:
         """Whether placing others can only take nodes away from pods of this class, and give none."""
-        return not self._moving
+        return all(each.only_takes for each in self._moving)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether placing a pod on a node changes fit and score for this class there alone."""
+        return not self._based
+
+    def fits(self, on: Mask) -> NDArray[np.intp]:
+        """The nodes, of these, with enough of every resource, and to which nothing that stays the same objects."""
+        return np.flatnonzero(on & self.allowed & self._ledger.fit(self._class))
+
+    def takes(self, row: int) -> bool:
+        """Whether a node can take a pod of this class now."""
+        if not self._allowed_at[row] or not self._ledger.fits(self._class, row):
+            return False
+        return not any(each.code(self._class, row) for each in self._moving)
 
     def best_of(self, rows: NDArray[np.intp], bonus: Scores | None = None) -> int | None:
         """The same as `best` for nodes of which there are few, in order."""
@@ -113,13 +139,53 @@ class ClassView:
         row = int(total.argmax())
         return row if total[row] > -math.inf else None
 
+    def fill(self, homes: Sequence[Home], on: Mask | None) -> list[int] | None:
+        """The rows that pods go to one after the other, each to the best node of the moment, as `Statement.pipeline`
+        has it. What they take of what is being released is taken; None, and nothing is taken, where not all fit.
+
+        `homes`: for each pod, where it has been.
+        """
+        if not len(self._total):
+            return None
+        ledger, pod_class = self._ledger, self._class
+        idle, releasing = ledger.idle_at, ledger.releasing_at
+        self._catch_up()
+        total = self._total.copy() if on is None else np.where(on, self._total, -math.inf)
+        total_at: Cells[int] = cells(total)
+        rows: list[int] = []
+        undo: list[tuple[Cells[tuple[int, int]], int, list[float]]] = []
+        best = int(total.argmax())
+        score = total_at[best]
+        for stood, was_promised, runs_on in homes:
+            if score == -math.inf:
+                for at, each, had in reversed(undo):
+                    ledger.restore(at, pod_class, each, had)
+                return None
+            row = best
+            if row == runs_on and ledger.fits(pod_class, stood):
+                row = stood  # it was to move from there, and still does
+            undo.append((releasing, row, ledger.take(releasing, pod_class, row)))
+            if row == stood and was_promised:  # as it took its place from what was being released
+                undo.append((releasing, row, ledger.take(releasing, pod_class, row)))
+                undo.append((idle, row, ledger.give(idle, pod_class, row)))
+            rows.append(row)
+            self._renew(row)
+            self._seen = len(ledger.log)
+            if on is None or on[row]:
+                total_at[row] = self._total_at[row]
+            # It was the first of the best: while its score doesn't fall, it still is.
+            if row != best or total_at[row] < score:
+                best = int(total.argmax())
+            score = total_at[best]
+        return rows
+
     @cached_property
     def _scorers(self) -> list[tuple[NodeScorer, Scores | None]]:
         """In their order, because sums of floats depend on it; with the scores where they stay the same.
 
         Those that say nothing about the class aren't asked again.
         """
-        scorers = self._session.node_scores
+        scorers = [each for each in self._session.node_scores if each.concerns(self._class)]
         fixed = ((each, each.scores(self._class, EVERYWHERE) if each.fixed else None) for each in scorers)
         return [(each, scores) for each, scores in fixed if scores is None or scores.any()]
 

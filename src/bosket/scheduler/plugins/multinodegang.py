@@ -28,39 +28,59 @@ class _MultiNode:
     name = "MultiNodeGang"
 
     def __call__(self, search: Accumulation) -> Iterator[Scenario]:
+        nodes = _Nodes(search)
         for _ in search.steps():
             if search.potential:
-                yield from _subsets(search)
+                yield from nodes.subsets()
             else:
                 yield search.scenario(())
 
 
-def _subsets(search: Accumulation) -> Iterator[Scenario]:
-    free = search.free_gpus()
-    for job, task in search.start.victims():
-        free[job.standing(task).row] += job.cost(task)[0]
-    batches_on: dict[int, dict[Batch, None]] = {}  # in the order in which nodes were seen
-    capacity: dict[int, float] = {}
-    for batch in search.potential:
-        for task in batch.tasks:
-            row = batch.job.standing(task).row
-            if row == NOWHERE:
-                continue
-            batches_on.setdefault(row, {})[batch] = None
-            capacity[row] = capacity.get(row, float(free[row])) + batch.job.cost(task)[0]
-    gpus = [task.pod_class.shared[0] for task in search.start.pending]
-    usable = [row for row in batches_on if capacity[row] >= min(gpus)]
-    usable.sort(key=capacity.__getitem__)
-    elsewhere = search.feasible.copy()
-    elsewhere[list(batches_on)] = False
-    demand = max(0.0, sum(gpus) - float(free[elsewhere].sum()))
-    count, more = _smallest_cover([capacity[row] for row in usable], demand), 1
-    while count <= len(usable):
-        chosen = {batch: None for row in usable[:count] for batch in batches_on[row]}
-        yield search.scenario(tuple(chosen))
-        if count == len(usable):
-            break
-        count, more = min(count + more, len(usable)), 2 * more
+class _Nodes:
+    """The nodes of the victims gathered so far, kept from one step to the next."""
+
+    def __init__(self, search: Accumulation) -> None:
+        self._search = search
+        self._free = search.free_gpus()
+        for job, task in search.start.victims():
+            self._free[job.standing(task).row] += job.cost(task)[0]
+        gpus = [task.pod_class.shared[0] for task in search.start.pending]
+        self._least, self._wanted = min(gpus), sum(gpus)
+        self._batches_on: dict[int, dict[Batch, None]] = {}  # in the order in which nodes were seen
+        self._capacity: dict[int, float] = {}  # GPUs of each, with all its victims gone
+        self._known = 0  # how many batches are counted
+        self._elsewhere = search.feasible.copy()
+
+    def subsets(self) -> Iterator[Scenario]:
+        """The cheapest nodes to empty, more and more of them."""
+        self._catch_up()
+        capacity = self._capacity
+        usable = [row for row in self._batches_on if capacity[row] >= self._least]
+        usable.sort(key=capacity.__getitem__)
+        demand = max(0.0, self._wanted - float(self._free[self._elsewhere].sum()))
+        count, more = _smallest_cover([capacity[row] for row in usable], demand), 1
+        chosen: dict[Batch, None] = {}
+        taken = 0
+        while count <= len(usable):
+            for row in usable[taken:count]:
+                chosen.update(self._batches_on[row])
+            taken = count
+            yield self._search.scenario(tuple(chosen))
+            if count == len(usable):
+                break
+            count, more = min(count + more, len(usable)), 2 * more
+
+    def _catch_up(self) -> None:
+        capacity = self._capacity
+        for batch in self._search.potential[self._known :]:
+            for task in batch.tasks:
+                row = batch.job.standing(task).row
+                if row == NOWHERE:
+                    continue
+                self._batches_on.setdefault(row, {})[batch] = None
+                capacity[row] = capacity.get(row, float(self._free[row])) + batch.job.cost(task)[0]
+                self._elsewhere[row] = False
+        self._known = len(self._search.potential)
 
 
 def _smallest_cover(capacities: list[float], demand: float) -> int:

@@ -28,7 +28,7 @@ class _FitsNow(NodeScorer):
         self._ledger = ledger
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
-        return np.where(self._ledger.fit_idle(pod_class, rows), AVAILABILITY, 0.0)
+        return np.asarray(self._ledger.fit_idle(pod_class, rows) * AVAILABILITY)
 
     def score(self, pod_class: PodClass, row: int) -> float:
         return AVAILABILITY if self._ledger.fits_idle(pod_class, row) else 0.0

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 
 from bosket.scheduler.framework.job_state import NOWHERE, JobState
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.task import Task
 from bosket.scheduler.solver.accumulation import Accumulation
 from bosket.scheduler.solver.scenario import Batch, Scenario
 
@@ -32,6 +31,7 @@ class _NodeLocal:
         for batch in search.start.batches:
             batches_of.setdefault(batch.job, []).append(batch)
         jobs_on: dict[int, dict[JobState, None]] = {}
+        rows_of: dict[JobState, list[int]] = {}
         known = 0
         for _ in search.steps():
             for batch in search.potential[known:]:
@@ -43,10 +43,13 @@ class _NodeLocal:
                 if search.start.batches:
                     yield search.scenario(())
                 continue
-            seen: set[frozenset[Task]] = set()
-            for row in _rows_of(search.potential[-1].job):
+            seen: set[int] = set()
+            last = search.potential[-1].job
+            if last not in rows_of:
+                rows_of[last] = _rows_of(last)
+            for row in rows_of[last]:
                 chosen = [batch for job in jobs_on.get(row, ()) for batch in batches_of[job]]
-                tasks = frozenset(task for batch in chosen for task in batch.tasks)
+                tasks = search.tasks_of(chosen)
                 if tasks and tasks not in seen:
                     seen.add(tasks)
                     yield search.scenario(chosen)

@@ -68,12 +68,13 @@ class _BinPack(NodeScorer):
         self._ledger, self._place = ledger, place
         total = ledger.table.allocatable[place]
         self._has = total > 0
+        self._all_have = bool(self._has.all())
         self._most = float(total.max()) if total.size and total.max() > 0 else 1.0
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         del pod_class
-        free = self._ledger.idle[self._place, rows] + self._ledger.releasing[self._place, rows]
-        return np.where(self._has[rows], MAX_DENSITY * (1 - free / self._most), 0.0)
+        scores: Scores = MAX_DENSITY * (1 - self._ledger.free()[self._place, rows] / self._most)
+        return scores if self._all_have else scores * self._has[rows]
 
     def score(self, pod_class: PodClass, row: int) -> float:
         del pod_class

@@ -6,20 +6,58 @@ possibly make room: conditions that any solution must meet are checked first, be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.job_state import NOWHERE
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Amounts2D, Mask
 from bosket.scheduler.model.task import Task
+from bosket.scheduler.solver.batch_index import BatchIndex
 from bosket.scheduler.solver.budget import Budget
-from bosket.scheduler.solver.domain_room import DomainRoom
+from bosket.scheduler.solver.domain_room import DomainRoom, grouped_classes
 from bosket.scheduler.solver.eviction import next_to_evict
 from bosket.scheduler.solver.order import VictimOrder
-from bosket.scheduler.solver.room import Room, held_by
+from bosket.scheduler.solver.room import Room
 from bosket.scheduler.solver.scenario import Batch, Scenario
+
+MOST_REMEMBERED = 8
+
+
+class VictimSequence:
+    """Victims batch by batch, in their order, found as far as anybody has asked.
+
+    The attempts of a search that have the same victims recorded go through the same sequence.
+    """
+
+    def __init__(self, session: Session, victims: VictimOrder, recorded: set[Task]) -> None:
+        """`recorded`: tasks that go in any case."""
+        self._session, self._victims, self._recorded = session, victims, recorded
+        self._found: list[Batch] = []
+
+    def at(self, number: int) -> Batch | None:
+        """The batch that comes after so many others; None when there are no more."""
+        while len(self._found) <= number:
+            batch = self._next()
+            if batch is None:
+                return None
+            self._found.append(batch)
+        return self._found[number]
+
+    def _next(self) -> Batch | None:
+        while (victim := self._victims.pop()) is not None:
+            tasks = next_to_evict(self._session, victim)
+            goes_anyway = not self._recorded.isdisjoint(tasks)
+            rest = victim.without(self._recorded if goes_anyway else tasks)
+            if rest is not None:
+                self._victims.push(rest)
+            if goes_anyway or any(victim.original.standing(task).row == NOWHERE for task in tasks):
+                continue  # on a node that isn't ours: it can't be evicted, and neither can those that go with it
+            if self._session.allowance.objection(tasks) is None:
+                return Batch(victim.original, tuple(tasks))
+        return None
 
 
 class Accumulation:
@@ -29,10 +67,11 @@ class Accumulation:
         self,
         session: Session,
         start: Scenario,
-        victims: VictimOrder,
+        victims: VictimSequence,
+        index: BatchIndex,
+        *,
         feasible: Mask,
         free: Amounts2D,
-        *,
         domains: DomainRoom,
         budget: Budget,
         most_victims: int | None = None,
@@ -47,53 +86,64 @@ class Accumulation:
         self.start = start
         self.potential: list[Batch] = []
         self.feasible = feasible  #: nodes that may be used whatever victims are chosen
-        self._victims = victims
-        self._recorded = {task for _, task in start.victims()}
+        self._victims, self._index = victims, index
         self._unevicted = Room(session, start.pending, feasible, free)  # what there is without any victim
         self._room, self._domains = Room(session, start.pending, feasible, free), domains
-        self._add_room(list(start.victims()))
+        self._is_enough = False
+        room, groups = self._unevicted, grouped_classes(session, start.preemptor, start.pending)
+        self._by_nodes = _Remembered(lambda batches: room.suffices_with(map(index.held, batches)))
+        self._by_domains = _Remembered(
+            lambda batches: not groups or room.suffices_in_domains_with(map(index.held, batches), groups)
+        )
+        for batch in start.batches:
+            self._add_room(batch)
 
     def steps(self) -> Iterator[None]:
         """Adds victims until there is hope, again and again, until there are no more."""
         if self._suffices():
             yield
-        while not self._has_enough() and (victim := self._victims.pop()) is not None:
-            tasks = next_to_evict(self.session, victim)
-            if not self._recorded.isdisjoint(tasks):
-                rest = victim.without(self._recorded)
-                if rest is not None:
-                    self._victims.push(rest)
-                continue
-            rest = victim.without(tasks)
-            if rest is not None:
-                self._victims.push(rest)
-            if any(victim.original.standing(task).row == NOWHERE for task in tasks):
-                continue  # on a node that isn't ours: it can't be evicted, and neither can those that go with it
-            if self.session.allowance.objection(tasks) is not None:
-                continue
-            batch = Batch(victim.original, tuple(tasks))
-            self._budget.spend(len(tasks))
+        number = 0
+        while not self._has_enough() and (batch := self._victims.at(number)) is not None:
+            number += 1
+            self._budget.spend(len(batch.tasks))
             self.potential.append(batch)
-            self._add_room([(batch.job, task) for task in tasks])
+            self._add_room(batch)
             if self._suffices():
                 yield
             else:
                 self.session.searches.filtered[self.session.action] += 1
 
-    def _add_room(self, victims: Sequence[tuple[JobState, Task]]) -> None:
-        self._room.add(held_by(self.session, victims))
-        for job, task in victims:
-            self._domains.add(job.standing(task).row, job.cost(task)[0])
+    def _add_room(self, batch: Batch) -> None:
+        if self._is_enough:
+            return
+        self._room.add(self._index.held(batch))
+        for task in batch.tasks:
+            self._domains.add(batch.job.standing(task).row, batch.job.cost(task)[0])
 
     def _suffices(self) -> bool:
-        return self._room.suffices() and self._domains.suffices()
+        # With more victims there is more room: what was enough once stays enough.
+        if not self._is_enough and self._room.suffices() and self._domains.suffices():
+            self._is_enough = True
+            self._by_nodes.note(self._index.mask((*self.start.batches, *self.potential)))
+        return self._is_enough
 
     def _has_enough(self) -> bool:
         return self._budget.is_used_up() or len(self.potential) == self._most_victims
 
-    def may_suffice(self, scenario: Scenario) -> bool:
-        """Whether the scenario's own victims could make room; those gathered beside them stay then."""
-        return self._unevicted.suffices_with(scenario.victims())
+    def tasks_of(self, batches: Iterable[Batch]) -> int:
+        """The tasks of all these batches as bits of a number: the same tasks give the same number."""
+        return self._index.mask(batches)
+
+    def may_suffice(self, scenario: Scenario, tasks: int) -> bool:
+        """Whether the scenario's own victims could make room; those gathered beside them stay then.
+
+        `tasks`: its victims as bits.
+        """
+        return self._by_nodes(tasks, scenario.batches)
+
+    def may_suffice_in_domains(self, scenario: Scenario, tasks: int) -> bool:
+        """The same for groups that must each be in one domain of a topology."""
+        return self._by_domains(tasks, scenario.batches)
 
     def scenario(self, batches: Sequence[Batch]) -> Scenario:
         """With these victims, beside those that go in any case."""
@@ -105,3 +155,28 @@ class Accumulation:
     def free_gpus(self) -> np.ndarray:
         """(node,): GPUs that are idle or being released, before anybody is evicted."""
         return self.session.nodes.free_gpus()
+
+
+class _Remembered:
+    """A condition on sets of victims that holds for larger sets as well: what is known of some answers for others."""
+
+    def __init__(self, holds: Callable[[Iterable[Batch]], bool]) -> None:
+        self._holds = holds
+        # The last few: sets of victims mostly grow or shrink by a little from one scenario to the next.
+        self._good: deque[int] = deque(maxlen=MOST_REMEMBERED)
+        self._bad: deque[int] = deque(maxlen=MOST_REMEMBERED)
+
+    def note(self, tasks: int) -> None:
+        """The condition holds for these."""
+        self._good.append(tasks)
+
+    def __call__(self, tasks: int, batches: Sequence[Batch]) -> bool:
+        for known in self._good:
+            if known & ~tasks == 0:
+                return True
+        for known in self._bad:
+            if tasks & ~known == 0:
+                return False
+        result = self._holds(dict.fromkeys(batches))
+        (self._good if result else self._bad).append(tasks)
+        return result

@@ -7,6 +7,7 @@ runs is only looked for where the whole of it would fit.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,7 +19,7 @@ from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.resource import GPU, mig_gpus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.model.topology import OUTSIDE, TopologyLevel
-from bosket.scheduler.solver.room import ROUNDING
+from bosket.scheduler.solver.room import ROUNDING, Classes
 
 
 class DomainRoom:
@@ -78,6 +79,30 @@ class _LevelRoom:
                 return False
             left[fitting[0]] -= demand
         return True
+
+
+def grouped_classes(session: Session, job: JobState, pending: Sequence[Task]) -> list[tuple[TopologyLevel, Classes]]:
+    """Of every group that must be in one domain: the level of that domain, and the classes of its pending tasks."""
+    if not job.is_constrained or not session.node_subsets:
+        return []
+    found: list[tuple[TopologyLevel, Classes]] = []
+    for part in _parts(job.job.root):
+        constraint = part.topology
+        tree = session.snapshot.topologies.get(constraint.topology) if constraint is not None else None
+        number = tree.number_of(constraint.required) if tree is not None and constraint is not None else None
+        if tree is None or number is None:
+            continue
+        names = {pod_set.name for pod_set in part.pod_sets()}
+        classes = Counter(task.pod_class for task in pending if job.pod_set(task).name in names)
+        if classes:
+            found.append((tree.levels[number], classes))
+    return found
+
+
+def _parts(part: PodSet | SubGroupSet) -> Iterator[PodSet | SubGroupSet]:
+    yield part
+    for child in part.children if isinstance(part, SubGroupSet) else ():
+        yield from _parts(child)
 
 
 def _gpus(session: Session, *, at_best: bool) -> NDArray[np.float64]:

@@ -43,6 +43,12 @@ def victim_of(state: JobState) -> Victim:
 
 def next_to_evict(session: Session, victim: Victim) -> list[Task]:
     """The tasks that go next."""
+    tasks, job = victim.tasks, victim.original.job
+    if job.is_plain:  # the same without looking for sub-groups: most jobs have none
+        if len(tasks) == 1:
+            return list(tasks)
+        ordered = sorted(tasks, key=session.task_key, reverse=True)
+        return ordered[:1] if len(ordered) > job.pod_sets[0].min_available else ordered
     return _Step(session, victim).tasks()
 
 
@@ -61,8 +67,8 @@ class _Step:
 
     def _surplus(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
         if isinstance(subgroup, PodSet):
-            tasks = self._last_first(subgroup)
-            return tasks[:1] if len(tasks) > subgroup.min_available else []
+            has_surplus = len(self._by_set.get(subgroup.name, ())) > subgroup.min_available
+            return self._last_first(subgroup)[:1] if has_surplus else []
         satisfied = sum(map(self._state.satisfied, subgroup.children))
         if not satisfied:
             return []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from operator import itemgetter
 
 from bosket.scheduler.framework.job_state import JobState
@@ -11,7 +12,7 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.turns import Turns
 from bosket.scheduler.model.resource import NOTHING, Shares, plus
 from bosket.scheduler.solver.eviction import Victim, victim_of
-from bosket.scheduler.solver.room import Held, held_by
+from bosket.scheduler.solver.room import Held, Holdings
 
 SortKey = tuple[object, ...]
 Entries = list[tuple[SortKey, JobState]]  #: in order of the keys
@@ -32,35 +33,49 @@ class JobTable:
         for entries in self.by_queue.values():
             entries.sort(key=_key)
         self._runs: dict[int, list[int]] = {}
-        self._changed = set(self.by_queue)  # queues whose runs aren't known
+        self._requests: dict[int, list[Shares]] = {}
+        self._changed = set(self.by_queue)  # queues whose requests aren't known
+        self._outdated_runs: set[int] = set()
         self._versions: dict[int, int] = {}  # of queues, and of those above them
         self._children: dict[int, dict[int, None]] = {}
         for row in sorted(self.by_queue):
             self._add_to_tree(row)
-        self._held: dict[int, Held] = {}
+        self._holdings: dict[int, Holdings] = {}  # by queue, of those that were asked for
 
     def renew(self, job: JobState, *, keep: bool) -> None:
         """The job changed; unless it is kept it no longer belongs here."""
         before = self._keys.pop(job, None)
-        self._changed.add(job.queue_row)
-        self._held.pop(job.queue_row, None)
+        requests = self._requests.get(job.queue_row, []) if job.queue_row not in self._changed else None
+        self._outdated_runs.add(job.queue_row)
+        if (holdings := self._holdings.get(job.queue_row)) is not None:
+            holdings.renew(job, keep=keep)
         for row in self._session.snapshot.queues.paths[job.queue_row]:
             self._versions[row] = self.version(row) + 1
         if job.queue_row not in self.by_queue:
             self._add_to_tree(job.queue_row)
         entries = self.by_queue.setdefault(job.queue_row, [])
         if before is not None:
-            del entries[bisect_left(entries, before, key=_key)]
+            place = bisect_left(entries, before, key=_key)
+            del entries[place]
+            if requests:
+                del requests[place]
         if keep:
             key = self._keys[job] = self._session.job_key(job)
-            insort(entries, (key, job), key=_key)
+            place = bisect_right(entries, key, key=_key)
+            entries.insert(place, (key, job))
+            if requests is not None:
+                requests.insert(place, job.next_request())
+                self._requests[job.queue_row] = requests
 
     def find_runs(self) -> None:
         """Finds the runs of queues that changed. Jobs that are narrowed or evicted for the time being ask for something
         else, so that this is done before anything is simulated."""
         for row in self._changed:
-            self._runs[row] = _ends_of_runs([job.next_request() for _, job in self.by_queue[row]])
+            self._requests[row] = [job.next_request() for _, job in self.by_queue[row]]
+        for row in self._changed | self._outdated_runs:
+            self._runs[row] = _ends_of_runs(self.requests(row))
         self._changed.clear()
+        self._outdated_runs.clear()
 
     def _add_to_tree(self, row: int) -> None:
         tree = self._session.snapshot.queues
@@ -77,11 +92,16 @@ class JobTable:
 
     def held(self, row: int) -> Held:
         """What the active tasks of all jobs of a queue hold. Asked while nothing is being simulated."""
-        found = self._held.get(row)
+        found = self._holdings.get(row)
         if found is None:
-            tasks = ((job, task) for _, job in self.by_queue.get(row, ()) for task in job.active_tasks())
-            found = self._held[row] = held_by(self._session, tasks)
-        return found
+            found = self._holdings[row] = Holdings(self._session)
+            for _, job in self.by_queue.get(row, ()):
+                found.renew(job, keep=True)
+        return found.held()
+
+    def requests(self, row: int) -> list[Shares]:
+        """What each job of a queue asks for next; as of `find_runs`."""
+        return self._requests.get(row, [])
 
     def runs(self, row: int) -> list[int]:
         """For each job of a queue, where the run of those ends that ask for the same; as of `find_runs`."""
@@ -89,9 +109,10 @@ class JobTable:
 
 
 def _ends_of_runs(values: Sequence[object]) -> list[int]:
-    ends = [len(values)] * len(values)
-    for place in range(len(values) - 2, -1, -1):
-        ends[place] = ends[place + 1] if values[place] == values[place + 1] else place + 1
+    ends: list[int] = []
+    for _, run in groupby(values):
+        count = len(list(run))
+        ends += [len(ends) + count] * count
     return ends
 
 

@@ -8,7 +8,7 @@ each scenario before it is simulated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,15 +16,18 @@ from numpy.typing import NDArray
 
 from bosket.scheduler.framework.job_state import NOWHERE, JobState
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.node import Amounts2D, Mask
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.model.topology import OUTSIDE, TopologyLevel
 
 #: Parts of GPUs add up to whole ones but for this.
 ROUNDING = 1e-9
 
 
 Amounts = NDArray[np.float64]  #: (node,), of one resource
+Classes = Mapping[PodClass, int]  #: how many pods of which class
 
 
 class Held(NamedTuple):
@@ -32,6 +35,14 @@ class Held(NamedTuple):
 
     rows: NDArray[np.intp]  #: of the nodes, each once
     amounts: Amounts2D  #: (resource, place in `rows`)
+
+
+class _Part(NamedTuple):
+    """What is held on some nodes."""
+
+    rows: NDArray[np.intp]
+    places: NDArray[np.intp]  #: in the flattened array over (resource, node), each once
+    amounts: Amounts
 
 
 def held_by(session: Session, victims: Iterable[tuple[JobState, Task]]) -> Held:
@@ -58,6 +69,52 @@ def held_by(session: Session, victims: Iterable[tuple[JobState, Task]]) -> Held:
     return Held(rows, amounts)
 
 
+def held_by_job(session: Session, job: JobState) -> Held:
+    """What all active tasks of a job hold. Asked while nothing is being simulated."""
+    return held_by(session, ((job, task) for task in job.active_tasks()))
+
+
+class Holdings:
+    """What the active tasks of some jobs hold, kept true as jobs change."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._of_job: dict[JobState, Held] = {}
+        self._place_of: dict[int, int] = {}  # of a node's row, in the arrays
+        self._rows = np.zeros(0, dtype=np.intp)
+        self._amounts: Amounts2D = np.zeros((len(session.nodes.idle), 0))
+        self._held: Held | None = None
+        self._changed: dict[JobState, bool] = {}  # and whether they are kept; looked at when somebody asks
+
+    def renew(self, job: JobState, *, keep: bool) -> None:
+        """The job changed; unless it is kept it no longer counts."""
+        self._held = None
+        self._changed[job] = keep
+
+    def held(self) -> Held:
+        for job, keep in self._changed.items():
+            before = self._of_job.pop(job, None)
+            if before is not None:
+                self._amounts[:, self._places(before.rows)] -= before.amounts
+            if keep:
+                held = self._of_job[job] = held_by_job(self._session, job)
+                places = self._places(held.rows)
+                self._amounts[:, places] += held.amounts
+        self._changed.clear()
+        if self._held is None:
+            there = self._amounts[PODS] > ROUNDING  # nodes that everybody has left are no longer among them
+            self._held = Held(self._rows[there], self._amounts[:, there])
+        return self._held
+
+    def _places(self, rows: NDArray[np.intp]) -> list[int]:
+        known = self._place_of
+        places = [known.setdefault(row, len(known)) for row in rows.tolist()]
+        if (more := len(known) - len(self._rows)) > 0:
+            self._rows = np.fromiter(known, dtype=np.intp, count=len(known))
+            self._amounts = np.concatenate([self._amounts, np.zeros((len(self._amounts), more))], axis=1)
+        return places
+
+
 def free_amounts(session: Session) -> Amounts2D:
     """(resource, node): what is idle or being released, parts of shared GPUs among the GPUs."""
     free: Amounts2D = session.nodes.idle + session.nodes.releasing
@@ -74,65 +131,123 @@ class Room:
         self._usable = feasible.copy()
         self._allowed = {pod_class: session.view(pod_class).allowed for pod_class in self._wanted}
         self._shared = session.nodes.shared
-        self._session = session
         self._free = free.copy()
+        concerned = np.zeros(len(feasible), dtype=bool)  # nodes that some class may use
+        for allowed in self._allowed.values():
+            concerned |= allowed
+        self._concerned = concerned
+        # By identity, with the object itself, so that no other one gets its identity: what of it is on these nodes.
+        self._known: dict[int, tuple[Held, _Part | None]] = {}
+
+    def _part(self, held: Held) -> _Part | None:
+        """What of this is on nodes that matter; None where nothing is. The same object is mostly asked about again."""
+        known = self._known.get(id(held))
+        if known is None:
+            inside = self._concerned[held.rows]
+            rows, amounts = (held.rows[inside], held.amounts[:, inside]) if not inside.all() else held
+            places = (np.arange(len(amounts))[:, None] * self._free.shape[1] + rows).ravel()
+            known = self._known[id(held)] = (held, _Part(rows, places, amounts.ravel()) if len(rows) else None)
+        return known[1]
 
     def add(self, held: Held) -> None:
         """These amounts are free as well, and their nodes may be used."""
-        self._free[:, held.rows] += held.amounts
-        self._usable[held.rows] = True
+        self._add((held,), self._free, self._usable)
+
+    def _add(self, held: Iterable[Held], free: Amounts2D, usable: Mask) -> None:
+        parts = [part for each in held if (part := self._part(each)) is not None]
+        if len(parts) == 1:
+            rows, places, amounts = parts[0]
+            free.reshape(-1)[places] += amounts
+            usable[rows] = True
+        elif parts:
+            rows, places, amounts = map(np.concatenate, zip(*parts, strict=True))
+            np.add.at(free.reshape(-1), places, amounts)  # several of them may be on one node
+            usable[rows] = True
 
     def suffices(self) -> bool:
         """Whether every class by itself could be placed; if not, no choice of victims among these helps."""
         return self._suffice(self._free, self._usable)
 
-    def suffices_with(self, victims: Iterable[tuple[JobState, Task]]) -> bool:
-        """The same, if these went as well."""
-        held = held_by(self._session, victims)
+    def suffices_with(self, held: Iterable[Held]) -> bool:
+        """The same, if those who hold this went as well."""
+        return self._suffice(*self._without(held))
+
+    def suffices_in_domains_with(self, held: Iterable[Held], groups: Iterable[tuple[TopologyLevel, Classes]]) -> bool:
+        """The same for tasks that must each be in one domain, with the others of their group.
+
+        `groups`: by level, how many of which class.
+        """
+        free, usable = self._without(held)
+        return all(self._some_domain_takes(free, usable, *each) for each in groups)
+
+    def _without(self, held: Iterable[Held]) -> tuple[Amounts2D, Mask]:
         free, usable = self._free.copy(), self._usable.copy()
-        free[:, held.rows] += held.amounts
-        usable[held.rows] = True
-        return self._suffice(free, usable)
+        self._add(held, free, usable)
+        return free, usable
 
     def _suffice(self, free: Amounts2D, usable: Mask) -> bool:
-        return all(self._slots(free, usable, each, count) >= count for each, count in self._wanted.items())
+        return all(self._slots(free, usable, each, count)[1].sum() >= count for each, count in self._wanted.items())
 
-    def _slots(self, free: Amounts2D, usable: Mask, pod_class: PodClass, most: int) -> float:
+    def _some_domain_takes(self, free: Amounts2D, usable: Mask, level: TopologyLevel, classes: Classes) -> bool:
+        """Whether one domain has room for every class by itself."""
+        takes = np.ones(len(level.names), dtype=bool)
+        for pod_class, count in classes.items():
+            rows, slots = self._slots(free, usable, pod_class, count)
+            domains = level.of_row[rows]
+            inside = domains != OUTSIDE
+            takes &= np.bincount(domains[inside], weights=slots[inside], minlength=len(takes)) >= count
+        return bool(takes.any())
+
+    def _slots(self, free: Amounts2D, usable: Mask, pod_class: PodClass, most: int) -> tuple[NDArray[np.intp], Amounts]:
+        """Nodes that may be used, and how many pods of a class each could take."""
         rows = np.flatnonzero(usable & self._allowed[pod_class])
         slots = _slots_by_node(pod_class, most, lambda resource: free[resource, rows])
         share = pod_class.share
         if share is not None:
             parts = (self._shared.memory(share) * share.devices / np.array(self._shared.sizes))[rows]
             np.minimum(slots, np.floor(free[GPU, rows] / parts + ROUNDING), out=slots)
-        return float(np.maximum(slots, 0.0).sum())
+        return rows, np.maximum(slots, 0.0)
 
 
 class Prospect:
     """Whether a job could still be placed, while others that come before it take room in a simulation.
 
-    What is placed only takes room, so that a no is final. That isn't so where pods are drawn to each other, and isn't
-    looked at where GPUs are shared.
+    What is placed only takes room, so that a no is final. That isn't so where pods are drawn to each other, and nothing
+    is concluded there. Made when everybody has gone who goes in the simulation.
     """
 
     def __init__(self, session: Session, pending: Sequence[Task], on: Mask) -> None:
         """`on`: nodes that may be used."""
-        classes = Counter(task.pod_class for task in pending)
-        self._session, self._on = session, on
-        self._counted = [
-            (pod_class, count, np.flatnonzero(on & session.view(pod_class).allowed))
-            for pod_class, count in classes.items()
-            if pod_class.share is None and session.view(pod_class).only_loses_room
-        ]
+        self._session = session
+        self._single: list[tuple[ClassView, list[int]]] = []  # with the nodes that may still take one pod
+        self._counted: list[tuple[PodClass, int, NDArray[np.intp]]] = []
+        for pod_class, count in Counter(task.pod_class for task in pending).items():
+            view = session.view(pod_class)
+            if not view.only_loses_room:
+                continue
+            if count == 1 or pod_class.share is not None:
+                self._single.append((view, view.fits(on).tolist()))
+            else:
+                self._counted.append((pod_class, count, np.flatnonzero(on & view.allowed)))
 
     def is_lost(self) -> bool:
-        return any(self._slots(*each) < each[1] for each in self._counted)
+        return any(not _has_node(*each) for each in self._single) or any(
+            self._slots(*each) < each[1] for each in self._counted
+        )
 
     def _slots(self, pod_class: PodClass, count: int, rows: NDArray[np.intp]) -> float:
-        if count == 1:
-            return float(self._session.view(pod_class).best(self._on) is not None)
         idle, releasing = self._session.nodes.idle, self._session.nodes.releasing
         slots = _slots_by_node(pod_class, count, lambda resource: idle[resource, rows] + releasing[resource, rows])
         return float(np.maximum(slots, 0.0).sum())
+
+
+def _has_node(view: ClassView, rows: list[int]) -> bool:
+    """Whether one of these nodes takes a pod. Those that don't are dropped: they won't take one later either."""
+    while rows:
+        if view.takes(rows[-1]):
+            return True
+        rows.pop()
+    return False
 
 
 def _slots_by_node(pod_class: PodClass, most: int, free: Callable[[int], Amounts]) -> Amounts:

@@ -7,12 +7,13 @@ again in the same search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bosket.api.object import ObjectKey
+from bosket.scheduler.framework.departure import Aftermath, Baseline, Departure
 from bosket.scheduler.framework.extension import AllOf, ScenarioGenerator, ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
@@ -22,11 +23,12 @@ from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.resource import GPU, mig_gpus
 from bosket.scheduler.model.task import Task, TaskStatus
-from bosket.scheduler.solver.accumulation import Accumulation
+from bosket.scheduler.solver.accumulation import Accumulation, VictimSequence
+from bosket.scheduler.solver.batch_index import BatchIndex
 from bosket.scheduler.solver.budget import Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
-from bosket.scheduler.solver.order import Entries, JobTable, VictimOrder
-from bosket.scheduler.solver.room import Prospect, Room, free_amounts
+from bosket.scheduler.solver.order import Entries, JobTable, SortKey, VictimOrder
+from bosket.scheduler.solver.room import Prospect, Room, free_amounts, held_by_job
 from bosket.scheduler.solver.scenario import Batch, Scenario
 from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
 
@@ -63,10 +65,13 @@ class Search:
         self._branches, self._running = branches, running
         self._candidates, self._validators = _without(candidates, self._spared), validators
         branches.pending.find_runs()
-        self._allocated, self._non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
+        self._baseline = Baseline(session)
+        self._allocated, self._non_preemptible = self._baseline.allocated, self._baseline.non_preemptible
         self._feasible = _feasible_nodes(session, job)
         self._free = free_amounts(session)  # before every attempt, because each leaves everything as it was
-        self._failed: set[Hashable] = set()
+        self._index = BatchIndex(session)
+        self._sequences: dict[int, VictimSequence] = {}  # by the victims that go in any case, as bits
+        self._failed: dict[tuple[Task, ...], set[int]] = {}  # by the tasks to be placed: victims as bits
         self._generator = CHEAPEST_MOVES
 
     def solve(self) -> Solution | None:
@@ -94,9 +99,13 @@ class Search:
         with self._job.narrowed_to(tasks):  # as when it is tried: sub-groups that can be done without are left out
             wanted = tuple(self._job.next_tasks())
         room = Room(self._session, wanted, self._feasible, self._free)
-        for row, entries in self._candidates.items():
-            if entries:
-                room.add(self._running.held(row))
+        rows = [row for row, entries in self._candidates.items() if entries]
+        # Often one job is enough, and with everybody there is no less room than with one.
+        last = (self._candidates[row][-1][1] for row in rows[:1])
+        if any(room.suffices_with((held_by_job(self._session, job),)) for job in last):
+            return True
+        for row in rows:
+            room.add(self._running.held(row))
         return room.suffices()
 
     def _end_turn(self, solution: Solution | None, budget: Budget) -> None:
@@ -158,7 +167,6 @@ class Search:
         budget: Budget,
         most_victims: int | None = None,
     ) -> Solution | None:
-        session = self._session
         if budget.is_used_up():
             return None
         with self._job.narrowed_to(tasks):
@@ -167,52 +175,76 @@ class Search:
                 return None
             start = Scenario(self._job, pending, recorded, self._allocated, self._non_preemptible)
             feasible = self._feasible.copy()
-            for job, task in start.victims():
-                feasible[job.standing(task).row] = True
-            victims = VictimOrder(session, self._candidates)
-            domains = DomainRoom(session, self._job, tasks)
+            for batch in recorded:
+                feasible[self._index.held(batch).rows] = True
             search = Accumulation(
-                session,
+                self._session,
                 start,
-                victims,
-                feasible,
-                self._free,
-                domains=domains,
+                self._victims_beside(recorded),
+                self._index,
+                feasible=feasible,
+                free=self._free,
+                domains=DomainRoom(self._session, self._job, tasks),
                 budget=budget,
                 most_victims=most_victims,
             )
+            failed = self._failed.setdefault(pending, set())
             for scenario in generator(search):
                 self._count("emitted")
-                fingerprint = (pending, frozenset(task for _, task in scenario.victims()))
-                if fingerprint in self._failed:
+                victims = self._index.mask(scenario.batches)
+                if victims in failed:
                     self._count("duplicate")
                     continue
-                if not search.may_suffice(scenario):
+                if not search.may_suffice(scenario, victims):
                     budget.spend(1)
                     self._session.searches.filtered[self._session.action] += 1
                     continue
-                solution = self._try(scenario, feasible, budget)
+                solution = None
+                if search.may_suffice_in_domains(scenario, victims):
+                    solution = self._try(scenario, feasible, budget)
+                else:
+                    # It costs as many steps as if it were simulated: how far a search goes stays the same.
+                    self._spend(scenario, victims, budget)
+                    self._session.searches.filtered[self._session.action] += 1
                 if solution is not None:
                     return solution
-                self._failed.add(fingerprint)
+                failed.add(victims)
                 if budget.is_used_up():
                     return None
         return None
 
+    def _victims_beside(self, recorded: tuple[Batch, ...]) -> VictimSequence:
+        """Those that may go beside these, in their order."""
+        mask = self._index.mask(recorded)
+        found = self._sequences.get(mask)
+        if found is None:
+            tasks = {task for batch in recorded for task in batch.tasks}
+            order = VictimOrder(self._session, self._candidates)
+            found = self._sequences[mask] = VictimSequence(self._session, order, tasks)
+        return found
+
+    def _spend(self, scenario: Scenario, victims: int, budget: Budget) -> bool:
+        """Takes the steps of a simulation. False for a scenario that isn't simulated: nobody goes, or one who may not.
+
+        `victims`: as bits.
+        """
+        if not victims or (self._spared and any(batch.job.job.key in self._spared for batch in scenario.batches)):
+            return False
+        budget.spend(victims.bit_count() + len(scenario.pending))
+        return True
+
     def _try(self, scenario: Scenario, feasible: Mask, budget: Budget) -> Solution | None:
         """Evicts, places everybody again in order, asks whether the outcome is just."""
-        victims = list(scenario.victims())
-        if not victims or any(job.job.key in self._spared for job, _ in victims):
+        if not self._spend(scenario, self._index.mask(scenario.batches), budget):
             return None
-        budget.spend(len(victims) + len(scenario.pending))
         self._count("simulated")
         session, preemptor = self._session, self._job
         on = feasible.copy()
-        statement = Statement(session, preemptor.job)
-        for job, task in victims:
-            on[job.standing(task).row] = True
-            statement.evict(job, task)
-        order = SimulationOrder(self._branches, session, {preemptor: None, **dict.fromkeys(job for job, _ in victims)})
+        statement = Statement(session, preemptor.job, self._baseline)
+        departures = self._index.departures(scenario.batches)
+        on[[row for each in departures for row in each.rows]] = True
+        statement.evict_all(departures)
+        order = SimulationOrder(self._branches, session, {preemptor: None, **self._keys_of_victims(departures)})
         prospect: Prospect | None = Prospect(session, scenario.pending, on)
         while (next_job := order.pop()) is not None:
             failed = place_job(session, statement, next_job, on=on, real=False)
@@ -224,6 +256,7 @@ class Search:
             if is_lost:
                 statement.discard()
                 return None
+        victims = scenario.victims()
         gone = [task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)]
         if session.allowance.objection(gone) or not all(validator(scenario) for validator in self._validators):
             self._count("validator_rejected")
@@ -235,6 +268,28 @@ class Search:
         return Solution(
             statement, batches, len(gone), is_complete=whole, spares_some=len(batches) < len(scenario.batches)
         )
+
+    def _keys_of_victims(self, departures: Sequence[Departure]) -> dict[JobState, SortKey | None]:
+        """Victims, who have gone, with their keys in the order of jobs; None where these aren't known.
+
+        What follows for a job is the same whenever the same tasks of it have gone.
+        """
+        only: dict[JobState, Departure | None] = {}
+        for each in departures:
+            only[each.job] = each if each.job not in only else None
+        keys: dict[JobState, SortKey | None] = {}
+        for job, departure in only.items():
+            if departure is None:
+                keys[job] = None
+                continue
+            after = departure.aftermath
+            if after is None:
+                key = self._session.job_key(job)
+                after = departure.aftermath = Aftermath(key, job.next_tasks(), job.next_request())
+            else:
+                job.recall(after.tasks, after.request)
+            keys[job] = after.key
+        return keys
 
 
 def _without(candidates: Mapping[int, Entries], spared: Collection[ObjectKey]) -> Mapping[int, Entries]:

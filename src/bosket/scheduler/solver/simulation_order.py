@@ -24,7 +24,7 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.turns import ROOT, queue_order
 from bosket.scheduler.model.resource import NOTHING, Shares
-from bosket.scheduler.solver.order import Entries, JobTable
+from bosket.scheduler.solver.order import Entries, JobTable, SortKey
 
 _key = itemgetter(0)
 
@@ -91,21 +91,21 @@ class Branch:
 
 
 def _leaf_heads(branches: Branches, row: int) -> Iterator[Head]:
-    entries, runs = branches.pending.by_queue.get(row, ()), branches.pending.runs(row)
+    requests, runs = branches.pending.requests(row), branches.pending.runs(row)
     at = 0
-    while at < len(entries):
-        request = entries[at][1].next_request()
+    while at < len(requests):
+        request = requests[at]
         yield Head(branches.ranks.key(row, request), request)
         at = runs[at]
 
 
 def _merged_heads(branches: Branches, row: int, children: Collection[int]) -> Iterator[Head]:
-    members = [member for child in children if (member := _Still(branches.branch(child))).head is not None]
-    heap = [(member.head.key, member) for member in members if member.head is not None]
+    members = [member for child in children if not (member := _Still(branches.branch(child))).is_empty]
+    heap = [(member.key(), member) for member in members]
     heapq.heapify(heap)
     is_outdated = False
     while heap:
-        request = heap[0][1].request()
+        request = heap[0][1].request
         yield Head(branches.ranks.key(row, request), request)
         if is_outdated:
             first = heap[0][1]
@@ -118,21 +118,13 @@ def _merged_heads(branches: Branches, row: int, children: Collection[int]) -> It
 
 
 class _Member(Protocol):
-    """A queue among its siblings."""
+    """A queue among its siblings. What is asked for at every turn is kept, not found out anew."""
 
-    @property
-    def ours(self) -> int:
-        """How many that take part are left in it."""
-        ...
-
-    @property
-    def is_empty(self) -> bool: ...
+    ours: int  #: how many that take part are left in it
+    is_empty: bool
+    request: Shares  #: what it is judged by
 
     def key(self) -> RankKey: ...
-
-    def request(self) -> Shares:
-        """What it is judged by."""
-        ...
 
     def take(self, *, alone: bool) -> JobState | None:
         """Its first job has its turn: the job if it takes part, None for others.
@@ -145,104 +137,108 @@ class _Member(Protocol):
 class _Still:
     """A queue in which nobody takes part."""
 
-    __slots__ = ("_at", "_branch", "head")
-
-    ours = 0
+    __slots__ = ("_at", "_branch", "_head", "is_empty", "ours", "request")
 
     def __init__(self, branch: Branch) -> None:
-        self._branch, self._at = branch, 0
-        self.head = branch.head(0)
+        self._branch, self.ours = branch, 0
+        self._go_to(0)
 
-    @property
-    def is_empty(self) -> bool:
-        return self.head is None
+    def _go_to(self, turn: int) -> None:
+        self._at, self._head = turn, self._branch.head(turn)
+        self.is_empty = self._head is None
+        self.request = NOTHING if self._head is None else self._head.request
 
     def key(self) -> RankKey:
-        assert self.head is not None
-        return self.head.key
-
-    def request(self) -> Shares:
-        assert self.head is not None
-        return self.head.request
+        assert self._head is not None
+        return self._head.key
 
     def take(self, *, alone: bool) -> None:
         del alone
-        self._at += 1
-        self.head = self._branch.head(self._at)
+        self._go_to(self._at + 1)
 
 
 class _Leaf:
     """Jobs of one queue, those that take part among others that only wait."""
 
-    __slots__ = ("_at", "_excluded", "_ours", "_pending", "_ranks", "_row", "_runs")
+    __slots__ = (
+        "_at", "_excluded", "_is_our_turn", "_ours", "_pending", "_ranks", "_requests", "_row", "_runs", "is_empty",
+        "ours", "request",
+    )  # fmt: skip
 
     def __init__(self, branches: Branches, row: int, ours: Entries, excluded: Collection[JobState]) -> None:
         self._ranks, self._row = branches.ranks, row
         self._pending, self._runs = branches.pending.by_queue.get(row, []), branches.pending.runs(row)
+        self._requests = branches.pending.requests(row)
         self._ours, self._excluded = sorted(ours, key=_key, reverse=True), excluded
-        self._at = 0
-        self._skip_excluded()
-
-    @property
-    def ours(self) -> int:
-        return len(self._ours)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._ours and self._at >= len(self._pending)
+        self.ours = len(ours)
+        self._go_to(0)
 
     def key(self) -> RankKey:
-        return self._ranks.key(self._row, self.request())
-
-    def request(self) -> Shares:
-        job = self._ours[-1][1] if self._is_our_turn() else self._pending[self._at][1]
-        return job.next_request()
+        return self._ranks.key(self._row, self.request)
 
     def take(self, *, alone: bool) -> JobState | None:
-        if alone or self._is_our_turn():
-            return self._ours.pop()[1]
+        if alone or self._is_our_turn:
+            job = self._ours.pop()[1]
+            self.ours -= 1
+            self._go_to(self._at)
+            return job
         # A run of jobs that ask for the same leaves the queue's rank as it is: it is passed over at once.
         end = bisect_right(self._pending, self._ours[-1][0], key=_key) if self._ours else len(self._pending)
-        self._at = min(end, self._runs[self._at])
-        self._skip_excluded()
+        self._go_to(min(end, self._runs[self._at]))
         return None
 
-    def _is_our_turn(self) -> bool:
-        if not self._ours:
-            return False
-        return self._at >= len(self._pending) or self._ours[-1][0] < self._pending[self._at][0]
-
-    def _skip_excluded(self) -> None:
-        while self._at < len(self._pending) and self._pending[self._at][1] in self._excluded:
-            self._at += 1
+    def _go_to(self, at: int) -> None:
+        """So many of those that only wait have had their turn."""
+        pending, ours = self._pending, self._ours
+        while at < len(pending) and pending[at][1] in self._excluded:
+            at += 1
+        self._at = at
+        self._is_our_turn = bool(ours) and (at >= len(pending) or ours[-1][0] < pending[at][0])
+        self.is_empty = not ours and at >= len(pending)
+        if self._is_our_turn:
+            self.request = ours[-1][1].next_request()
+        else:
+            self.request = NOTHING if self.is_empty else self._requests[at]
 
 
 class _Parent:
     """A queue, or the root of all, with queues below it in some of which somebody takes part."""
 
-    __slots__ = ("_heap", "_is_outdated", "_members", "_ranks", "_row", "ours")
+    __slots__ = ("_heap", "_is_outdated", "_members", "_ranks", "_row", "is_empty", "ours", "request")
 
-    def __init__(self, ranks: Ranks, row: int, members: list[_Member], others: list[_Still] | None) -> None:
-        """`members`: those with somebody who takes part; `others`: those without; None where their turns don't matter,
-        because everybody who takes part is below this queue."""
+    def __init__(self, ranks: Ranks, row: int, members: list[_Member], others: list[Branch] | None) -> None:
+        """`members`: those with somebody who takes part; `others`: those without, if somebody waits in them; None where
+        their turns don't matter, because everybody who takes part is below this queue."""
         self._ranks, self._row = ranks, row
-        self.ours = sum(member.ours for member in members)
+        self.ours = sum([member.ours for member in members])
         self._members = members
-        self._heap: list[tuple[RankKey, _Member]] = []
+        # A branch becomes a member when its turn comes: of most it never does.
+        self._heap: list[tuple[RankKey, _Member | Branch]] = []
         if len(members) > 1 or others is not None:
-            self._heap = [(member.key(), member) for member in (*members, *(others or ()))]
+            self._heap = [(member.key(), member) for member in members]
+            if others:
+                self._heap += [(branch.heads[0].key, branch) for branch in others]
             heapq.heapify(self._heap)
         self._is_outdated = False  # whether the first one's key is no longer true
+        self._look_at_first()
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._heap
+    def _look_at_first(self) -> None:
+        self.is_empty = not self._heap
+        if self._heap:
+            first = self._heap[0][1]
+            self.request = first.heads[0].request if isinstance(first, Branch) else first.request
+        else:
+            self.request = NOTHING
+
+    def _first(self) -> _Member:
+        key, first = self._heap[0]
+        if isinstance(first, Branch):
+            first = _Still(first)
+            self._heap[0] = (key, first)
+        return first
 
     def key(self) -> RankKey:
-        return self._ranks.key(self._row, self.request())
-
-    def request(self) -> Shares:
-        return self._heap[0][1].request()
+        return self._ranks.key(self._row, self.request)
 
     def take(self, *, alone: bool) -> JobState | None:
         members, heap = self._members, self._heap
@@ -250,39 +246,45 @@ class _Parent:
             job = members[0].take(alone=True)
             self.ours = members[0].ours
             return job
+        first = self._first()
         if self._is_outdated:
-            first = heap[0][1]
             heapq.heapreplace(heap, (first.key(), first))
             self._is_outdated = False
-        first = heap[0][1]
+            first = self._first()
         if alone and not first.ours:
             heapq.heappop(heap)
+            self._look_at_first()
             return None
         before = first.ours
         job = first.take(alone=False)
-        self.ours += first.ours - before
-        if before and not first.ours:
-            members.remove(first)
+        if before != first.ours:
+            self.ours += first.ours - before
+            if not first.ours:
+                members.remove(first)
         if first.is_empty:
             heapq.heappop(heap)
         else:
             self._is_outdated = True
+        self._look_at_first()
         return job
 
 
 class SimulationOrder:
     """Gives out those that take part, one after the other; each is placed before the next one is asked for."""
 
-    def __init__(self, branches: Branches, session: Session, taking_part: Collection[JobState]) -> None:
+    def __init__(self, branches: Branches, session: Session, taking_part: Mapping[JobState, SortKey | None]) -> None:
+        """`taking_part`: with their keys in the order of jobs, where these are known already."""
         self._branches, self._taking_part = branches, taking_part
         self._ours: dict[int, Entries] = {}
         below: dict[int, dict[int, None]] = {}  # by queue: its children with somebody who takes part
-        for job in taking_part:
+        for job, key in taking_part.items():
             row = job.queue_row
-            if row not in self._ours:
+            ours = self._ours.get(row)
+            if ours is None:
+                ours = self._ours[row] = []
                 for child in branches.tree.paths[row]:
                     below.setdefault(branches.tree.parents[child], {})[child] = None
-            self._ours.setdefault(row, []).append((session.job_key(job), job))
+            ours.append((session.job_key(job) if key is None else key, job))
         self._root = self._parent(ROOT, below, alone=True) if taking_part else None
 
     def pop(self) -> JobState | None:
@@ -298,13 +300,11 @@ class SimulationOrder:
         taking_part = below[row]
         alone_below = alone and len(taking_part) == 1
         members = [self._member(child, below, alone=alone_below) for child in taking_part]
-        others: list[_Still] | None = None
+        others: list[Branch] | None = None
         if not alone:
             branches = self._branches
-            still = (
-                _Still(branches.branch(each)) for each in branches.pending.children(row) if each not in taking_part
-            )
-            others = [each for each in still if not each.is_empty]
+            still = (branches.branch(each) for each in branches.pending.children(row) if each not in taking_part)
+            others = [each for each in still if each.head(0) is not None]
         return _Parent(self._branches.ranks, row, members, others)
 
     def _member(self, row: int, below: Mapping[int, Collection[int]], *, alone: bool) -> _Member:

@@ -83,6 +83,8 @@ class RoomForReservation(NodeFilter):
     As in KAI, so does one that is there already, unless it goes by a number: KAI tells new groups by their names.
     """
 
+    only_takes = True  # of a node where it objects, the next pod takes the last place
+
     def __init__(self, session: Session) -> None:
         self._session = session
 

@@ -1,0 +1,123 @@
+"""Tasks of one job that are evicted together, prepared once for the many simulations of a search.
+
+A search evicts the same tasks again and again, each time from the same state, its `Baseline`. What that changes is
+found out once, and is then added to the accounts at a stroke instead of task by task.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.scheduler.framework.job_state import NOWHERE, JobState, PodSetState, Standing
+from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.task import PodClass, Task, TaskStatus
+
+if TYPE_CHECKING:
+    from bosket.scheduler.framework.session import Session
+    from bosket.scheduler.framework.statement import Operation
+
+PIPELINED, RELEASING = TaskStatus.PIPELINED, TaskStatus.RELEASING
+
+
+class Baseline:
+    """The accounts before a search: what every simulation starts from, and goes back to."""
+
+    __slots__ = ("allocated", "idle", "non_preemptible", "releasing")
+
+    def __init__(self, session: Session) -> None:
+        self.idle, self.releasing = session.nodes.idle.copy(), session.nodes.releasing.copy()
+        self.allocated, self.non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
+
+    def restore(self, session: Session) -> None:
+        """Puts everything back, to the bit. Accounts of queues that didn't change stay the same objects."""
+        np.copyto(session.nodes.idle, self.idle)
+        np.copyto(session.nodes.releasing, self.releasing)
+        session.queues.allocated[:] = self.allocated
+        session.queues.non_preemptible[:] = self.non_preemptible
+
+
+class Change(NamedTuple):
+    """Amounts to be added to an array over (resource, node)."""
+
+    places: NDArray[np.intp]  #: in the flattened array, each once
+    amounts: NDArray[np.float64]
+
+
+class Aftermath(NamedTuple):
+    """What follows from how the tasks of a job stand."""
+
+    key: tuple[object, ...]  #: of the job, in the order of jobs
+    tasks: list[Task]  #: that come next
+    request: Shares  #: what these ask for
+
+
+class SetChange(NamedTuple):
+    """What becomes of a pod set."""
+
+    state: PodSetState
+    tasks: list[Task]  #: those that go
+    pipelined: int  #: how many of them were only promised a place
+
+
+class Departure:
+    """What it takes to evict some tasks of a job. Valid while all of them stand as they did when it was made."""
+
+    __slots__ = (
+        "aftermath", "costs", "is_simple", "job", "leaves", "operations", "releasing", "rows", "sets", "stood",
+        "taken_from_idle", "tasks",
+    )  # fmt: skip
+
+    def __init__(self, session: Session, job: JobState, tasks: Sequence[Task]) -> None:
+        self.job, self.tasks = job, tasks
+        self.stood: dict[Task, Standing] = {task: job.standing(task) for task in tasks}
+        self.leaves = {task: stood._replace(status=RELEASING) for task, stood in self.stood.items()}
+        self.rows = list({stood.row: None for stood in self.stood.values()})
+        self.operations: list[Operation] = []  #: one for each task, made by the first statement that evicts them
+        #: what comes next in the job when these tasks and no others have gone, once somebody has found it out
+        self.aftermath: Aftermath | None = None
+        self.costs: list[Shares] = []  #: what each task holds in its queue's account
+        #: whether the tasks may go at a stroke: shared GPUs are told apart, and sums of fractions depend on their order
+        self.is_simple = self._find_changes(session)
+
+    def _find_changes(self, session: Session) -> bool:
+        released: dict[int, float] = {}
+        from_idle: dict[int, float] = {}
+        width = len(session.snapshot.nodes)
+        going: dict[PodSetState, list[Task]] = {}
+        promised: Counter[PodSetState] = Counter()
+        classes = {task.pod_class for task in self.tasks}
+        if any(each.share is not None or not _is_whole(each) for each in classes):
+            return False
+        for task, (status, row, _) in self.stood.items():
+            pod_class = task.pod_class
+            if row == NOWHERE:
+                return False
+            is_promised = status is PIPELINED
+            for resource, amount in pod_class.holds:
+                place = resource * width + row
+                released[place] = released.get(place, 0.0) + (2 * amount if is_promised else amount)
+                if is_promised:
+                    from_idle[place] = from_idle.get(place, 0.0) - amount
+            self.costs.append(pod_class.shared)
+            state = self.job.state_of(task)
+            going.setdefault(state, []).append(task)
+            promised[state] += is_promised
+        self.sets = [SetChange(state, tasks, promised[state]) for state, tasks in going.items()]
+        self.releasing = _change(released)
+        self.taken_from_idle = _change(from_idle) if from_idle else None
+        return True
+
+
+def _is_whole(pod_class: PodClass) -> bool:
+    """Whether pods ask for whole numbers of everything, so that sums don't depend on their order."""
+    return all(amount.is_integer() for _, amount in pod_class.holds) and all(map(float.is_integer, pod_class.shared))
+
+
+def _change(amounts: dict[int, float]) -> Change:
+    places = np.fromiter(amounts, dtype=np.intp, count=len(amounts))
+    return Change(places, np.fromiter(amounts.values(), dtype=np.float64, count=len(amounts)))

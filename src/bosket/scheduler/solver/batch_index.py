@@ -1,0 +1,66 @@
+"""What a search knows about batches of victims, found out once for all its scenarios.
+
+Valid for one search: all its attempts begin with everybody where he was when the search began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bosket.scheduler.framework.departure import Departure
+from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.task import Task
+from bosket.scheduler.solver.room import Held, held_by
+from bosket.scheduler.solver.scenario import Batch
+
+
+class BatchIndex:
+    """Facts about batches; tasks are bits of a number, so that sets of victims are compared at a stroke."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._bits: dict[Task, int] = {}
+        self._masks: dict[Batch, int] = {}
+        self._held: dict[Batch, Held] = {}
+        self._departures: dict[Batch, Departure] = {}
+
+    def mask(self, batches: Iterable[Batch]) -> int:
+        """The tasks of all these batches, a bit each."""
+        known, result = self._masks, 0
+        for batch in batches:
+            mask = known.get(batch)
+            if mask is None:
+                mask = known[batch] = self._mask_of(batch.tasks)
+            result |= mask
+        return result
+
+    def _mask_of(self, tasks: Iterable[Task]) -> int:
+        bits, result = self._bits, 0
+        for task in tasks:
+            result |= 1 << bits.setdefault(task, len(bits))
+        return result
+
+    def held(self, batch: Batch) -> Held:
+        """What the tasks of a batch hold on their nodes."""
+        found = self._held.get(batch)
+        if found is None:
+            found = self._held[batch] = held_by(self._session, ((batch.job, task) for task in batch.tasks))
+        return found
+
+    def departures(self, batches: Iterable[Batch]) -> list[Departure]:
+        """How to evict all tasks of these batches, each once."""
+        seen, result = 0, []
+        for batch in batches:
+            mask = self.mask((batch,))
+            if not mask & seen:
+                found = self._departures.get(batch)
+                if found is None:
+                    found = self._departures[batch] = Departure(self._session, batch.job, batch.tasks)
+                result.append(found)
+            elif mask & ~seen:
+                result.append(Departure(self._session, batch.job, self._unseen(batch.tasks, seen)))
+            seen |= mask
+        return result
+
+    def _unseen(self, tasks: Sequence[Task], seen: int) -> list[Task]:
+        return [task for task in dict.fromkeys(tasks) if not seen >> self._bits[task] & 1]
