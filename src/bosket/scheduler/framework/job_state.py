@@ -15,7 +15,7 @@ from bosket.scheduler.reason import NotReady
 if TYPE_CHECKING:
     from bosket.scheduler.framework.session import Session
 
-PENDING, PIPELINED = TaskStatus.PENDING, TaskStatus.PIPELINED
+PENDING, ALLOCATED, PIPELINED = TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED
 GOING = ACTIVE_USED - ACTIVE_ALLOCATED
 #: The row of a task that has no node.
 NOWHERE = -1
@@ -42,7 +42,7 @@ class PodSetState:
         self.minimum = pod_set.min_available
         self.active = pod_set.active
         self.pipelined = 0
-        self.waiting: list[Task] = list(pod_set.pending)
+        self.waiting: Sequence[Task] = pod_set.pending
         self.evicted: list[Task] = []  #: in this cycle, to be placed again if there is room
         self._in_order = len(self.waiting) < 2
         self._first = 0  # all before it have a place
@@ -62,8 +62,13 @@ class JobState:
         self._session = session
         self._stands: dict[Task, Standing] = {}  # what was decided
         self._found: dict[Task, Standing] = {}  # of others, those that were asked for
-        self._sets = {pod_set.name: PodSetState(pod_set) for pod_set in job.pod_sets}
-        self.only_set = self._sets[job.pod_sets[0].name] if len(self._sets) == 1 else None
+        pod_sets = job.pod_sets
+        self.only_set: PodSetState | None = None
+        if len(pod_sets) == 1:
+            self.only_set = only = PodSetState(pod_sets[0])
+            self._sets = {pod_sets[0].name: only}
+        else:
+            self._sets = {pod_set.name: PodSetState(pod_set) for pod_set in pod_sets}
         #: whether where its pods may go depends on where others of them are
         self.is_constrained = job.is_constrained
         self._narrowed: Sequence[Task] | None = None  # what alone is to be placed for now
@@ -118,11 +123,15 @@ class JobState:
 
     def _stand(self, task: Task, before: Standing, after: Standing) -> None:
         self._next = self._next_request = None
+        state = self.only_set if self.only_set is not None else self._sets[task.subgroup]
+        if before is WAITS and after.status is ALLOCATED:  # by far the most frequent
+            self._stands[task] = after
+            state.active += 1
+            return
         if after.status == task.status:
             self._stands.pop(task, None)
         else:
             self._stands[task] = after
-        state = self.state_of(task)
         state.active += (after.status in ACTIVE_ALLOCATED) - (before.status in ACTIVE_ALLOCATED)
         state.pipelined += (after.status == PIPELINED) - (before.status == PIPELINED)
         if before.status == TaskStatus.RELEASING and task in state.evicted:
@@ -150,6 +159,8 @@ class JobState:
     def has_left_over(self) -> bool:
         stands = self._stands
         for state in self._sets.values():
+            if len(state.waiting) > len(stands):
+                return True
             for task in state.waiting:
                 if task not in stands:
                     return True
@@ -341,14 +352,14 @@ class JobState:
             everything = [*(task for task in state.waiting if task not in self._stands), *state.evicted]
             return sorted(everything, key=self._session.task_key)[:count]
         if not state._in_order:
-            state.waiting.sort(key=self._session.task_key)
+            state.waiting = sorted(state.waiting, key=self._session.task_key)
             state._in_order = True
         stands, waiting, first = self._stands, state.waiting, state._first
         while first < len(waiting) and waiting[first] in stands:
             first += 1
         state._first = first
         if not stands:
-            return waiting[first : first + count]
+            return list(waiting[first : first + count])
         result = []
         for task in waiting[first:] if count > 1 else waiting[first : first + 1]:
             if task not in stands:

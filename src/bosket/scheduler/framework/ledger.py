@@ -69,6 +69,8 @@ class NodeLedger:
         self.releasing_at: NodeCells = cells(self.releasing)
         self.shared = SharedGpus(table.devices)
         self.log: list[int] = []
+        #: the class of the pod that was allocated last, and how long `log` was then
+        self.allocated_last: tuple[PodClass | None, int] = (None, -1)
         #: whether some node may hold more of a resource than it has; such a node takes nobody, whatever is asked for
         self.overdrawn = bool((self.idle < 0).any())
         self._asked: tuple[int, PodClass, int] | None = None
@@ -97,6 +99,12 @@ class NodeLedger:
             before.append(had)
             at[place, row] = had - amount
         self.log.append(row)
+        return before
+
+    def allocate(self, pod_class: PodClass, row: int) -> Column:
+        """Takes a pod's request from what is idle."""
+        before = self.take(self.idle_at, pod_class, row)
+        self.allocated_last = (pod_class, len(self.log))
         return before
 
     def give(self, at: NodeCells, pod_class: PodClass, row: int) -> Column:
@@ -235,14 +243,11 @@ class QueueLedger:
                 self.allocated[step] = plus(self.allocated[step], use.allocated)
                 self.non_preemptible[step] = plus(self.non_preemptible[step], use.non_preemptible)
 
-    def charge(self, row: int, amount: Shares, *, preemptible: bool) -> QueueAccounts:
-        return self._change(row, amount, preemptible=preemptible, sign=1)
-
     def credit(self, row: int, amount: Shares, *, preemptible: bool) -> QueueAccounts:
-        return self._change(row, amount, preemptible=preemptible, sign=-1)
+        return self.charge(row, (-amount[0], -amount[1], -amount[2]), preemptible=preemptible)
 
-    def _change(self, row: int, amount: Shares, *, preemptible: bool, sign: int) -> QueueAccounts:
-        gpus, millicores, memory = sign * amount[0], sign * amount[1], sign * amount[2]
+    def charge(self, row: int, amount: Shares, *, preemptible: bool) -> QueueAccounts:
+        gpus, millicores, memory = amount
         before: QueueAccounts = []
         for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
             for step in self.tree.paths[row]:

@@ -40,16 +40,16 @@ def place_job(
     if not tasks:
         return _incomplete(job)
     failed: JobReason | None
-    with statement.checkpoint() as trial:
-        if job.is_constrained and rows is None:
-            failed = _Together(session, statement, job, real=real).place(job.job.root, tasks, on)
-        else:
-            failed = _place_tasks(session, statement, job, tasks, on=on, rows=rows, real=real)
-        if failed is not None:
-            return failed
-        if real and not job.is_satisfied():
-            return _incomplete(job)
-        trial.keep()
+    start = statement.length  # without a checkpoint of its own: jobs of one pod are most of all jobs
+    if job.is_constrained and rows is None:
+        failed = _Together(session, statement, job, real=real).place(job.job.root, tasks, on)
+    else:
+        failed = _place_tasks(session, statement, job, tasks, on=on, rows=rows, real=real)
+    if failed is None and real and not job.is_satisfied():
+        failed = _incomplete(job)
+    if failed is not None:
+        statement.rollback(start)
+        return failed
     if real and _must_wait(job):
         statement.convert_to_pipelined(job)
     return None
@@ -71,16 +71,21 @@ def _place_tasks(
         unfit = session.unfit(task)
         if unfit is not None:
             return _shortage(job, tasks, number, PodUnfit(unfit))
-        view = session.view(task.pod_class)
+        pod_class = task.pod_class
+        view = session.view(pod_class)
         usable = on if rows is None else _only(session, rows[task])
-        too_dear = session.too_dear(job, task)
+        too_dear = session.too_dear(job, task) if pod_class.share is not None else None
         if too_dear:
             cheap = ~session.nodes.shared.of_size(too_dear)
             usable = cheap if usable is None else usable & cheap
         row = view.best(usable, bonus) if few is None or too_dear else view.best_of(few, bonus)
         if row is None:
             return _shortage(job, tasks, number, view.explain(too_dear) if real else NodesRefused({}))
-        groups, waits = _devices(session, statement, task, row)
+        groups: tuple[str, ...] = ()
+        if pod_class.share is not None:
+            groups, waits = _devices(session, statement, task, row)
+        else:
+            waits = not session.is_free_now(pod_class, row)
         if real and not waits:
             statement.allocate(job, task, row, groups)
         else:
@@ -89,11 +94,8 @@ def _place_tasks(
 
 
 def _devices(session: Session, statement: Statement, task: Task, row: int) -> tuple[tuple[str, ...], bool]:
-    """The shared GPUs that the task is to use, and whether it must wait for something to be released."""
-    pod_class = task.pod_class
-    if pod_class.share is None:
-        return (), not session.is_free_now(pod_class, row)
-    choice = choose_devices(session, pod_class, row)
+    """The shared GPUs that a task that shares some is to use, and whether it must wait for something to be released."""
+    choice = choose_devices(session, task.pod_class, row)
     assert choice is not None, "the node has been found to have enough of them"
     own = statement.evicted_from(task, row)
     if own and choice.would_do(own, session.nodes.shared.on(row)):

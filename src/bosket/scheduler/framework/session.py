@@ -226,7 +226,7 @@ class Session:
         """Whether pods of a class needn't wait for resources of the node."""
         if not self.nodes.fits_idle(pod_class, row):
             return False
-        return all(check(pod_class, row) for check in self.free_now)
+        return not self.free_now or all(check(pod_class, row) for check in self.free_now)
 
     def over_capacity(self, job: JobState) -> JobReason | None:
         """Why the job's queue has no room for its next tasks."""
@@ -285,10 +285,10 @@ class Session:
 
     # Outcomes
 
-    def decided(self, operations: Sequence[Operation]) -> None:
-        """Records what a committed statement holds."""
+    def decided(self, operations: Sequence[Operation], *, evicts: bool) -> None:
+        """Records what a committed statement holds; `evicts`: whether evictions are among it."""
         self._operations += operations
-        for each in operations:
+        for each in operations if evicts else ():
             if isinstance(each, Eviction):
                 self.allowance.spend(each.task)
                 if each.preemptor is not None:

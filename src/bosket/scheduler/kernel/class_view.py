@@ -57,6 +57,10 @@ def _cannot_afford(reason: JobReason) -> str:
     return f"node does not have enough capacity. Reason: {reason.code}, Details: {reason}"
 
 
+#: The nodes that a choice was made among: all of them, those of a mask, or these rows.
+Among = Mask | NDArray[np.intp] | None
+
+
 class ClassView:
     """Which node is best for the next pod of a class."""
 
@@ -79,6 +83,10 @@ class ClassView:
         # all nodes after each placement would cost more the more there are.
         self._best: int | None = None
         self._best_total = -math.inf
+        self._packs = not self._moving and all(each.packs(pod_class) for each in session.node_scores)
+        # The latest choice: the node, how many changes to nodes had been seen, and out of which it was chosen.
+        self._chosen_row, self._chosen_at = -1, -2  # nothing yet
+        self._chosen_among: tuple[Among, Scores | None] = (None, None)
 
     @property
     def only_loses_room(self) -> bool:
@@ -89,10 +97,12 @@ class ClassView:
         """The same as `best` for nodes of which there are few, in order."""
         if not len(rows):
             return None
+        if self._packs and self._goes_on(rows, bonus):
+            return self._chosen_row
         self._catch_up()
         total = self._total[rows] if bonus is None else self._total[rows] + bonus[rows]
         place = int(total.argmax())
-        return int(rows[place]) if total[place] > -math.inf else None
+        return self._chosen(int(rows[place]), rows, bonus) if total[place] > -math.inf else None
 
     def best(self, on: Mask | None = None, bonus: Scores | None = None) -> int | None:
         """The row with the highest score among nodes that can take the pod; the smallest name on a tie.
@@ -101,17 +111,39 @@ class ClassView:
         """
         if not len(self._total):
             return None
+        if self._packs and self._goes_on(on, bonus):
+            return self._chosen_row
         self._catch_up()
         if on is None and bonus is None:
             if self._best is None:
                 self._best = int(self._total.argmax())
                 self._best_total = self._total_at[self._best]
-            return self._best if self._best_total > -math.inf else None
+            return self._chosen(self._best, on, bonus) if self._best_total > -math.inf else None
         total = self._total if bonus is None else self._total + bonus
         if on is not None:
             total = np.where(on, total, -math.inf)
         row = int(total.argmax())
-        return row if total[row] > -math.inf else None
+        return self._chosen(row, on, bonus) if total[row] > -math.inf else None
+
+    def _chosen(self, row: int, among: Among, bonus: Scores | None) -> int:
+        if self._packs:
+            self._chosen_row, self._chosen_at, self._chosen_among = row, len(self._ledger.log), (among, bonus)
+        return row
+
+    def _goes_on(self, among: Among, bonus: Scores | None) -> bool:
+        """Whether the latest choice is the best one again: all that happened since is that a pod of the class was
+        allocated there, and another one has room. No score has to be looked at then; see `NodeScorer.packs`."""
+        ledger, row, now = self._ledger, self._chosen_row, self._chosen_at + 1
+        log = ledger.log
+        if len(log) != now or log[-1] != row or ledger.allocated_last != (self._class, now):
+            return False
+        chosen_among, raised_by = self._chosen_among
+        if chosen_among is not among or raised_by is not bonus:
+            return False
+        if not ledger.fits(self._class, row) or not ledger.fits_idle(self._class, row):
+            return False
+        self._chosen_at = now
+        return True
 
     @cached_property
     def _scorers(self) -> list[tuple[NodeScorer, Scores | None]]:

@@ -31,6 +31,9 @@ class _HasRoom(NodeScorer):
     def __init__(self, shared: SharedGpus) -> None:
         self._shared = shared
 
+    def packs(self, pod_class: PodClass) -> bool:
+        return pod_class.share is None  # who shares a GPU may have filled it
+
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         if not self._shared or _wants_whole(pod_class):
             return np.zeros(len(self._shared.sizes))[rows]

@@ -58,7 +58,11 @@ class QueueRanks:
         self._quota = [_unlimited_as_infinite(queue.quota) for queue in queues]
         self._allocatable = allocatable_shares(session.snapshot.queues, session.fair_share)
         self._lacks_something = [0.0 in shares for shares in self._allocatable]
-        self._bound = [Bound(_unlimited_as_infinite(shares)) for shares in self._allocatable]
+        # The same object for the same shares: tuples see without a call that they are equal.
+        bounds: dict[Shares, Bound] = {}
+        for shares in self._allocatable:
+            bounds.setdefault(shares, Bound(_unlimited_as_infinite(shares)))
+        self._bound = [bounds[shares] for shares in self._allocatable]
         #: what a queue's holdings are divided by: what it may have, or all there is
         total = cluster_total(session.snapshot)
         self._against = [
