@@ -350,9 +350,9 @@ class JobState:
     def _first_waiting(self, state: PodSetState, count: int) -> list[Task]:
         if state.evicted:
             everything = [*(task for task in state.waiting if task not in self._stands), *state.evicted]
-            return sorted(everything, key=self._session.task_key)[:count]
+            return self._session.in_order(everything)[:count]
         if not state._in_order:
-            state.waiting = sorted(state.waiting, key=self._session.task_key)
+            state.waiting = self._session.in_order(state.waiting)
             state._in_order = True
         stands, waiting, first = self._stands, state.waiting, state._first
         while first < len(waiting) and waiting[first] in stands:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.job import Job
@@ -65,16 +65,19 @@ class _Count:
         self._rows, self._devices = table.rows, table.devices
         self._allocated: list[PodClass] = []
         self._non_preemptible: list[PodClass] = []
-        self._pending = Counter[PodClass]()
-        self._sharing, self._sharing_non_preemptible = Counter[Shares](), Counter[Shares]()
+        self._pending: dict[PodClass, int] = {}
+        self._sharing: dict[Shares, int] = {}
+        self._sharing_non_preemptible: dict[Shares, int] = {}
         self.depends_on_devices = False
 
     def add(self, job: Job) -> None:
         for pod_set in job.pod_sets:
-            if pod_set.only_class is not None:
-                self._pending[pod_set.only_class] += len(pod_set.pending)
-            elif pod_set.pending:
-                self._pending.update(task.pod_class for task in pod_set.pending)
+            pending, only = self._pending, pod_set.only_class
+            if only is not None:
+                pending[only] = pending.get(only, 0) + len(pod_set.pending)
+            else:
+                for task in pod_set.pending:
+                    pending[task.pod_class] = pending.get(task.pod_class, 0) + 1
             if not pod_set.active:
                 continue
             held, rows = [], self._rows
@@ -91,30 +94,28 @@ class _Count:
     def _share(self, task: Task, *, preemptible: bool) -> None:
         self.depends_on_devices = True
         cost = task.pod_class.shared_on(self._devices.sizes[self._rows[task.node]])
-        self._sharing[cost] += 1
+        self._sharing[cost] = self._sharing.get(cost, 0) + 1
         if not preemptible:
-            self._sharing_non_preemptible[cost] += 1
+            self._sharing_non_preemptible[cost] = self._sharing_non_preemptible.get(cost, 0) + 1
 
     def use(self) -> QueueUse:
         smallest = self._devices.smallest
-        self.depends_on_devices |= any(pod_class.share is not None for pod_class in self._pending)
-        wanted = Counter[Shares]()
+        wanted: dict[Shares, int] = {}
         for pod_class, count in self._pending.items():
-            wanted[pod_class.shared_by(smallest)] += count
-        held = _sum(_by_cost(self._allocated) + self._sharing)
-        firm = _sum(_by_cost(self._non_preemptible) + self._sharing_non_preemptible)
-        return QueueUse(held, firm, plus(held, _sum(wanted)))
+            cost = pod_class.shared_by(smallest)
+            wanted[cost] = wanted.get(cost, 0) + count
+            self.depends_on_devices |= pod_class.share is not None
+        held = _sum(self._allocated, self._sharing)
+        firm = _sum(self._non_preemptible, self._sharing_non_preemptible)
+        return QueueUse(held, firm, plus(held, _sum((), wanted)))
 
 
-def _by_cost(pods: Iterable[PodClass]) -> Counter[Shares]:
-    costs = Counter[Shares]()
-    for pod_class, count in Counter(pods).items():
-        costs[pod_class.shared] += count
-    return costs
-
-
-def _sum(costs: Counter[Shares]) -> Shares:
-    """What so many pods of each cost ask for of the resources that queues account for."""
+def _sum(pods: Collection[PodClass], costs: Mapping[Shares, int]) -> Shares:
+    """What pods hold, and so many others of each cost, of the resources that queues account for."""
+    if pods:
+        costs = dict(costs)
+        for pod_class, count in Counter(pods).items():
+            costs[pod_class.shared] = costs.get(pod_class.shared, 0) + count
     gpus, millicores, memory = NOTHING
     for (gpu, cpu, size), count in sorted(costs.items()):  # sums of floats in one order, whatever was seen first
         gpus, millicores, memory = gpus + gpu * count, millicores + cpu * count, memory + size * count
