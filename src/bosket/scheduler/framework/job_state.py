@@ -118,6 +118,12 @@ class JobState:
         self._stand(task, before, stands)
         return before
 
+    def allocate_waiting(self, tasks: Sequence[Task], stands: Standing) -> None:
+        """Notes that tasks of one pod set, which waited until now, are allocated; `decide` for all of them."""
+        self._next = self._next_request = None
+        self._stands.update(dict.fromkeys(tasks, stands))
+        self.state_of(tasks[0]).active += len(tasks)
+
     def restore(self, task: Task, stood: Standing) -> None:
         self._stand(task, self.standing(task), stood)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import add, lt, sub
 
 import msgspec
 import numpy as np
@@ -104,6 +105,31 @@ class NodeLedger:
     def allocate(self, pod_class: PodClass, row: int) -> Column:
         """Takes a pod's request from what is idle."""
         before = self.take(self.idle_at, pod_class, row)
+        self.allocated_last = (pod_class, len(self.log))
+        return before
+
+    def allocate_many(self, pod_class: PodClass, row: int, most: int) -> list[Column]:
+        """Takes the requests of equal pods from what is idle, one after the other, while another one has room there.
+
+        The first is known to have room, and none shares GPUs. Returns what was there before each of them.
+        """
+        idle, releasing, holds = self.idle_at, self.releasing_at, pod_class.holds
+        needs = {**dict(pod_class.needs), PODS: 1.0}
+        amounts = [amount for _, amount in holds]
+        least = [needs.get(place, -math.inf) for place, _ in holds]
+        free = [idle[place, row] for place, _ in holds]
+        coming = [releasing[place, row] for place, _ in holds]
+        before = []
+        while True:
+            before.append(free)
+            free = list(map(sub, free, amounts))
+            if len(before) == most or self.overdrawn:
+                break
+            if any(map(lt, free, least)) or any(map(lt, map(add, free, coming), least)):
+                break
+        for (place, _), left in zip(holds, free, strict=True):
+            idle[place, row] = left
+        self.log.append(row)
         self.allocated_last = (pod_class, len(self.log))
         return before
 
@@ -255,6 +281,22 @@ class QueueLedger:
                 before.append(had)
                 accounts[step] = (had[0] + gpus, had[1] + millicores, had[2] + memory)
         return before
+
+    def charge_many(self, row: int, amount: Shares, times: int, *, preemptible: bool) -> list[QueueAccounts]:
+        """The same so many times."""
+        gpus, millicores, memory = amount
+        path = self.tree.paths[row]
+        columns: list[QueueAccounts] = []
+        for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
+            for step in path:
+                had = accounts[step]
+                column = [had]
+                for _ in range(times):
+                    had = (had[0] + gpus, had[1] + millicores, had[2] + memory)
+                    column.append(had)
+                accounts[step] = column.pop()
+                columns.append(column)
+        return list(map(list, zip(*columns, strict=True)))
 
     def restore(self, row: int, before: QueueAccounts) -> None:
         path = self.tree.paths[row]

@@ -67,7 +67,10 @@ def _place_tasks(
     bonus: Scores | None = None,
 ) -> JobReason | None:
     few = _few(on) if rows is None else None
-    for number, task in enumerate(tasks):
+    in_runs = real and rows is None and len(tasks) > 1 and statement.takes_many
+    number = end = 0  # `end`: where those end that are like the task
+    while number < len(tasks):
+        task = tasks[number]
         unfit = session.unfit(task)
         if unfit is not None:
             return _shortage(job, tasks, number, PodUnfit(unfit))
@@ -86,11 +89,26 @@ def _place_tasks(
             groups, waits = _devices(session, statement, task, row)
         else:
             waits = not session.is_free_now(pod_class, row)
+        if in_runs and not waits and view.packs:
+            end = end if end > number else _end_of_run(session, job, tasks, number)
+            number += statement.allocate_many(job, tasks, number, end, row)
+            continue
         if real and not waits:
             statement.allocate(job, task, row, groups)
         else:
             statement.pipeline(job, task, row, groups)
+        number += 1
     return None
+
+
+def _end_of_run(session: Session, job: JobState, tasks: list[Task], start: int) -> int:
+    """Up to where tasks, from `start` on, are of one class and of one pod set, and may be placed at all."""
+    pod_class, pod_set = tasks[start].pod_class, job.state_of(tasks[start])
+    for place in range(start + 1, len(tasks)):
+        task = tasks[place]
+        if task.pod_class is not pod_class or job.state_of(task) is not pod_set or session.unfit(task) is not None:
+            return place
+    return len(tasks)
 
 
 def _devices(session: Session, statement: Statement, task: Task, row: int) -> tuple[tuple[str, ...], bool]:

@@ -8,7 +8,7 @@ statement.commit()
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Self
 
@@ -17,7 +17,7 @@ import msgspec
 from bosket.scheduler import decisions
 from bosket.scheduler.cause import Cause
 from bosket.scheduler.decisions import Bind, Eviction, Pipeline
-from bosket.scheduler.framework.job_state import NOWHERE, JobState, Standing
+from bosket.scheduler.framework.job_state import NOWHERE, WAITS, JobState, Standing
 from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import Job
@@ -90,6 +90,31 @@ class Statement:
         """Places a task on resources that are free; one that shares GPUs in these groups."""
         column = self._session.nodes.allocate(task.pod_class, row)
         self._record(ALLOCATE, job, task, Standing(ALLOCATED, row, gpu_groups), column)
+
+    def allocate_many(self, job: JobState, tasks: Sequence[Task], start: int, end: int, row: int) -> int:
+        """Places equal tasks, those from `start` to `end`, on one node, as long as another one has room in what is
+        idle; how many it placed. All of them wait and share no GPUs, the first is known to have room there.
+
+        The same as `allocate` one by one, for less.
+        """
+        session, pod_class = self._session, tasks[start].pod_class
+        columns = session.nodes.allocate_many(pod_class, row, end - start)
+        count = len(columns)
+        queues, preemptible = session.queues, job.job.preemptible
+        accounts = queues.charge_many(job.queue_row, pod_class.shared, count, preemptible=preemptible)
+        placed = tasks[start : start + count]
+        job.allocate_waiting(placed, Standing(ALLOCATED, row))
+        self._operations += [
+            Operation(ALLOCATE, job, task, row, WAITS, column, before, None, ())
+            for task, column, before in zip(placed, columns, accounts, strict=True)
+        ]
+        return count
+
+    @property
+    def takes_many(self) -> bool:
+        """Whether `allocate_many` may be called: nobody is told of single tasks, and none was evicted before."""
+        session = self._session
+        return not (session.placement_listeners or session.place_keepers or session.free_now or self._evicted)
 
     def pipeline(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
         """Places a task on resources that are being released. One that was evicted from there stays there instead.

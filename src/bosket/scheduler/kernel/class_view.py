@@ -83,7 +83,8 @@ class ClassView:
         # all nodes after each placement would cost more the more there are.
         self._best: int | None = None
         self._best_total = -math.inf
-        self._packs = not self._moving and all(each.packs(pod_class) for each in session.node_scores)
+        #: whether pods go to the same node until it is full: see `NodeScorer.packs`
+        self.packs = not self._moving and all(each.packs(pod_class) for each in session.node_scores)
         # The latest choice: the node, how many changes to nodes had been seen, and out of which it was chosen.
         self._chosen_row, self._chosen_at = -1, -2  # nothing yet
         self._chosen_among: tuple[Among, Scores | None] = (None, None)
@@ -97,7 +98,7 @@ class ClassView:
         """The same as `best` for nodes of which there are few, in order."""
         if not len(rows):
             return None
-        if self._packs and self._goes_on(rows, bonus):
+        if self.packs and self._goes_on(rows, bonus):
             return self._chosen_row
         self._catch_up()
         total = self._total[rows] if bonus is None else self._total[rows] + bonus[rows]
@@ -111,7 +112,7 @@ class ClassView:
         """
         if not len(self._total):
             return None
-        if self._packs and self._goes_on(on, bonus):
+        if self.packs and self._goes_on(on, bonus):
             return self._chosen_row
         self._catch_up()
         if on is None and bonus is None:
@@ -126,7 +127,7 @@ class ClassView:
         return self._chosen(row, on, bonus) if total[row] > -math.inf else None
 
     def _chosen(self, row: int, among: Among, bonus: Scores | None) -> int:
-        if self._packs:
+        if self.packs:
             self._chosen_row, self._chosen_at, self._chosen_among = row, len(self._ledger.log), (among, bonus)
         return row
 
