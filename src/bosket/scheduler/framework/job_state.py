@@ -61,7 +61,7 @@ class JobState:
         self.queue_row = queue_row
         self._session = session
         self._stands: dict[Task, Standing] = {}  # what was decided
-        self._found: dict[Task, Standing] = {}  # of others, those that were asked for
+        self._found: dict[Task, Standing] | None = None  # of others, those that were asked for
         pod_sets = job.pod_sets
         self.only_set: PodSetState | None = None
         if len(pod_sets) == 1:
@@ -73,7 +73,7 @@ class JobState:
         self.is_constrained = job.is_constrained
         self._narrowed: Sequence[Task] | None = None  # what alone is to be placed for now
         self._part: Mapping[str, list[Task]] | None = None  # by pod set: the tasks that it is chosen from
-        self._min_children: dict[str, int] = {}  # of sets that are narrowed
+        self._min_children: dict[str, int] | None = None  # of sets that are narrowed
         self.had_active = job.is_active
         self._next: list[Task] | None = None
         self._next_request: Shares | None = None
@@ -86,6 +86,8 @@ class JobState:
             return found
         if task.status is PENDING:
             return WAITS
+        if self._found is None:
+            self._found = {}
         found = self._found.get(task)
         if found is None:
             row = self._session.snapshot.nodes.rows.get(task.node, NOWHERE)
@@ -163,10 +165,10 @@ class JobState:
 
     @property
     def has_left_over(self) -> bool:
-        stands = self._stands
+        stands, only = self._stands, self.only_set
+        if only is not None and len(only.waiting) > len(stands):
+            return True
         for state in self._sets.values():
-            if len(state.waiting) > len(stands):
-                return True
             for task in state.waiting:
                 if task not in stands:
                     return True
@@ -225,7 +227,8 @@ class JobState:
 
     def min_children(self, subgroup: SubGroupSet) -> int:
         """How many of its children must be satisfied."""
-        return self._min_children.get(subgroup.name, subgroup.min_children)
+        own = subgroup.min_children
+        return own if self._min_children is None else self._min_children.get(subgroup.name, own)
 
     def is_whole(self) -> bool:
         """Whether every pod set has its minimum, also one that the job could do without."""
@@ -269,7 +272,7 @@ class JobState:
         finally:
             for name, state in self._sets.items():
                 state.minimum = minima[name]
-            self._min_children.clear()
+            self._min_children = None
             self._narrowed = self._next = self._next_request = None
 
     def _narrow(self, subgroup: PodSet | SubGroupSet, part: Mapping[str, list[Task]]) -> bool:
@@ -278,6 +281,8 @@ class JobState:
             return bool(self._sets[subgroup.name].active or part[subgroup.name])
         populated = sum([self._narrow(child, part) for child in subgroup.children])
         if subgroup.says_minimum:
+            if self._min_children is None:
+                self._min_children = {}
             self._min_children[subgroup.name] = min(subgroup.min_children, populated)
         return populated > 0
 
@@ -307,13 +312,13 @@ class JobState:
     def next_request(self) -> Shares:
         """What the next tasks ask for together, if all GPUs were as small as the smallest."""
         if self._next_request is None:
-            self._next_request = self._request_by(self._session.snapshot.nodes.devices.smallest)
+            self._next_request = self._request_by(self._session.smallest_device_mib)
         return self._next_request
 
     def least_request(self) -> Shares:
         """What the next tasks ask for together, if all GPUs were as large as the largest."""
-        devices = self._session.snapshot.nodes.devices
-        return self.next_request() if devices.smallest == devices.largest else self._request_by(devices.largest)
+        largest = self._session.largest_device_mib
+        return self.next_request() if self._session.smallest_device_mib == largest else self._request_by(largest)
 
     def _request_by(self, device_mib: int | None) -> Shares:
         alike = self.next_alike()
@@ -322,12 +327,13 @@ class JobState:
     def next_alike(self) -> tuple[PodClass, int] | None:
         """The class and the number of the next tasks, where nothing else tells them from those of another job."""
         state = self.only_set
-        pod_set = self.job.pod_sets[0]
-        if state is None or self.is_constrained or pod_set.only_class is None:
+        if state is None or self.is_constrained or self._stands or self._narrowed is not None:
             return None
-        if self._stands or self._narrowed is not None:
+        only_class = self.job.pod_sets[0].only_class
+        if only_class is None:
             return None
-        return pod_set.only_class, min(max(1, state.minimum - state.active), len(state.waiting))
+        missing, waiting = state.minimum - state.active, len(state.waiting)
+        return only_class, 1 if missing <= 1 <= waiting else min(max(1, missing), waiting)
 
     def _next_of(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
         if isinstance(subgroup, PodSet):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from operator import add, lt, sub
+from operator import sub
 
 import msgspec
 import numpy as np
@@ -113,25 +113,29 @@ class NodeLedger:
 
         The first is known to have room, and none shares GPUs. Returns what was there before each of them.
         """
-        idle, releasing, holds = self.idle_at, self.releasing_at, pod_class.holds
-        needs = {**dict(pod_class.needs), PODS: 1.0}
+        idle, holds = self.idle_at, pod_class.holds
         amounts = [amount for _, amount in holds]
-        least = [needs.get(place, -math.inf) for place, _ in holds]
         free = [idle[place, row] for place, _ in holds]
-        coming = [releasing[place, row] for place, _ in holds]
-        before = []
-        while True:
-            before.append(free)
+        before = [free]
+        for _ in range(min(most, self._room(pod_class, row)) - 1):
             free = list(map(sub, free, amounts))
-            if len(before) == most or self.overdrawn:
-                break
-            if any(map(lt, free, least)) or any(map(lt, map(add, free, coming), least)):
-                break
+            before.append(free)
+        free = list(map(sub, free, amounts))
         for (place, _), left in zip(holds, free, strict=True):
             idle[place, row] = left
         self.log.append(row)
         self.allocated_last = (pod_class, len(self.log))
         return before
+
+    def _room(self, pod_class: PodClass, row: int) -> int:
+        """How many pods of a class, of which one fits, what is idle has room for. None of it is promised to others."""
+        if self.overdrawn:
+            return 1
+        idle, releasing = self.idle_at, self.releasing_at
+        room = idle[PODS, row] + min(releasing[PODS, row], 0.0)
+        for place, amount in pod_class.needs:
+            room = min(room, (idle[place, row] + min(releasing[place, row], 0.0)) // amount)
+        return int(room)
 
     def give(self, at: NodeCells, pod_class: PodClass, row: int) -> Column:
         before = []

@@ -86,6 +86,10 @@ class Session:
         self.search_budgets = configuration.search_budgets
         self._queue_depth = configuration.queue_depth
         self.nodes = NodeLedger(snapshot.nodes)
+        self.smallest_device_mib, self.largest_device_mib = (
+            snapshot.nodes.devices.smallest,
+            snapshot.nodes.devices.largest,
+        )
         self.queues = QueueLedger(snapshot)
         self.allowance = Allowance(snapshot.disruptions)
         self.protection = Protection()

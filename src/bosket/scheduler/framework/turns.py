@@ -54,19 +54,26 @@ class Turns(Generic[L]):
 
     def next(self) -> int | None:
         """The queue whose turn it is; `took` or `gave` must follow when what waits in it changed."""
-        row = ROOT
-        while row not in self.leaves:
+        row, leaves = ROOT, self.leaves
+        while row not in leaves:
             turns = self._turns.get(row)
             if not turns:
                 return None
-            row = self._first_of(turns)
+            first = turns[0]
+            while first.outdated:
+                first.outdated = False
+                first.renew()
+                heapq.heapreplace(turns, first)
+                first = turns[0]
+            row = first.row
         return row
 
     def took(self, row: int) -> None:
         """The first that waited in this queue, whose turn it was, is gone."""
         if not self.leaves[row]:
             del self.leaves[row]
-        self._outdate(self._drop_turns(row))
+            row = self._drop_turns(row)
+        self._outdate(row)
 
     def gave(self, row: int, leaf: L) -> None:
         """Something more waits in this queue."""
@@ -78,18 +85,11 @@ class Turns(Generic[L]):
 
     def change(self, row: int) -> tuple[Shares, Shares]:
         """What the first that waits in a queue, or below it, would change."""
-        while row not in self.leaves:
+        leaf = self.leaves.get(row)
+        while leaf is None:
             row = self._turns[row][0].row
-        return self.leaves[row].change()
-
-    def _first_of(self, turns: list[_Turn]) -> int:
-        first = turns[0]
-        while first.outdated:
-            first.outdated = False
-            first.renew()
-            heapq.heapreplace(turns, first)
-            first = turns[0]
-        return first.row
+            leaf = self.leaves.get(row)
+        return leaf.change()
 
     def _missing_turns(self, row: int) -> Iterator[tuple[int, _Turn]]:
         """New turns for a queue that has something, and for those above it that had none before, with their parents."""
@@ -111,9 +111,9 @@ class Turns(Generic[L]):
         return row
 
     def _outdate(self, row: int) -> None:
-        while row != ROOT:
-            self._turn_of[row].outdated = True
-            row = self.tree.parents[row]
+        if row != ROOT:
+            for step in self.tree.paths[row]:
+                self._turn_of[step].outdated = True
 
     def _depth(self, parent: int) -> int:
         return 0 if parent == ROOT else len(self.tree.paths[parent])
@@ -154,7 +154,7 @@ class _Turn:
 
     def renew(self) -> None:
         turns, row = self._turns, self.row
-        account, change = turns.accounts[row], turns.change(row)
+        account, change = self._accounts[row], turns.change(row)
         if account is self._account and change == self._change:
             return  # the next one asks for the same
         self._account, self._change = account, change
