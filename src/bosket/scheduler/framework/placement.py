@@ -89,7 +89,7 @@ def _place_tasks(
             groups, waits = _devices(session, statement, task, row)
         else:
             waits = not session.is_free_now(pod_class, row)
-        if in_runs and not waits and view.packs:
+        if in_runs and not waits and view.packs and pod_class.share is None:
             end = end if end > number else _end_of_run(session, job, tasks, number)
             number += statement.allocate_many(job, tasks, number, end, row)
             continue

@@ -141,6 +141,9 @@ class ClassView:
         chosen_among, raised_by = self._chosen_among
         if chosen_among is not among or raised_by is not bonus:
             return False
+        share = self._class.share
+        if share is not None and not ledger.shared.with_room(share, row):
+            return False
         if not ledger.fits(self._class, row) or not ledger.fits_idle(self._class, row):
             return False
         self._chosen_at = now

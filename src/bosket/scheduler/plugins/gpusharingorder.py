@@ -32,7 +32,8 @@ class _HasRoom(NodeScorer):
         self._shared = shared
 
     def packs(self, pod_class: PodClass) -> bool:
-        return pod_class.share is None  # who shares a GPU may have filled it
+        del pod_class
+        return True
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         if not self._shared or _wants_whole(pod_class):
