@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.extension import Rows
-from bosket.scheduler.framework.shared_gpus import GroupsBefore, SharedGpus
+from bosket.scheduler.framework.shared_gpus import EVERYWHERE, GroupsBefore, SharedGpus
 from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.node import Mask, NodeTable
@@ -202,7 +202,7 @@ class NodeLedger:
         needed = pod_class.needed
         fits = (idle[needed] >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] >= 1)
         if pod_class.share is not None:
-            fits &= self._devices_suffice_on(pod_class.share, self.idle[GPU])[rows]
+            fits &= self._devices_suffice_on(pod_class.share, idle[GPU], rows)
         if self.overdrawn:
             fits &= ~_is_short(idle, pod_class)
         return np.asarray(fits)
@@ -230,14 +230,14 @@ class NodeLedger:
             self._asked, self._fits_idle = (len(self.log), pod_class, row), now and free >= 1
         return free + releasing[PODS, row] >= 1
 
-    def fit(self, pod_class: PodClass) -> Mask:
-        """The same for all nodes."""
-        idle, releasing = self.idle, self.releasing
+    def fit(self, pod_class: PodClass, rows: Rows = EVERYWHERE) -> Mask:
+        """The same for these rows."""
+        idle, releasing = self.idle[:, rows], self.releasing[:, rows]
         needed = pod_class.needed
         free = idle[needed] + releasing[needed]
         fits = (free >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] + releasing[PODS] >= 1)
         if pod_class.share is not None:
-            fits &= self._devices_suffice_on(pod_class.share, idle[GPU] + releasing[GPU])
+            fits &= self._devices_suffice_on(pod_class.share, idle[GPU] + releasing[GPU], rows)
         if self.overdrawn:
             fits &= ~_is_short(idle + releasing, pod_class)
         return np.asarray(fits)
@@ -248,9 +248,10 @@ class NodeLedger:
             return False
         return whole >= share.devices or len(self.shared.with_room(share, row)) + math.floor(whole) >= share.devices
 
-    def _devices_suffice_on(self, share: GpuShare, whole: NDArray[np.float64]) -> Mask:
-        there = np.floor(whole) + self.shared.count_fitting(share)
-        return np.asarray((there >= share.devices) & self.shared.possible(share))
+    def _devices_suffice_on(self, share: GpuShare, whole: NDArray[np.float64], rows: Rows) -> Mask:
+        """`whole`: GPUs of these rows that nobody shares."""
+        there = np.floor(whole) + self.shared.count_fitting(share, rows)
+        return np.asarray((there >= share.devices) & self.shared.possible(share)[rows])
 
 
 QueueAccounts = list[Shares]  #: of a queue and its ancestors, as they were

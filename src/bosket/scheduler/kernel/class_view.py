@@ -26,7 +26,7 @@ from bosket.scheduler.reason import MOST_NODES_NAMED, JobReason, NodesRefused
 if TYPE_CHECKING:
     from bosket.scheduler.framework.session import Session
 
-#: From this many changed columns on, computing all of them at once is cheaper; so is not looking which they are.
+#: From this many changed columns on, computing them together is cheaper; from so many changes on, all columns.
 FEW_ROWS = 16
 FEW_CHANGES = 256
 EVERYWHERE = slice(None)
@@ -259,7 +259,7 @@ class ClassView:
         elif now - seen == 1:
             self._renew(log[seen])
         elif len(rows := set(log[seen:])) > FEW_ROWS:
-            self._score(EVERYWHERE)
+            self._score(np.fromiter(rows, np.intp, len(rows)))
         else:
             for row in rows:
                 self._renew(row)
@@ -278,7 +278,7 @@ class ClassView:
 
     def _score(self, rows: Rows) -> None:
         self._best = None
-        fits = self.allowed[rows] & self._ledger.fit(self._class)
+        fits = self.allowed[rows] & self._ledger.fit(self._class, rows)
         for node_filter in self._moving:
             codes: ReasonCodes = node_filter.codes(self._class, rows)
             fits &= codes == 0
