@@ -198,14 +198,15 @@ class NodeLedger:
 
     def fit_idle(self, pod_class: PodClass, rows: Rows) -> Mask:
         """The same for these rows."""
-        idle = self.idle[:, rows]
-        needed = pod_class.needed
-        fits = (idle[needed] >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] >= 1)
+        idle = self.idle
+        fits: Mask = idle[PODS, rows] >= 1
+        for place, amount in pod_class.needs:
+            fits &= idle[place, rows] >= amount
         if pod_class.share is not None:
-            fits &= self._devices_suffice_on(pod_class.share, idle[GPU], rows)
+            fits &= self._devices_suffice_on(pod_class.share, idle[GPU, rows], rows)
         if self.overdrawn:
-            fits &= ~_is_short(idle, pod_class)
-        return np.asarray(fits)
+            fits &= ~_is_short(idle[:, rows], pod_class)
+        return fits
 
     def fits(self, pod_class: PodClass, row: int) -> bool:
         """Whether the request fits into what is free or being released. If so, `fits_idle` is mostly asked next: what
@@ -232,15 +233,15 @@ class NodeLedger:
 
     def fit(self, pod_class: PodClass, rows: Rows = EVERYWHERE) -> Mask:
         """The same for these rows."""
-        idle, releasing = self.idle[:, rows], self.releasing[:, rows]
-        needed = pod_class.needed
-        free = idle[needed] + releasing[needed]
-        fits = (free >= pod_class.request[needed][:, None]).all(axis=0) & (idle[PODS] + releasing[PODS] >= 1)
+        idle, releasing = self.idle, self.releasing
+        fits: Mask = idle[PODS, rows] + releasing[PODS, rows] >= 1
+        for place, amount in pod_class.needs:
+            fits &= idle[place, rows] + releasing[place, rows] >= amount
         if pod_class.share is not None:
-            fits &= self._devices_suffice_on(pod_class.share, idle[GPU] + releasing[GPU], rows)
+            fits &= self._devices_suffice_on(pod_class.share, idle[GPU, rows] + releasing[GPU, rows], rows)
         if self.overdrawn:
-            fits &= ~_is_short(idle + releasing, pod_class)
-        return np.asarray(fits)
+            fits &= ~_is_short(idle[:, rows] + releasing[:, rows], pod_class)
+        return fits
 
     def _devices_suffice(self, share: GpuShare, row: int, whole: float) -> bool:
         """Whether groups that have room, and whole GPUs, are as many as the devices that are asked for."""
