@@ -13,10 +13,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED
-from bosket.scheduler.model.resource import NOTHING, Shares, minus
-from bosket.scheduler.plugins.proportion.share import allocatable_shares, cluster_total
+from bosket.scheduler.model.resource import NOTHING, SHARED, Shares, minus
+from bosket.scheduler.plugins.proportion.share import allocatable_shares, as_shares, cluster_total
 
 #: What a resource weighs of which the queue may have nothing.
 NO_SHARE = 1000.0
@@ -66,22 +68,24 @@ class QueueRanks:
         queues, fair_share = session.snapshot.queues.queues, session.fair_share
         self._ledger = session.queues
         self._allocatable = allocatable_shares(session.snapshot.queues, fair_share)
-        total = cluster_total(session.snapshot)
+        quota = np.array([queue.quota for queue in queues]).reshape(-1, len(SHARED))
+        may_have = np.array(self._allocatable).reshape(-1, len(SHARED))
+        unlimited = may_have == UNLIMITED
         # The same bound for the same shares: tuples see without a call that they are equal.
         bounds: dict[Shares, Bound] = {}
-        for shares in self._allocatable:
-            bounds.setdefault(shares, Bound(_unlimited_as_infinite(shares)))
-        self._bases = [
-            _Basis(
-                fair,
-                _unlimited_as_infinite(queue.quota),
-                -queue.priority,
-                0.0 in shares,
-                _or_all(shares, total),
-                bounds[shares],
+        for shares in as_shares(np.where(unlimited, math.inf, may_have)):
+            bounds.setdefault(shares, Bound(shares))
+        self._bases = list(
+            map(
+                _Basis,
+                fair_share,
+                as_shares(np.where(quota == UNLIMITED, math.inf, quota)),
+                [-queue.priority for queue in queues],
+                (may_have == 0.0).any(axis=1).tolist(),
+                as_shares(np.where(unlimited, cluster_total(session.snapshot), may_have)),
+                [bounds[shares] for shares in as_shares(np.where(unlimited, math.inf, may_have))],
             )
-            for queue, fair, shares in zip(queues, fair_share, self._allocatable, strict=True)
-        ]
+        )
         # By queue: what it would hold after its next job, and its dominant share then: mostly what it holds next time.
         self._after: list[tuple[Shares, float]] = [(NOTHING, -1.0)] * len(queues)
 
@@ -125,15 +129,3 @@ def _dominant(against: Shares, held: Shares) -> float:
     by_memory = held[2] / memory if memory else held[2] * NO_SHARE
     largest = by_gpus if by_gpus >= by_cpu else by_cpu
     return largest if largest >= by_memory else by_memory
-
-
-def _or_all(shares: Shares, total: Shares) -> Shares:
-    gpus, millicores, memory = (
-        whole if share == UNLIMITED else share for share, whole in zip(shares, total, strict=True)
-    )
-    return gpus, millicores, memory
-
-
-def _unlimited_as_infinite(shares: Shares) -> Shares:
-    gpus, millicores, memory = (math.inf if share == UNLIMITED else share for share in shares)
-    return gpus, millicores, memory
