@@ -271,7 +271,9 @@ class QueueLedger:
         self.non_preemptible: list[Shares] = [NOTHING] * count
         for name, use in sorted(snapshot.use.items()):
             row = self.tree.rows.get(name)
-            for step in self.tree.paths[row] if row is not None else ():
+            if row is None or use.allocated == NOTHING:
+                continue
+            for step in self.tree.paths[row]:
                 self.allocated[step] = plus(self.allocated[step], use.allocated)
                 self.non_preemptible[step] = plus(self.non_preemptible[step], use.non_preemptible)
 
