@@ -75,6 +75,7 @@ class ClassView:
         asked: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *session.node_scores)
         self._based = [each for each in asked if not each.fixed and _has_basis(each)]
         self._explained: tuple[int, NodesRefused] | None = None
+        self._lasting: tuple[Mask, Counter[str]] | None = None  # see `_count_codes`
         self._bases: list[Hashable] = []
         self._total = np.empty(len(session.snapshot.nodes))
         self._total_at: Cells[int] = cells(self._total)
@@ -220,13 +221,7 @@ class ClassView:
         return codes
 
     def _count_objections(self) -> Counter[str]:
-        codes = self._objections()
-        objections: Counter[str] = Counter()
-        fine = codes == 0
-        if not fine.all():
-            book = self._session.reason_book
-            numbers, counts = np.unique(codes[~fine], return_counts=True)
-            objections.update({book.text(int(n)): int(count) for n, count in zip(numbers, counts, strict=True)})
+        fine, objections = self._count_codes()
         names = self._session.snapshot.resource_names
         idle, releasing = self._ledger.idle, self._ledger.releasing
         needs = dict(self._class.needs)
@@ -239,6 +234,22 @@ class ClassView:
             self._object_to_devices(objections, fine)
         objections[POD_NUMBER] += int(np.count_nonzero(fine & (idle[PODS] + releasing[PODS] < 1)))
         return objections
+
+    def _count_codes(self) -> tuple[Mask, Counter[str]]:
+        """Nodes that no filter objects to, and the objections to the others. Looked at once if no filter can change
+        its mind."""
+        if self._lasting is not None:
+            return self._lasting[0], self._lasting[1].copy()
+        codes = self._objections()
+        objections: Counter[str] = Counter()
+        fine: Mask = codes == 0
+        if not fine.all():
+            book = self._session.reason_book
+            numbers, counts = np.unique(codes[~fine], return_counts=True)
+            objections.update({book.text(int(n)): int(count) for n, count in zip(numbers, counts, strict=True)})
+        if not self._moving:
+            self._lasting = (fine, objections.copy())
+        return fine, objections
 
     def _object_to_devices(self, objections: Counter[str], fine: Mask) -> None:
         share, ledger = self._class.share, self._ledger
