@@ -89,8 +89,10 @@ def accounts(session):
         if state.allocation is not None or state.users
     }
     uses = [(dict(use._held), dict(use._parts)) for use in (ledger._now, ledger._later)]
-    gpus = (dict(ledger.gpus._users), +ledger.gpus._stayers)
-    counted = ({key: count for key, count in gpus[0].items() if count}, dict(gpus[1]))
+    counted = (
+        {place: count for place, count in ledger.gpus._users.items() if count},
+        {place: count for place, count in ledger.gpus._stayers.items() if count > 0},
+    )
     nodes = (session.nodes.idle.tobytes(), session.nodes.releasing.tobytes())
     return claims, uses, counted, nodes, session.queues.allocated[:]
 

@@ -1,5 +1,7 @@
 """Whatever a statement does can be undone exactly, and views of nodes follow it exactly."""
 
+from unittest.mock import patch
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -7,6 +9,7 @@ from bosket.scheduler.decide import open_session
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.kernel import class_view
 from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.task import TaskStatus
 from bosket.testing.build import node, pod, pod_group, queue
@@ -125,18 +128,51 @@ def test_a_victim_that_finds_a_place_where_it_was_is_not_evicted_at_all():
     assert session.close().evictions == ()
 
 
-@given(clusters(), st.lists(st.booleans(), min_size=8, max_size=8))
-@settings(max_examples=60, deadline=None)
-def test_a_view_kept_by_columns_equals_one_made_anew(objects, kept):
-    """Also when what was placed is taken back."""
+@given(clusters(), st.lists(st.booleans(), min_size=8, max_size=8), st.sampled_from([0, class_view.FEW_ROWS]))
+@settings(max_examples=100, deadline=None)
+def test_a_view_kept_by_columns_equals_one_made_anew(objects, kept, few_rows):
+    """Also when what was placed is taken back; whether columns are renewed one by one or together."""
     session = open_session(snapshot_of(objects), Configuration())
     statement = Statement(session)
-    for job, is_kept in zip(session.candidates(), kept, strict=False):
-        with statement.checkpoint() as trial:
-            for task in job.next_tasks():
-                row = session.view(task.pod_class).best()
-                assert row == ClassView(session, task.pod_class).best()
-                if row is not None:
-                    statement.allocate(job, task, row, devices(session, task, row))
-            if is_kept:
-                trial.keep()
+    with patch.object(class_view, "FEW_ROWS", few_rows):
+        for job, is_kept in zip(session.candidates(), kept, strict=False):
+            with statement.checkpoint() as trial:
+                for task in job.next_tasks():
+                    row = session.view(task.pod_class).best()
+                    assert row == ClassView(session, task.pod_class).best()
+                    if row is not None:
+                        statement.allocate(job, task, row, devices(session, task, row))
+                if is_kept:
+                    trial.keep()
+
+
+@given(clusters(), st.integers(0, 6))
+@settings(max_examples=100, deadline=None)
+def test_tasks_allocated_in_one_step_leave_what_they_leave_one_by_one(objects, back):
+    """What they take, from nodes and from queues, how many have room, and what is there when some are taken back."""
+    snapshot = snapshot_of(objects)
+    at_once, one_by_one = (open_session(snapshot, Configuration()) for _ in range(2))
+    for job, same in zip(at_once.candidates(), one_by_one.candidates(), strict=True):
+        statement, other = Statement(at_once), Statement(one_by_one)
+        tasks = job.next_tasks()
+        ledger = one_by_one.nodes
+        rows = [row for row in range(len(snapshot.nodes)) if tasks and fits_now(ledger, tasks[0], row)]
+        if not rows or tasks[0].pod_class.share is not None:
+            continue
+        placed = statement.allocate_many(job, tasks, 0, len(tasks), rows[-1])
+        assert placed > 0
+        for task in tasks[:placed]:
+            assert fits_now(ledger, task, rows[-1])
+            other.allocate(same, task, rows[-1])
+        if placed < len(tasks):  # where a node holds more than it has, room isn't counted beforehand
+            assert ledger.overdrawn or not fits_now(ledger, tasks[placed], rows[-1])
+        assert accounts(at_once) == accounts(one_by_one)
+        assert job.active_tasks() == same.active_tasks() == list(tasks[:placed])
+        for each in (statement, other):
+            each.rollback(max(0, placed - back))
+        assert accounts(at_once) == accounts(one_by_one)
+        assert job.next_tasks() == same.next_tasks()
+
+
+def fits_now(ledger, task, row):
+    return ledger.fits(task.pod_class, row) and ledger.fits_idle(task.pod_class, row)

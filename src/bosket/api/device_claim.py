@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from bosket.api.core import Pod
 from bosket.api.keys import EXTENDED_RESOURCE_CLAIM_ANNOTATION
@@ -28,12 +29,23 @@ def is_gpu(name: str) -> bool:
 def gpus_by_class(claim: ResourceClaim) -> Counter[str]:
     """How many GPUs a claim counts as. Alternatives count none: which of them it gets is not known beforehand."""
     counts: Counter[str] = Counter()
-    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true":
-        return counts  # the pod's own request counts
-    for request in claim.spec.devices.requests:
-        if request.exactly is not None and is_gpu(request.exactly.deviceClassName):
-            if request.exactly.allocationMode in ("", "ExactCount"):
-                counts[request.exactly.deviceClassName] += max(1, request.exactly.count)
-            elif request.exactly.allocationMode == "All":
-                counts[request.exactly.deviceClassName] += 1
+    for name, count in _gpus(claim):
+        counts[name] += count
     return counts
+
+
+def claimed_gpus(claim: ResourceClaim) -> int:
+    """The same, of all classes together."""
+    return sum([count for _, count in _gpus(claim)])
+
+
+def _gpus(claim: ResourceClaim) -> Iterator[tuple[str, int]]:
+    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true":
+        return  # the pod's own request counts
+    for request in claim.spec.devices.requests:
+        exactly = request.exactly
+        if exactly is not None and is_gpu(exactly.deviceClassName):
+            if exactly.allocationMode in ("", "ExactCount"):
+                yield exactly.deviceClassName, max(1, exactly.count)
+            elif exactly.allocationMode == "All":
+                yield exactly.deviceClassName, 1

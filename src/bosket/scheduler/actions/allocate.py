@@ -24,11 +24,10 @@ def allocate(session: Session) -> None:
         for state, why in refused:
             session.not_placed(state, why)
         return
-    turns = JobsByQueue(session, waiting)
+    turns, statement = JobsByQueue(session, waiting), Statement(session)
     while (job := turns.pop()) is not None:
         reason = shortages.recall(job)
         if reason is None:
-            statement = Statement(session)
             reason = place_job(session, statement, job)
             if reason is None:
                 statement.commit()

@@ -80,6 +80,13 @@ class NodeScorer(ABC):
         del pod_class
         return None
 
+    def packs(self, pod_class: PodClass) -> bool:
+        """Whether a pod of the class that is placed on a node lowers no score there for the next one, as long as that
+        has room in what is idle there (one that shares GPUs, on a device that others share), and changes no other
+        node's score. Then equal pods go to the same node until it is full, without a look at scores."""
+        del pod_class
+        return self.fixed
+
     @abstractmethod
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         """Scores of these rows."""

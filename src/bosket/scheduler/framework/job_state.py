@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bosket.scheduler.framework.departure import SetChange
     from bosket.scheduler.framework.session import Session
 
-PENDING, PIPELINED = TaskStatus.PENDING, TaskStatus.PIPELINED
+PENDING, ALLOCATED, PIPELINED = TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED
 GOING = ACTIVE_USED - ACTIVE_ALLOCATED
 #: The row of a task that has no node.
 NOWHERE = -1
@@ -43,7 +43,7 @@ class PodSetState:
         self.minimum = pod_set.min_available
         self.active = pod_set.active
         self.pipelined = 0
-        self.waiting: list[Task] = list(pod_set.pending)
+        self.waiting: Sequence[Task] = pod_set.pending
         self.evicted: list[Task] = []  #: in this cycle, to be placed again if there is room
         self._in_order = len(self.waiting) < 2
         self._first = 0  # all before it have a place
@@ -70,14 +70,19 @@ class JobState:
         self.queue_row = queue_row
         self._session = session
         self._stands: dict[Task, Standing] = {}  # what was decided
-        self._found: dict[Task, Standing] = {}  # of others, those that were asked for
-        self._sets = {pod_set.name: PodSetState(pod_set) for pod_set in job.pod_sets}
-        self.only_set = self._sets[job.pod_sets[0].name] if len(self._sets) == 1 else None
+        self._found: dict[Task, Standing] | None = None  # of others, those that were asked for
+        pod_sets = job.pod_sets
+        self.only_set: PodSetState | None = None
+        if len(pod_sets) == 1:
+            self.only_set = only = PodSetState(pod_sets[0])
+            self._sets = {pod_sets[0].name: only}
+        else:
+            self._sets = {pod_set.name: PodSetState(pod_set) for pod_set in pod_sets}
         #: whether where its pods may go depends on where others of them are
         self.is_constrained = job.is_constrained
         self._narrowed: Sequence[Task] | None = None  # what alone is to be placed for now
         self._part: Mapping[str, list[Task]] | None = None  # by pod set: the tasks that it is chosen from
-        self._min_children: dict[str, int] = {}  # of sets that are narrowed
+        self._min_children: dict[str, int] | None = None  # of sets that are narrowed
         self.had_active = job.is_active
         self._next: list[Task] | None = None
         self._next_request: Shares | None = None
@@ -90,6 +95,8 @@ class JobState:
             return found
         if task.status is PENDING:
             return WAITS
+        if self._found is None:
+            self._found = {}
         found = self._found.get(task)
         if found is None:
             row = self._session.snapshot.nodes.rows.get(task.node, NOWHERE)
@@ -122,16 +129,26 @@ class JobState:
         self._stand(task, before, stands)
         return before
 
+    def allocate_waiting(self, tasks: Sequence[Task], stands: Standing) -> None:
+        """Notes that tasks of one pod set, which waited until now, are allocated; `decide` for all of them."""
+        self._next = self._next_request = None
+        self._stands.update(dict.fromkeys(tasks, stands))
+        self.state_of(tasks[0]).active += len(tasks)
+
     def restore(self, task: Task, stood: Standing) -> None:
         self._stand(task, self.standing(task), stood)
 
     def _stand(self, task: Task, before: Standing, after: Standing) -> None:
         self._next = self._next_request = None
+        state = self.only_set if self.only_set is not None else self._sets[task.subgroup]
+        if before is WAITS and after.status is ALLOCATED:  # by far the most frequent
+            self._stands[task] = after
+            state.active += 1
+            return
         if after.status == task.status:
             self._stands.pop(task, None)
         else:
             self._stands[task] = after
-        state = self.state_of(task)
         state.active += (after.status in ACTIVE_ALLOCATED) - (before.status in ACTIVE_ALLOCATED)
         state.pipelined += (after.status == PIPELINED) - (before.status == PIPELINED)
         if before.status == TaskStatus.RELEASING and task in state.evicted:
@@ -157,7 +174,9 @@ class JobState:
 
     @property
     def has_left_over(self) -> bool:
-        stands = self._stands
+        stands, only = self._stands, self.only_set
+        if only is not None and len(only.waiting) > len(stands):
+            return True
         for state in self._sets.values():
             for task in state.waiting:
                 if task not in stands:
@@ -217,7 +236,8 @@ class JobState:
 
     def min_children(self, subgroup: SubGroupSet) -> int:
         """How many of its children must be satisfied."""
-        return self._min_children.get(subgroup.name, subgroup.min_children)
+        own = subgroup.min_children
+        return own if self._min_children is None else self._min_children.get(subgroup.name, own)
 
     def is_whole(self) -> bool:
         """Whether every pod set has its minimum, also one that the job could do without."""
@@ -304,7 +324,7 @@ class JobState:
         finally:
             for name, state in self._sets.items():
                 state.minimum = minima[name]
-            self._min_children.clear()
+            self._min_children = None
             self._narrowed = self._next = self._next_request = None
 
     def _narrow(self, subgroup: PodSet | SubGroupSet, part: Mapping[str, list[Task]]) -> bool:
@@ -313,6 +333,8 @@ class JobState:
             return bool(self._sets[subgroup.name].active or part[subgroup.name])
         populated = sum([self._narrow(child, part) for child in subgroup.children])
         if subgroup.says_minimum:
+            if self._min_children is None:
+                self._min_children = {}
             self._min_children[subgroup.name] = min(subgroup.min_children, populated)
         return populated > 0
 
@@ -342,13 +364,13 @@ class JobState:
     def next_request(self) -> Shares:
         """What the next tasks ask for together, if all GPUs were as small as the smallest."""
         if self._next_request is None:
-            self._next_request = self._request_by(self._session.snapshot.nodes.devices.smallest)
+            self._next_request = self._request_by(self._session.smallest_device_mib)
         return self._next_request
 
     def least_request(self) -> Shares:
         """What the next tasks ask for together, if all GPUs were as large as the largest."""
-        devices = self._session.snapshot.nodes.devices
-        return self.next_request() if devices.smallest == devices.largest else self._request_by(devices.largest)
+        largest = self._session.largest_device_mib
+        return self.next_request() if self._session.smallest_device_mib == largest else self._request_by(largest)
 
     def _request_by(self, device_mib: int | None) -> Shares:
         alike = self.next_alike()
@@ -357,12 +379,13 @@ class JobState:
     def next_alike(self) -> tuple[PodClass, int] | None:
         """The class and the number of the next tasks, where nothing else tells them from those of another job."""
         state = self.only_set
-        pod_set = self.job.pod_sets[0]
-        if state is None or self.is_constrained or pod_set.only_class is None:
+        if state is None or self.is_constrained or self._stands or self._narrowed is not None:
             return None
-        if self._stands or self._narrowed is not None:
+        only_class = self.job.pod_sets[0].only_class
+        if only_class is None:
             return None
-        return pod_set.only_class, min(max(1, state.minimum - state.active), len(state.waiting))
+        missing, waiting = state.minimum - state.active, len(state.waiting)
+        return only_class, 1 if missing <= 1 <= waiting else min(max(1, missing), waiting)
 
     def _next_of(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
         if isinstance(subgroup, PodSet):
@@ -391,16 +414,16 @@ class JobState:
     def _first_waiting(self, state: PodSetState, count: int) -> list[Task]:
         if state.evicted:
             everything = [*(task for task in state.waiting if task not in self._stands), *state.evicted]
-            return sorted(everything, key=self._session.task_key)[:count]
+            return self._session.in_order(everything)[:count]
         if not state._in_order:
-            state.waiting.sort(key=self._session.task_key)
+            state.waiting = self._session.in_order(state.waiting)
             state._in_order = True
         stands, waiting, first = self._stands, state.waiting, state._first
         while first < len(waiting) and waiting[first] in stands:
             first += 1
         state._first = first
         if not stands:
-            return waiting[first : first + count]
+            return list(waiting[first : first + count])
         result = []
         for task in waiting[first:] if count > 1 else waiting[first : first + 1]:
             if task not in stands:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import sub
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.extension import Rows
-from bosket.scheduler.framework.shared_gpus import GroupsBefore, SharedGpus
+from bosket.scheduler.framework.shared_gpus import EVERYWHERE, GroupsBefore, SharedGpus
 from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.node import Mask, NodeTable
@@ -61,6 +62,8 @@ class NodeLedger:
         self.releasing_at: NodeCells = cells(self.releasing)
         self.shared = SharedGpus(table.devices)
         self.log: list[int] = []
+        #: the class of the pod that was allocated last, and how long `log` was then
+        self.allocated_last: tuple[PodClass | None, int] = (None, -1)
         #: whether some node may hold more of a resource than it has; such a node takes nobody, whatever is asked for
         self.overdrawn = bool((self.idle < 0).any())
         self._asked: tuple[int, PodClass, int] | None = None
@@ -93,6 +96,41 @@ class NodeLedger:
             at[place, row] = had - amount
         self.log.append(row)
         return before
+
+    def allocate(self, pod_class: PodClass, row: int) -> Column:
+        """Takes a pod's request from what is idle."""
+        before = self.take(self.idle_at, pod_class, row)
+        self.allocated_last = (pod_class, len(self.log))
+        return before
+
+    def allocate_many(self, pod_class: PodClass, row: int, most: int) -> list[Column]:
+        """Takes the requests of equal pods from what is idle, one after the other, while another one has room there.
+
+        The first is known to have room, and none shares GPUs. Returns what was there before each of them.
+        """
+        idle, holds = self.idle_at, pod_class.holds
+        amounts = [amount for _, amount in holds]
+        free = [idle[place, row] for place, _ in holds]
+        before = [free]
+        for _ in range(min(most, self._room(pod_class, row)) - 1):
+            free = list(map(sub, free, amounts))
+            before.append(free)
+        free = list(map(sub, free, amounts))
+        for (place, _), left in zip(holds, free, strict=True):
+            idle[place, row] = left
+        self.log.append(row)
+        self.allocated_last = (pod_class, len(self.log))
+        return before
+
+    def _room(self, pod_class: PodClass, row: int) -> int:
+        """How many pods of a class, of which one fits, what is idle has room for. None of it is promised to others."""
+        if self.overdrawn:
+            return 1
+        idle, releasing = self.idle_at, self.releasing_at
+        room = idle[PODS, row] + min(releasing[PODS, row], 0.0)
+        for place, amount in pod_class.needs:
+            room = min(room, (idle[place, row] + min(releasing[place, row], 0.0)) // amount)
+        return int(room)
 
     def give(self, at: NodeCells, pod_class: PodClass, row: int) -> Column:
         before = []
@@ -173,15 +211,15 @@ class NodeLedger:
     def fit_idle(self, pod_class: PodClass, rows: Rows) -> Mask:
         """The same for these rows."""
         idle = self.idle
-        fits = idle[PODS, rows] >= 1
+        fits: Mask = idle[PODS, rows] >= 1
         for place, amount in pod_class.needs:
             fits &= idle[place, rows] >= amount
         if pod_class.share is not None:
-            fits &= self._devices_suffice_on(pod_class.share, idle[GPU])[rows]
+            fits &= self._devices_suffice_on(pod_class.share, idle[GPU, rows], rows)
         if self.overdrawn:
             for place in self._not_asked_for(pod_class):
                 fits &= idle[place, rows] >= 0
-        return np.asarray(fits)
+        return fits
 
     def fits(self, pod_class: PodClass, row: int) -> bool:
         """Whether the request fits into what is free or being released. If so, `fits_idle` is mostly asked next: what
@@ -207,18 +245,25 @@ class NodeLedger:
             self._asked, self._fits_idle = (len(self.log), pod_class, row), now and free >= 1
         return free + releasing[PODS, row] >= 1
 
-    def fit(self, pod_class: PodClass) -> Mask:
-        """The same for all nodes."""
-        free = self.free()
-        fits = free[PODS] >= 1
+    def fit(self, pod_class: PodClass, rows: Rows = EVERYWHERE) -> Mask:
+        """The same for these rows."""
+        places = [PODS, GPU, *(place for place, _ in pod_class.needs)]
+        if self.overdrawn:
+            places += self._not_asked_for(pod_class)
+        if rows is EVERYWHERE:  # asked for many classes as things stand
+            whole = self.free()
+            free = {place: whole[place] for place in places}
+        else:
+            free = {place: self.idle[place, rows] + self.releasing[place, rows] for place in places}
+        fits: Mask = free[PODS] >= 1
         for place, amount in pod_class.needs:
             fits &= free[place] >= amount
         if pod_class.share is not None:
-            fits &= self._devices_suffice_on(pod_class.share, free[GPU])
+            fits &= self._devices_suffice_on(pod_class.share, free[GPU], rows)
         if self.overdrawn:
             for place in self._not_asked_for(pod_class):
                 fits &= free[place] >= 0
-        return np.asarray(fits)
+        return fits
 
     def _devices_suffice(self, share: GpuShare, row: int, whole: float) -> bool:
         """Whether groups that have room, and whole GPUs, are as many as the devices that are asked for."""
@@ -226,9 +271,10 @@ class NodeLedger:
             return False
         return whole >= share.devices or len(self.shared.with_room(share, row)) + math.floor(whole) >= share.devices
 
-    def _devices_suffice_on(self, share: GpuShare, whole: NDArray[np.float64]) -> Mask:
-        there = np.floor(whole) + self.shared.count_fitting(share)
-        return np.asarray((there >= share.devices) & self.shared.possible(share))
+    def _devices_suffice_on(self, share: GpuShare, whole: NDArray[np.float64], rows: Rows) -> Mask:
+        """`whole`: GPUs of these rows that nobody shares."""
+        there = np.floor(whole) + self.shared.count_fitting(share, rows)
+        return np.asarray((there >= share.devices) & self.shared.possible(share)[rows])
 
 
 QueueAccounts = list[Shares]  #: of a queue and its ancestors, as they were
@@ -247,18 +293,17 @@ class QueueLedger:
         self.non_preemptible: list[Shares] = [NOTHING] * count
         for name, use in sorted(snapshot.use.items()):
             row = self.tree.rows.get(name)
-            for step in self.tree.paths[row] if row is not None else ():
+            if row is None or use.allocated == NOTHING:
+                continue
+            for step in self.tree.paths[row]:
                 self.allocated[step] = plus(self.allocated[step], use.allocated)
                 self.non_preemptible[step] = plus(self.non_preemptible[step], use.non_preemptible)
 
-    def charge(self, row: int, amount: Shares, *, preemptible: bool) -> QueueAccounts:
-        return self._change(row, amount, preemptible=preemptible, sign=1)
-
     def credit(self, row: int, amount: Shares, *, preemptible: bool) -> QueueAccounts:
-        return self._change(row, amount, preemptible=preemptible, sign=-1)
+        return self.charge(row, (-amount[0], -amount[1], -amount[2]), preemptible=preemptible)
 
-    def _change(self, row: int, amount: Shares, *, preemptible: bool, sign: int) -> QueueAccounts:
-        gpus, millicores, memory = sign * amount[0], sign * amount[1], sign * amount[2]
+    def charge(self, row: int, amount: Shares, *, preemptible: bool) -> QueueAccounts:
+        gpus, millicores, memory = amount
         before: QueueAccounts = []
         for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
             for step in self.tree.paths[row]:
@@ -289,6 +334,22 @@ class QueueLedger:
                 if gpus % 1 or millicores % 1 or memory % 1:
                     return False
         return True
+
+    def charge_many(self, row: int, amount: Shares, times: int, *, preemptible: bool) -> list[QueueAccounts]:
+        """The same so many times."""
+        gpus, millicores, memory = amount
+        path = self.tree.paths[row]
+        columns: list[QueueAccounts] = []
+        for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
+            for step in path:
+                had = accounts[step]
+                column = [had]
+                for _ in range(times):
+                    had = (had[0] + gpus, had[1] + millicores, had[2] + memory)
+                    column.append(had)
+                accounts[step] = column.pop()
+                columns.append(column)
+        return list(map(list, zip(*columns, strict=True)))
 
     def restore(self, row: int, before: QueueAccounts) -> None:
         path = self.tree.paths[row]

@@ -40,16 +40,16 @@ def place_job(
     if not tasks:
         return _incomplete(job)
     failed: JobReason | None
-    with statement.checkpoint() as trial:
-        if job.is_constrained and rows is None:
-            failed = _Together(session, statement, job, real=real).place(job.job.root, tasks, on)
-        else:
-            failed = _place_tasks(session, statement, job, tasks, on=on, rows=rows, real=real)
-        if failed is not None:
-            return failed
-        if real and not job.is_satisfied():
-            return _incomplete(job)
-        trial.keep()
+    start = statement.length  # without a checkpoint of its own: jobs of one pod are most of all jobs
+    if job.is_constrained and rows is None:
+        failed = _Together(session, statement, job, real=real).place(job.job.root, tasks, on)
+    else:
+        failed = _place_tasks(session, statement, job, tasks, on=on, rows=rows, real=real)
+    if failed is None and real and not job.is_satisfied():
+        failed = _incomplete(job)
+    if failed is not None:
+        statement.rollback(start)
+        return failed
     if real and _must_wait(job):
         statement.convert_to_pipelined(job)
     return None
@@ -71,24 +71,37 @@ def _place_tasks(
     if is_simple and statement.may_place_together(tasks):
         return _place_together(session, statement, job, tasks, on)
     few = _few(on) if rows is None else None
-    for number, task in enumerate(tasks):
+    in_runs = real and rows is None and len(tasks) > 1 and statement.takes_many
+    number = end = 0  # `end`: where those end that are like the task
+    while number < len(tasks):
+        task = tasks[number]
         unfit = session.unfit(task)
         if unfit is not None:
             return _shortage(job, tasks, number, PodUnfit(unfit))
-        view = session.view(task.pod_class)
+        pod_class = task.pod_class
+        view = session.view(pod_class)
         usable = on if rows is None else _only(session, rows[task])
-        too_dear = session.too_dear(job, task)
+        too_dear = session.too_dear(job, task) if pod_class.share is not None else None
         if too_dear:
             cheap = ~session.nodes.shared.of_size(too_dear)
             usable = cheap if usable is None else usable & cheap
         row = view.best(usable, bonus) if few is None or too_dear else view.best_of(few, bonus)
         if row is None:
             return _shortage(job, tasks, number, view.explain(too_dear) if real else NodesRefused({}))
-        groups, waits = _devices(session, statement, task, row)
+        groups: tuple[str, ...] = ()
+        if pod_class.share is not None:
+            groups, waits = _devices(session, statement, task, row)
+        else:
+            waits = not session.is_free_now(pod_class, row)
+        if in_runs and not waits and view.packs and pod_class.share is None:
+            end = end if end > number else _end_of_run(session, job, tasks, number)
+            number += statement.allocate_many(job, tasks, number, end, row)
+            continue
         if real and not waits:
             statement.allocate(job, task, row, groups)
         else:
             statement.pipeline(job, task, row, groups)
+        number += 1
     return None
 
 
@@ -107,12 +120,19 @@ def _place_together(
     return None
 
 
+def _end_of_run(session: Session, job: JobState, tasks: list[Task], start: int) -> int:
+    """Up to where tasks, from `start` on, are of one class and of one pod set, and may be placed at all."""
+    pod_class, pod_set = tasks[start].pod_class, job.state_of(tasks[start])
+    for place in range(start + 1, len(tasks)):
+        task = tasks[place]
+        if task.pod_class is not pod_class or job.state_of(task) is not pod_set or session.unfit(task) is not None:
+            return place
+    return len(tasks)
+
+
 def _devices(session: Session, statement: Statement, task: Task, row: int) -> tuple[tuple[str, ...], bool]:
-    """The shared GPUs that the task is to use, and whether it must wait for something to be released."""
-    pod_class = task.pod_class
-    if pod_class.share is None:
-        return (), not session.is_free_now(pod_class, row)
-    choice = choose_devices(session, pod_class, row)
+    """The shared GPUs that a task that shares some is to use, and whether it must wait for something to be released."""
+    choice = choose_devices(session, task.pod_class, row)
     assert choice is not None, "the node has been found to have enough of them"
     own = statement.evicted_from(task, row)
     if own and choice.would_do(own, session.nodes.shared.on(row)):

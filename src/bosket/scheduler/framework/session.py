@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -87,6 +87,10 @@ class Session:
         self.search_budgets = configuration.search_budgets
         self._queue_depth = configuration.queue_depth
         self.nodes = NodeLedger(snapshot.nodes)
+        self.smallest_device_mib, self.largest_device_mib = (
+            snapshot.nodes.devices.smallest,
+            snapshot.nodes.devices.largest,
+        )
         self.queues = QueueLedger(snapshot)
         self.allowance = Allowance(snapshot.disruptions)
         self.protection = Protection()
@@ -229,7 +233,7 @@ class Session:
         """Whether pods of a class needn't wait for resources of the node."""
         if not self.nodes.fits_idle(pod_class, row):
             return False
-        return all(check(pod_class, row) for check in self.free_now)
+        return not self.free_now or all(check(pod_class, row) for check in self.free_now)
 
     def over_capacity(self, job: JobState) -> JobReason | None:
         """Why the job's queue has no room for its next tasks."""
@@ -283,15 +287,30 @@ class Session:
     def task_key(self, task: Task) -> tuple[object, ...]:
         return (*[key(task) for key in self.task_order], task.created, task.pod.metadata.uid, task.key)
 
+    def in_order(self, tasks: Iterable[Task]) -> list[Task]:
+        """Tasks as they are to be placed, sorted by `task_key`.
+
+        One criterion after the other, the last one first: tasks have most of them in common or come sorted by them, so
+        that this takes a third of what tuples of all of them do.
+        """
+        ordered = sorted(tasks, key=_task_key)
+        ordered.sort(key=_task_uid)
+        ordered.sort(key=_task_created)
+        for key in reversed(self.task_order):
+            keys = list(map(key, ordered))
+            if keys.count(keys[0]) < len(keys):
+                ordered.sort(key=key)
+        return ordered
+
     def subgroup_key(self, job: JobState) -> Callable[[PodSet | SubGroupSet], tuple[object, ...]]:
         return lambda subgroup: (*(key(job, subgroup) for key in self.subgroup_order), subgroup.name)
 
     # Outcomes
 
-    def decided(self, operations: Sequence[Operation]) -> None:
-        """Records what a committed statement holds."""
+    def decided(self, operations: Sequence[Operation], *, evicts: bool) -> None:
+        """Records what a committed statement holds; `evicts`: whether evictions are among it."""
         self._operations += operations
-        for each in operations:
+        for each in operations if evicts else ():
             if isinstance(each, Eviction):
                 self.allowance.spend(each.task)
                 if each.preemptor is not None:
@@ -410,7 +429,7 @@ class Session:
         return None if job.has_pending else GatesClosed(sum(pod_set.gated for pod_set in job.pod_sets))
 
 
-_is_fixed = attrgetter("fixed")
+_is_fixed, _task_key, _task_uid, _task_created = map(attrgetter, ("fixed", "key", "pod.metadata.uid", "created"))
 
 
 def _by_queue(tree: QueueTree, amounts: Sequence[Shares]) -> Mapping[str, Shares]:

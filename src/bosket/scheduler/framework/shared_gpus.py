@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.model.gpu_group import NO_EFFECT, NO_GROUPS, Effect, GpuGroup, Groups, arrive, leave
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.node import Devices, Mask
@@ -20,6 +21,7 @@ GroupsBefore = tuple[tuple[str, GpuGroup | None], ...]  #: as they were; None fo
 NEW_GROUP = GpuGroup()
 #: Slots that the table of groups has at first, and grows by.
 SLOTS = 8
+EVERYWHERE = slice(None)
 
 
 class SharedGpus:
@@ -35,6 +37,7 @@ class SharedGpus:
         # by row and share: the groups with room for so much; forgotten when a group of the node changes
         self._takers: dict[int, dict[GpuShare | None, list[str]]] = {}
         self._memory: dict[GpuShare, NDArray[np.int64]] = {}
+        self._possible: dict[GpuShare, Mask] = {}
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -105,15 +108,20 @@ class SharedGpus:
             ]
         return found
 
-    def count_fitting(self, share: GpuShare) -> NDArray[np.int64]:
-        """(node,): how many groups take such a pod."""
+    def count_fitting(self, share: GpuShare, rows: Rows = EVERYWHERE) -> NDArray[np.int64]:
+        """(node,): how many groups of each of these nodes take such a pod."""
         room = self._rooms()
-        return np.asarray((room >= self.memory(share)).sum(axis=0)) if len(room) else self._none()
+        if not len(room):
+            return self._none()[rows]
+        return np.asarray((room[:, rows] >= self.memory(share)[rows]).sum(axis=0))
 
-    def have_room(self, memory: int | NDArray[np.int64]) -> Mask:
-        """(node,): whether some group takes a pod that asks for so much."""
+    def have_room(self, share: GpuShare | None, rows: Rows = EVERYWHERE) -> Mask:
+        """(node,): whether some group of each of these nodes takes such a pod; one that asks for no share has room
+        wherever others have."""
         room = self._rooms()
-        return np.asarray((room >= memory).any(axis=0)) if len(room) else self._none() > 0
+        if not len(room):
+            return self._none()[rows] > 0
+        return np.asarray((room[:, rows] >= (0 if share is None else self.memory(share)[rows])).any(axis=0))
 
     def memory(self, share: GpuShare) -> NDArray[np.int64]:
         """(node,): what such a pod takes of each of its devices."""
@@ -129,7 +137,10 @@ class SharedGpus:
 
     def possible(self, share: GpuShare) -> Mask:
         """(node,): whether a device is large enough."""
-        return np.asarray(self.memory(share) <= np.array(self.sizes, dtype=np.int64))
+        found = self._possible.get(share)
+        if found is None:
+            found = self._possible[share] = np.asarray(self.memory(share) <= np.array(self.sizes, dtype=np.int64))
+        return found
 
     def free_parts(self) -> NDArray[np.float64]:
         """(node,): what is left, or will be, of devices that are shared, in GPUs."""

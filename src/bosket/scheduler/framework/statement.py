@@ -19,7 +19,7 @@ from bosket.scheduler import decisions
 from bosket.scheduler.cause import Cause
 from bosket.scheduler.decisions import Bind, Eviction, Pipeline
 from bosket.scheduler.framework.departure import Baseline, Departure
-from bosket.scheduler.framework.job_state import NOWHERE, JobMemento, JobState, Standing
+from bosket.scheduler.framework.job_state import NOWHERE, WAITS, JobMemento, JobState, Standing
 from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.kernel.class_view import NO_HOME, Home
@@ -97,9 +97,33 @@ class Statement:
 
     def allocate(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
         """Places a task on resources that are free; one that shares GPUs in these groups."""
-        nodes = self._session.nodes
-        column = nodes.take(nodes.idle_at, task.pod_class, row)
+        column = self._session.nodes.allocate(task.pod_class, row)
         self._record(ALLOCATE, job, task, Standing(ALLOCATED, row, gpu_groups), column)
+
+    def allocate_many(self, job: JobState, tasks: Sequence[Task], start: int, end: int, row: int) -> int:
+        """Places equal tasks, those from `start` to `end`, on one node, as long as another one has room in what is
+        idle; how many it placed. All of them wait and share no GPUs, the first is known to have room there.
+
+        The same as `allocate` one by one, for less.
+        """
+        session, pod_class = self._session, tasks[start].pod_class
+        columns = session.nodes.allocate_many(pod_class, row, end - start)
+        count = len(columns)
+        queues, preemptible = session.queues, job.job.preemptible
+        accounts = queues.charge_many(job.queue_row, pod_class.shared, count, preemptible=preemptible)
+        placed = tasks[start : start + count]
+        job.allocate_waiting(placed, Standing(ALLOCATED, row))
+        self._operations += [
+            Operation(ALLOCATE, job, task, row, WAITS, column, before, None, ())
+            for task, column, before in zip(placed, columns, accounts, strict=True)
+        ]
+        return count
+
+    @property
+    def takes_many(self) -> bool:
+        """Whether `allocate_many` may be called: nobody is told of single tasks, and none was evicted before."""
+        session = self._session
+        return not (session.placement_listeners or session.place_keepers or session.free_now or self._evicted)
 
     def pipeline(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
         """Places a task on resources that are being released. One that was evicted from there stays there instead.
@@ -252,6 +276,11 @@ class Statement:
             column += opposite(nodes.idle_at, pod_class, row)
         return column
 
+    @property
+    def length(self) -> int:
+        """How many operations there are; for `rollback`."""
+        return len(self._operations)
+
     def checkpoint(self) -> Trial:
         return Trial(self, len(self._operations))
 
@@ -312,12 +341,13 @@ class Statement:
         for each in self._operations:
             kind, job, task, row = each.kind, each.job, each.task, each.row
             if kind is ALLOCATE:
-                portion = session.nodes.portion(task.pod_class, row)
+                portion = 1.0 if task.pod_class.share is None else session.nodes.portion(task.pod_class, row)
                 bind = Bind(task, job.job, nodes[row].metadata.name, each.gpu_groups, portion)
                 for add_to in session.bind_details:
                     bind = add_to(bind, row)
                 decided.append(bind)
-                waits.setdefault(job, False)
+                if job not in waits:
+                    waits[job] = False
             elif kind is PIPELINE:
                 decided.append(Pipeline(task, job.job, nodes[row].metadata.name, action, each.gpu_groups))
                 waits[job] = True
@@ -328,7 +358,7 @@ class Statement:
                 decided.append(Eviction(task, job.job, node, action, self._preemptor, cause, moves_to))
             elif kind is STAY:
                 session.stays(task)
-        session.decided(decided)
+        session.decided(decided, evicts=bool(self._evicted))
         for job, some_wait in waits.items():
             if not some_wait:
                 session.started(job)
@@ -419,25 +449,26 @@ class Statement:
         )
 
     def _record(self, kind: Kind, job: JobState, task: Task, stands: Standing, column: Column) -> None:
-        session = self._session
+        session, pod_class = self._session, task.pod_class
         change = session.queues.credit if kind is EVICT else session.queues.charge
+        share, devices = pod_class.share, None
         ours = stands.row != NOWHERE
         accounts: QueueAccounts = []
         if ours:  # there may be no node at all
-            cost = session.nodes.cost(task.pod_class, stands.row)
+            cost = pod_class.shared if share is None else session.nodes.cost(pod_class, stands.row)
             accounts = change(job.queue_row, cost, preemptible=job.job.preemptible)
         stood = job.decide(task, stands)
-        share, devices = task.pod_class.share, None
         if share is not None and ours:
             # One that is evicted or spared stays on its GPUs, with another status.
             out = stood.status if kind is EVICT or kind is SPARE else None
             devices = session.nodes.move_on_devices(share, stands.row, stands.gpu_groups, out=out, into=stands.status)
         if kind is EVICT:
             self._evicted[task] = self._stood[task] = stood
-        elif kind in (SPARE, STAY):
+        elif kind is SPARE or kind is STAY:
             del self._evicted[task]
-        operation = Operation(kind, job, task, stands.row, stood, column, accounts, devices, stands.gpu_groups)
-        self._operations.append(operation)
+        self._operations.append(
+            Operation(kind, job, task, stands.row, stood, column, accounts, devices, stands.gpu_groups)
+        )
         if ours:
             for listener in session.placement_listeners:
                 (listener.left if kind is EVICT else listener.arrived)(task, stands.row)

@@ -41,7 +41,7 @@ class Turns(Generic[L]):
         self.tree = session.snapshot.queues
         self.order = queue_order(session)
         self.accounts = session.queues.allocated
-        self.worst_first = worst_first
+        self._turn = _LastTurn if worst_first else _Turn
         self.all_leaves = leaves
         self.leaves = {row: leaf for row, leaf in leaves.items() if leaf}  #: those that aren't empty
         self._turns: dict[int, list[_Turn]] = {}  # parent → its children that have something, a heap each
@@ -54,19 +54,26 @@ class Turns(Generic[L]):
 
     def next(self) -> int | None:
         """The queue whose turn it is; `took` or `gave` must follow when what waits in it changed."""
-        row = ROOT
-        while row not in self.leaves:
+        row, leaves = ROOT, self.leaves
+        while row not in leaves:
             turns = self._turns.get(row)
             if not turns:
                 return None
-            row = self._first_of(turns)
+            first = turns[0]
+            while first.outdated:
+                first.outdated = False
+                first.renew()
+                heapq.heapreplace(turns, first)
+                first = turns[0]
+            row = first.row
         return row
 
     def took(self, row: int) -> None:
         """The first that waited in this queue, whose turn it was, is gone."""
         if not self.leaves[row]:
             del self.leaves[row]
-        self._outdate(self._drop_turns(row))
+            row = self._drop_turns(row)
+        self._outdate(row)
 
     def gave(self, row: int, leaf: L) -> None:
         """Something more waits in this queue."""
@@ -78,25 +85,18 @@ class Turns(Generic[L]):
 
     def change(self, row: int) -> tuple[Shares, Shares]:
         """What the first that waits in a queue, or below it, would change."""
-        while row not in self.leaves:
+        leaf = self.leaves.get(row)
+        while leaf is None:
             row = self._turns[row][0].row
-        return self.leaves[row].change()
-
-    def _first_of(self, turns: list[_Turn]) -> int:
-        first = turns[0]
-        while first.outdated:
-            first.outdated = False
-            first.renew()
-            heapq.heapreplace(turns, first)
-            first = turns[0]
-        return first.row
+            leaf = self.leaves.get(row)
+        return leaf.change()
 
     def _missing_turns(self, row: int) -> Iterator[tuple[int, _Turn]]:
         """New turns for a queue that has something, and for those above it that had none before, with their parents."""
         for child in self.tree.paths[row]:
             if child in self._turn_of:
                 break
-            self._turn_of[child] = _Turn(child, self)
+            self._turn_of[child] = self._turn(child, self)
             yield self.tree.parents[child], self._turn_of[child]
 
     def _drop_turns(self, row: int) -> int:
@@ -111,9 +111,9 @@ class Turns(Generic[L]):
         return row
 
     def _outdate(self, row: int) -> None:
-        while row != ROOT:
-            self._turn_of[row].outdated = True
-            row = self.tree.parents[row]
+        if row != ROOT:
+            for step in self.tree.paths[row]:
+                self._turn_of[step].outdated = True
 
     def _depth(self, parent: int) -> int:
         return 0 if parent == ROOT else len(self.tree.paths[parent])
@@ -138,33 +138,41 @@ def queue_order(session: Session) -> QueueOrder:
 class _Turn:
     """A queue among its siblings. Its rank is found again when its account or what is first in it changed."""
 
-    __slots__ = ("_account", "_change", "_rank", "_turns", "outdated", "row")
+    __slots__ = ("_account", "_accounts", "_change", "_key", "_name", "_turns", "outdated", "row")
 
     def __init__(self, row: int, turns: Turns[Any]) -> None:
         self.row = row
         self.outdated = False  #: whether something came or went, so that something else may be first
         self._turns = turns
+        self._accounts = turns.accounts
         self._account: Shares | None = None
         self._change: tuple[Shares, Shares] | None = None
-        self._rank: Any = None
+        queue = turns.tree.queues[row]
+        self._name = (queue.created, queue.name)
+        # The rank, and what decides among queues of equal rank: one tuple, because these are compared without Python.
+        self._key: tuple[Any, ...] = ()
 
     def renew(self) -> None:
         turns, row = self._turns, self.row
-        account, change = turns.accounts[row], turns.change(row)
+        account, change = self._accounts[row], turns.change(row)
         if account is self._account and change == self._change:
             return  # the next one asks for the same
         self._account, self._change = account, change
-        self._rank = turns.order.rank(row, *change)
+        self._key = (turns.order.rank(row, *change), self._name)
 
     def __lt__(self, other: _Turn) -> bool:
-        turns = self._turns
-        accounts = turns.accounts
+        accounts = self._accounts
         if accounts[self.row] is not self._account:
             self.renew()
         if accounts[other.row] is not other._account:
             other.renew()
-        left, right = (other, self) if turns.worst_first else (self, other)
-        if left._rank != right._rank:
-            return bool(left._rank < right._rank)
-        first, second = turns.tree.queues[left.row], turns.tree.queues[right.row]
-        return (first.created, first.name) < (second.created, second.name)
+        return self._key < other._key
+
+
+class _LastTurn(_Turn):
+    """A queue among its siblings, where the last one goes first."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: _Turn) -> bool:
+        return _Turn.__lt__(other, self)

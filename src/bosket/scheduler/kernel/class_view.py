@@ -26,7 +26,7 @@ from bosket.scheduler.reason import MOST_NODES_NAMED, JobReason, NodesRefused
 if TYPE_CHECKING:
     from bosket.scheduler.framework.session import Session
 
-#: From this many changed columns on, computing all of them at once is cheaper; so is not looking which they are.
+#: From this many changed columns on, computing them together is cheaper; from so many changes on, all columns.
 FEW_ROWS = 16
 FEW_CHANGES = 256
 EVERYWHERE = slice(None)
@@ -68,6 +68,10 @@ class Home(NamedTuple):
 NO_HOME = Home(-1, was_promised=False, runs_on=-1)
 
 
+#: The nodes that a choice was made among: all of them, those of a mask, or these rows.
+Among = Mask | NDArray[np.intp] | None
+
+
 class ClassView:
     """Which node is best for the next pod of a class."""
 
@@ -82,6 +86,7 @@ class ClassView:
         asked: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *session.node_scores)
         self._based = [each for each in asked if not each.fixed and _has_basis(each)]
         self._explained: tuple[int, NodesRefused] | None = None
+        self._lasting: tuple[Mask, Counter[str]] | None = None  # see `_count_codes`
         self._bases: list[Hashable] = []
         self._total = np.empty(len(session.snapshot.nodes))
         self._total_at: Cells[int] = cells(self._total)
@@ -90,6 +95,11 @@ class ClassView:
         # all nodes after each placement would cost more the more there are.
         self._best: int | None = None
         self._best_total = -math.inf
+        #: whether pods go to the same node until it is full: see `NodeScorer.packs`
+        self.packs = not self._moving and all(each.packs(pod_class) for each in session.node_scores)
+        # The latest choice: the node, how many changes to nodes had been seen, and out of which it was chosen.
+        self._chosen_row, self._chosen_at = -1, -2  # nothing yet
+        self._chosen_among: tuple[Among, Scores | None] = (None, None)
 
     @property
     def only_loses_room(self) -> bool:
@@ -115,10 +125,12 @@ class ClassView:
         """The same as `best` for nodes of which there are few, in order."""
         if not len(rows):
             return None
+        if self.packs and self._goes_on(rows, bonus):
+            return self._chosen_row
         self._catch_up()
         total = self._total[rows] if bonus is None else self._total[rows] + bonus[rows]
         place = int(total.argmax())
-        return int(rows[place]) if total[place] > -math.inf else None
+        return self._chosen(int(rows[place]), rows, bonus) if total[place] > -math.inf else None
 
     def best(self, on: Mask | None = None, bonus: Scores | None = None) -> int | None:
         """The row with the highest score among nodes that can take the pod; the smallest name on a tie.
@@ -127,17 +139,42 @@ class ClassView:
         """
         if not len(self._total):
             return None
+        if self.packs and self._goes_on(on, bonus):
+            return self._chosen_row
         self._catch_up()
         if on is None and bonus is None:
             if self._best is None:
                 self._best = int(self._total.argmax())
                 self._best_total = self._total_at[self._best]
-            return self._best if self._best_total > -math.inf else None
+            return self._chosen(self._best, on, bonus) if self._best_total > -math.inf else None
         total = self._total if bonus is None else self._total + bonus
         if on is not None:
             total = np.where(on, total, -math.inf)
         row = int(total.argmax())
-        return row if total[row] > -math.inf else None
+        return self._chosen(row, on, bonus) if total[row] > -math.inf else None
+
+    def _chosen(self, row: int, among: Among, bonus: Scores | None) -> int:
+        if self.packs:
+            self._chosen_row, self._chosen_at, self._chosen_among = row, len(self._ledger.log), (among, bonus)
+        return row
+
+    def _goes_on(self, among: Among, bonus: Scores | None) -> bool:
+        """Whether the latest choice is the best one again: all that happened since is that a pod of the class was
+        allocated there, and another one has room. No score has to be looked at then; see `NodeScorer.packs`."""
+        ledger, row, now = self._ledger, self._chosen_row, self._chosen_at + 1
+        log = ledger.log
+        if len(log) != now or log[-1] != row or ledger.allocated_last != (self._class, now):
+            return False
+        chosen_among, raised_by = self._chosen_among
+        if chosen_among is not among or raised_by is not bonus:
+            return False
+        share = self._class.share
+        if share is not None and not ledger.shared.with_room(share, row):
+            return False
+        if not ledger.fits(self._class, row) or not ledger.fits_idle(self._class, row):
+            return False
+        self._chosen_at = now
+        return True
 
     def fill(self, homes: Sequence[Home], on: Mask | None) -> list[int] | None:
         """The rows that pods go to one after the other, each to the best node of the moment, as `Statement.pipeline`
@@ -250,13 +287,7 @@ class ClassView:
         return codes
 
     def _count_objections(self) -> Counter[str]:
-        codes = self._objections()
-        objections: Counter[str] = Counter()
-        fine = codes == 0
-        if not fine.all():
-            book = self._session.reason_book
-            numbers, counts = np.unique(codes[~fine], return_counts=True)
-            objections.update({book.text(int(n)): int(count) for n, count in zip(numbers, counts, strict=True)})
+        fine, objections = self._count_codes()
         names = self._session.snapshot.resource_names
         idle, releasing = self._ledger.idle, self._ledger.releasing
         needs = dict(self._class.needs)
@@ -269,6 +300,22 @@ class ClassView:
             self._object_to_devices(objections, fine)
         objections[POD_NUMBER] += int(np.count_nonzero(fine & (idle[PODS] + releasing[PODS] < 1)))
         return objections
+
+    def _count_codes(self) -> tuple[Mask, Counter[str]]:
+        """Nodes that no filter objects to, and the objections to the others. Looked at once if no filter can change
+        its mind."""
+        if self._lasting is not None:
+            return self._lasting[0], self._lasting[1].copy()
+        codes = self._objections()
+        objections: Counter[str] = Counter()
+        fine: Mask = codes == 0
+        if not fine.all():
+            book = self._session.reason_book
+            numbers, counts = np.unique(codes[~fine], return_counts=True)
+            objections.update({book.text(int(n)): int(count) for n, count in zip(numbers, counts, strict=True)})
+        if not self._moving:
+            self._lasting = (fine, objections.copy())
+        return fine, objections
 
     def _object_to_devices(self, objections: Counter[str], fine: Mask) -> None:
         share, ledger = self._class.share, self._ledger
@@ -289,7 +336,7 @@ class ClassView:
         elif now - seen == 1:
             self._renew(log[seen])
         elif len(rows := set(log[seen:])) > FEW_ROWS:
-            self._score(EVERYWHERE)
+            self._score(np.fromiter(rows, np.intp, len(rows)))
         else:
             for row in rows:
                 self._renew(row)
@@ -308,7 +355,7 @@ class ClassView:
 
     def _score(self, rows: Rows) -> None:
         self._best = None
-        fits = self.allowed[rows] & self._ledger.fit(self._class)
+        fits = self.allowed[rows] & self._ledger.fit(self._class, rows)
         for node_filter in self._moving:
             codes: ReasonCodes = node_filter.codes(self._class, rows)
             fits &= codes == 0

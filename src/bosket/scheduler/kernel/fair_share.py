@@ -59,6 +59,8 @@ def divide_tree(
 def divide(total: float, claims: Claims, k: float) -> Amounts:
     """Fair shares of siblings."""
     division = _Division(total, claims, k)
+    if not division.is_wanted():
+        return division.shares
     priorities = np.unique(claims.priority)[::-1]
     for priority in priorities:
         division.by_weight(claims.priority == priority)
@@ -76,6 +78,10 @@ class _Division:
         self.shares = np.minimum(np.where(claims.quota == UNLIMITED, total, claims.quota), self._requestable)
         self._left = total - float(self.shares.sum())
         self._remainders = np.zeros(len(self.shares))
+
+    def is_wanted(self) -> bool:
+        """Whether something is left over, and somebody may have more."""
+        return self._left > 0 and bool((self._requestable > self.shares).any())
 
     def by_weight(self, bucket: NDArray[np.bool_]) -> None:
         """Rounds in which everybody gets a part by weight, in whole units, until nobody asks for less than the part."""

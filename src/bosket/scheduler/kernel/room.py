@@ -6,10 +6,10 @@ without looking at nodes one by one. It says nothing (None) about a class that m
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bosket.scheduler.kernel.class_view import POD_NUMBER, short_of
 from bosket.scheduler.model.resource import PODS
@@ -25,23 +25,29 @@ class Room:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        ledger = session.nodes
-        #: by resource: the amounts of all nodes, the smallest first
-        self._ranked: list[list[float]] = np.sort(ledger.idle + ledger.releasing, axis=1).tolist()
+        #: by resource, of those that were asked for: the amounts of all nodes, the smallest first
+        self._ranked: dict[int, NDArray[np.float64]] = {}
         self._objections = [short_of(name) for name in session.snapshot.resource_names]
-        self._full = bisect_left(self._ranked[PODS], 1.0)  # nodes that take no further pod
+
+    def _below(self, place: int, amount: float) -> int:
+        """How many nodes have less than so much of a resource."""
+        ranked = self._ranked.get(place)
+        if ranked is None:
+            nodes = self._session.nodes
+            ranked = self._ranked[place] = np.sort(nodes.idle[place] + nodes.releasing[place])
+        return int(ranked.searchsorted(amount))
 
     def refusal(self, pod_class: PodClass) -> NodesRefused | None:
-        ranked = self._ranked
+        count = len(self._session.snapshot.nodes)
         if pod_class.share is not None or self._session.nodes.overdrawn or self._session.settings.detailed_fit_errors:
             return None
-        if not ranked[PODS]:
+        if not count:
             return None
         texts = self._objections
-        objections = {texts[place]: bisect_left(ranked[place], amount) for place, amount in pod_class.needs}
-        if len(ranked[PODS]) not in objections.values():  # there is enough of each on some node
+        objections = {texts[place]: self._below(place, amount) for place, amount in pod_class.needs}
+        if count not in objections.values():  # there is enough of each on some node
             return None
         if not self._session.is_welcome(pod_class):
             return None
-        objections[POD_NUMBER] = self._full
+        objections[POD_NUMBER] = self._below(PODS, 1.0)
         return NodesRefused.of(objections)

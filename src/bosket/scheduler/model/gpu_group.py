@@ -81,7 +81,8 @@ def arrive(group: GpuGroup, memory: int, status: TaskStatus) -> tuple[GpuGroup, 
         after = GpuGroup(used + memory, there, releasing + memory, holds_gpu=True, is_going=True)
         return after, Effect(idle=-(not holds_gpu), releasing=int(not is_going))
     takes_gpu = not used and not holds_gpu
-    after = GpuGroup(used + memory, there, releasing, holds_gpu or takes_gpu, is_going=False)
+    # Without a call in between: this is done for every pod that is placed.
+    after = tuple.__new__(GpuGroup, (used + memory, there, releasing, holds_gpu or takes_gpu, False))
     return after, Effect(-takes_gpu, -is_going) if takes_gpu or is_going else NO_EFFECT
 
 

@@ -132,7 +132,7 @@ class Job(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def is_active(self) -> bool:
-        return any(map(_active, self.pod_sets))
+        return bool(self.pod_sets[0].active) or (len(self.pod_sets) > 1 and any(map(_active, self.pod_sets)))
 
     @property
     def is_stale(self) -> bool:

@@ -45,10 +45,12 @@ def build_job(
     pod_problem: str | None = None,
 ) -> Job:
     """Arranges tasks in the group's tree. A tree that can't be built leaves one pod set, and says why in `problem`."""
-    ordered = tuple(sorted(tasks, key=_name))  # all of the same namespace
+    ordered = tuple(tasks)
+    if len(ordered) > 1:
+        ordered = tuple(sorted(ordered, key=_name))  # all of the same namespace
     spec = group.spec
     preemptible = spec.preemptibility == "preemptible" if spec.preemptibility else priority < NON_PREEMPTIBLE_PRIORITY
-    problem = _problem_of(spec)
+    problem = _problem_of(spec) if spec.subGroups or spec.minSubGroup or (spec.minMember or 0) < 0 else None
     delay, grace = spec.preemptionDelay, spec.stalenessGracePeriod
     try:
         delay_seconds = max(0.0, parse_duration(delay)) if delay else 0.0
@@ -69,15 +71,16 @@ def build_job(
         strangers = tuple(task for task in ordered if task.subgroup not in known)
     else:
         mine = ordered
-        if any(map(_subgroup, ordered)):
+        if any(map(_subgroup, ordered)) if len(ordered) > 1 else ordered and ordered[0].subgroup:
             mine = tuple(task for task in ordered if task.subgroup in ("", DEFAULT_POD_SET))
             strangers = tuple(task for task in ordered if task.subgroup not in ("", DEFAULT_POD_SET))
         minimum = 1 if spec.minMember is None else spec.minMember
         only = _pod_set(DEFAULT_POD_SET, minimum, mine)
-        root, pod_sets = SubGroupSet("", 1, (only,), _topology(spec.topologyConstraint)), (only,)
+        pod_sets = (only,)
+        root = SubGroupSet("", 1, pod_sets, _topology(spec.topologyConstraint) if spec.topologyConstraint else None)
     if pod_problem is not None and not root.ready:
         problem = problem or pod_problem  # others of the gang may do without it
-    has_pending = any(map(_pending, pod_sets))
+    has_pending = bool(pod_sets[0].pending) or (len(pod_sets) > 1 and any(map(_pending, pod_sets)))
     return Job(
         key=key,
         group=group,
@@ -93,7 +96,7 @@ def build_job(
         has_waiting=has_pending or any(map(_gated, pod_sets)),
         is_plain=is_plain,
         is_constrained=root.topology is not None if is_plain else any(constraints_in(root)),
-        history=_history(group.metadata.annotations),
+        history=_history(group.metadata.annotations) if group.metadata.annotations else NO_HISTORY,
         preemption_delay_seconds=delay_seconds,
         staleness_grace_seconds=grace_seconds,
     )
@@ -103,8 +106,6 @@ NO_HISTORY = History()
 
 
 def _history(annotations: Mapping[str, str]) -> History:
-    if not annotations:
-        return NO_HISTORY
     return History(
         last_started=_time(annotations.get(LAST_START_ANNOTATION)),
         last_evicted=_time(annotations.get(LAST_EVICTION_ANNOTATION)),

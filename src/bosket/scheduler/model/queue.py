@@ -48,9 +48,9 @@ def queue_from(obj: QueueObject) -> Queue:
     shares = (resources.gpu, resources.cpu, resources.memory) if resources else (None, None, None)
 
     def amounts(part: str) -> Shares:
-        gpus, millicores, memory = (
-            _amount(obj, name, part, share) for name, share in zip(("gpu", "cpu", "memory"), shares, strict=True)
-        )
+        gpus = _amount(obj, "gpu", part, shares[0])
+        millicores = _amount(obj, "cpu", part, shares[1])
+        memory = _amount(obj, "memory", part, shares[2])
         if part != "overQuotaWeight":
             memory = max(UNLIMITED, memory * MEGABYTE)
         return gpus, millicores, memory
@@ -71,8 +71,10 @@ def queue_from(obj: QueueObject) -> Queue:
 
 def _seconds(obj: QueueObject, field_name: str) -> float | None:
     text = getattr(obj.spec, field_name)
+    if text is None:
+        return None
     try:
-        return parse_duration(text) if text is not None else None
+        return parse_duration(text)
     except InvalidDuration as error:
         raise QueueError(f"Queue {obj.metadata.name}: spec.{field_name}: {error}") from error
 
@@ -82,6 +84,8 @@ def _amount(obj: QueueObject, name: str, part: str, share: QueueResource | None)
     absent = UNLIMITED if part == "limit" else 0.0
     given = getattr(share, part) if share is not None else None
     value = absent if given is None else float(given)
+    if 0.0 <= value < math.inf:
+        return value
     may_be_unlimited = part != "overQuotaWeight"
     if not math.isfinite(value) or (value < 0 and not (may_be_unlimited and value == UNLIMITED)):
         wanted = "0 or more, or -1 for unlimited" if may_be_unlimited else "0 or more"

@@ -34,11 +34,14 @@ class _HasRoom(NodeScorer):
     def concerns(self, pod_class: PodClass) -> bool:
         return not _wants_whole(pod_class)
 
+    def packs(self, pod_class: PodClass) -> bool:
+        del pod_class
+        return True
+
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         if not self._shared or _wants_whole(pod_class):
             return np.zeros(len(self._shared.sizes))[rows]
-        memory = 0 if pod_class.share is None else self._shared.memory(pod_class.share)
-        return np.where(self._shared.have_room(memory)[rows], GPU_SHARING, 0.0)
+        return np.where(self._shared.have_room(pod_class.share, rows), GPU_SHARING, 0.0)
 
     def score(self, pod_class: PodClass, row: int) -> float:
         if not self._shared or _wants_whole(pod_class):

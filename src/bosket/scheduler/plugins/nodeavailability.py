@@ -27,6 +27,10 @@ class _FitsNow(NodeScorer):
     def __init__(self, ledger: NodeLedger) -> None:
         self._ledger = ledger
 
+    def packs(self, pod_class: PodClass) -> bool:
+        del pod_class
+        return True
+
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         return np.asarray(self._ledger.fit_idle(pod_class, rows) * AVAILABILITY)
 

@@ -49,6 +49,9 @@ class _ByResource(NodeScorer):
     def _for(self, pod_class: PodClass) -> NodeScorer:
         return self._gpu if pod_class.wants_gpu else self._cpu
 
+    def packs(self, pod_class: PodClass) -> bool:
+        return self._for(pod_class).packs(pod_class)
+
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         return self._for(pod_class).scores(pod_class, rows)
 
@@ -70,6 +73,10 @@ class _BinPack(NodeScorer):
         self._has = total > 0
         self._all_have = bool(self._has.all())
         self._most = float(total.max()) if total.size and total.max() > 0 else 1.0
+
+    def packs(self, pod_class: PodClass) -> bool:
+        del pod_class
+        return True
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         del pod_class

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from bosket.api.core import Pod, PodSpec
-from bosket.api.device_claim import gpus_by_class, is_gpu
+from bosket.api.device_claim import claimed_gpus, is_gpu
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectKey
 from bosket.api.resource_k8s import AllocationResult, DeviceClass, ResourceClaim
@@ -139,27 +139,29 @@ class DeviceClaims:
             # difference to where the pod can go, and pods that differ in nothing else are of one class.
             is_its_own = (ref.own or self._is_alone_with(pod, claim)) and (placed or allocation is None)
             needs.append(ClaimNeed(ref.name, None if is_its_own else ref.key, claim.spec))
-            claimed = gpus_by_class(claim).total()
+            claimed = claimed_gpus(claim)
             if claimed:
                 gpus += claimed
                 devices.update(each for each in devices_of(allocation) if is_gpu(each.driver))
         extended: tuple[ExtendedNeed, ...] = ()
-        if self.by_resource:
+        if requests_any(pod.spec, self.by_resource):
             extended = extended_needs(pod.spec, self.by_resource, self._axis)
         held = PodDevices(
             every_ref,
             problem,
-            tuple(sorted(promised.items(), key=lambda each: each[0])),
+            tuple(sorted(promised.items(), key=lambda each: each[0])) if promised else (),
             extended_allocation,
             gpus,
-            tuple(sorted(devices)[:gpus]),
+            tuple(sorted(devices)[:gpus]) if devices else (),
         )
         return held, self._intern(tuple(needs), extended, gpus)
 
     def _is_alone_with(self, pod: Pod, claim: ResourceClaim) -> bool:
         """Whether nobody else uses the claim, pods among them that aren't known here."""
-        others = any(each.uid != pod.metadata.uid for each in claim.status.reservedFor)
-        return len(self._users[claim.key]) == 1 and not others
+        if len(self._users[claim.key]) > 1:
+            return False
+        reserved = claim.status.reservedFor
+        return not reserved or all(each.uid == pod.metadata.uid for each in reserved)
 
     def _promises(self, key: ObjectKey, pod: Pod, request: BindRequest | None, refs: Iterable[ClaimRef]) -> Promises:
         """What was given to the pod and isn't in the status of its claims: by claim, and for extended resources.
@@ -174,7 +176,8 @@ class DeviceClaims:
             extended = given.allocation if given is not None else None
         elif not pod.spec.nodeName:
             promised, extended = NO_PROMISES
-        promised = {claim: allocation for claim, allocation in promised.items() if not self._is_allocated(claim)}
+        if promised:
+            promised = {claim: allocation for claim, allocation in promised.items() if not self._is_allocated(claim)}
         own = _extended_claim_of(pod)
         if own is not None and self._is_allocated(own):
             extended = None
@@ -259,8 +262,8 @@ class DeviceClaims:
 
     def _intern(self, claims: tuple[ClaimNeed, ...], extended: tuple[ExtendedNeed, ...], gpus: int) -> DeviceNeeds:
         signature = (
-            tuple((each.name, each.key, b"" if each.key else msgspec.json.encode(each.spec)) for each in claims),
-            msgspec.json.encode(extended),
+            tuple([(each.name, each.key, b"" if each.key else msgspec.json.encode(each.spec)) for each in claims]),
+            msgspec.json.encode(extended) if extended else b"",
             gpus,
         )
         found = self._needs.get(signature)

@@ -143,7 +143,7 @@ class Jobs:
 
     def _build(self, key: ObjectKey) -> Job | None:
         group = self.groups.get(key)
-        if group is None or _gave_up(group, self._node_pool_label):
+        if group is None or (group.spec.schedulingBackoff is not None and _gave_up(group, self._node_pool_label)):
             return None
         group = self.notes.overlay(group)
         return build_job(

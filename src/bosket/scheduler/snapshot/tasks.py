@@ -227,8 +227,9 @@ class Tasks:
             return None
         if self._left_out:
             self._left_out.pop(key, None)
-        self.unread.discard(key)
-        self._nodes.forget_unread(key)
+        if self.unread:
+            self.unread.discard(key)
+            self._nodes.forget_unread(key)
         return task
 
     def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:

@@ -172,12 +172,7 @@ class _Search:
     def _is_usable(self, want: Want, offer: Offer) -> bool:
         if not want.admin and not offer.is_shared and self._use.is_held(offer.id):
             return False
-        for taint in offer.device.taints:
-            if taint.effect in ("NoSchedule", "NoExecute"):
-                plain = Taint(key=taint.key, value=taint.value, effect=taint.effect)
-                if not any(tolerates(each, plain) for each in want.tolerations):
-                    return False
-        return True
+        return is_tolerated(want, offer)
 
     def _sort(self, candidate: _Candidate) -> object:
         """Devices of the same sort can't be told apart by anything that is asked for."""
@@ -286,6 +281,16 @@ class _Search:
         for counter, amount in offer.draws:
             left[counter] -= amount
         return True
+
+
+def is_tolerated(want: Want, offer: Offer) -> bool:
+    """Whether the request tolerates all taints of the device that keep others away."""
+    for taint in offer.device.taints:
+        if taint.effect in ("NoSchedule", "NoExecute"):
+            plain = Taint(key=taint.key, value=taint.value, effect=taint.effect)
+            if not any(tolerates(each, plain) for each in want.tolerations):
+                return False
+    return True
 
 
 def _taken(want: Want, offer: Offer) -> Taken | None:

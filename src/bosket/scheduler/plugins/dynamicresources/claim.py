@@ -8,6 +8,7 @@ from bosket.api.resource_k8s import AllocationResult
 
 #: Whom a claim is kept for that is allocated though nobody uses it.
 NOBODY = ""
+KEPT, UNUSED = frozenset({NOBODY}), frozenset[str]()
 
 
 class ClaimState:
@@ -18,7 +19,7 @@ class ClaimState:
     def __init__(self, allocation: AllocationResult | None, reserved: Collection[str], going: Collection[str]) -> None:
         """`reserved`: uids of those that had it when the cycle began; `going`: of those that leave anyway."""
         self.allocation = allocation
-        self._reserved = frozenset(reserved) or frozenset({NOBODY} if allocation is not None else ())
+        self._reserved = frozenset(reserved) or (KEPT if allocation is not None else UNUSED)
         self._going = frozenset(going)
         self._joined: set[str] = set()
         self._left: set[str] = set()

@@ -30,17 +30,16 @@ class DeviceFilter(NodeFilter):
         return self._ledger.get().basis(needs) if needs is not None else None
 
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
+        every = np.arange(len(self._session.snapshot.nodes))[rows].tolist()
+        return np.array([self.code(pod_class, row) for row in every], dtype=np.int32)
+
+    def code(self, pod_class: PodClass, row: int) -> int:
         needs = pod_class.device_needs
-        every = np.arange(len(self._session.snapshot.nodes))[rows]
-        codes: ReasonCodes = np.zeros(len(every), dtype=np.int32)
         if needs is None:
-            return codes
-        ledger, book = self._ledger.get(), self._session.reason_book
-        for place, row in enumerate(every.tolist()):
-            objection = ledger.fit(needs, row).refusal or self._shortage(ledger, pod_class, needs, row)
-            if objection:
-                codes[place] = book.number(objection)
-        return codes
+            return 0
+        ledger = self._ledger.get()
+        objection = ledger.fit(needs, row).refusal or self._shortage(ledger, pod_class, needs, row)
+        return self._session.reason_book.number(objection) if objection else 0
 
     def is_free_now(self, pod_class: PodClass, row: int) -> bool:
         """Whether pods of the class needn't wait there for anything to be released."""
@@ -50,33 +49,32 @@ class DeviceFilter(NodeFilter):
         ledger = self._ledger.get()
         if ledger.fit(needs, row).waits:
             return False
-        idle = self._session.nodes.idle
-        if any(float(idle[place, row]) < amount for place, amount in _own_amounts(ledger, needs, row)):
+        idle = self._session.nodes.idle_at
+        if needs.extended and any(idle[place, row] < amount for place, amount in _own_amounts(ledger, needs, row)):
             return False
         more = _more_gpus(ledger, needs, row)
-        return not more or float(idle[GPU, row]) - float(pod_class.request[GPU]) >= more
+        return not more or idle[GPU, row] - pod_class.amounts[GPU] >= more
 
     def _shortage(self, ledger: DeviceLedger, pod_class: PodClass, needs: DeviceNeeds, row: int) -> str:
         """What there is too little of, counted as nodes count."""
-        nodes, names = self._session.nodes, self._session.snapshot.resource_names
-        for place, amount in _own_amounts(ledger, needs, row):
-            if float(nodes.idle[place, row] + nodes.releasing[place, row]) < amount:
+        names = self._session.snapshot.resource_names
+        idle, releasing = self._session.nodes.idle_at, self._session.nodes.releasing_at
+        for place, amount in _own_amounts(ledger, needs, row) if needs.extended else ():
+            if idle[place, row] + releasing[place, row] < amount:
                 return short_of(names[place])
         more = _more_gpus(ledger, needs, row)
-        free = float(nodes.idle[GPU, row] + nodes.releasing[GPU, row]) - float(pod_class.request[GPU])
+        free = idle[GPU, row] + releasing[GPU, row] - pod_class.amounts[GPU]
         return short_of(names[GPU]) if more and free < more else ""
 
 
 def _own_amounts(ledger: DeviceLedger, needs: DeviceNeeds, row: int) -> list[tuple[int, int]]:
     """Of extended resources that the node has itself: what is asked for, by place."""
-    if not needs.extended:
-        return []
     lacking = ledger.demands.lacking(needs, row)
     return [(each.place, each.amount) for each in needs.extended if each not in lacking and each.place != GPU]
 
 
 def _more_gpus(ledger: DeviceLedger, needs: DeviceNeeds, row: int) -> int:
-    if not needs.gpus:
+    if not needs.gpus or not ledger.gpus.has_gpus(row):
         return 0
     allocations = [ledger.allocation(each.key) for each in needs.claims if each.key is not None]
     return ledger.gpus.more(needs.gpus, ledger.gpus.counted(needs.gpus, allocations, row), row)

@@ -21,6 +21,7 @@ class ClaimFitness:
     def __init__(self, session: Session, ledger: DeviceKeeper) -> None:
         self._session, self._ledger = session, ledger
         self._claims = session.snapshot.inventory.claims
+        self._usable: set[int] = set()  # numbers of needs whose claims can be served somewhere
 
     def __call__(self, task: Task) -> str | None:
         needs, devices = task.pod_class.device_needs, task.devices
@@ -30,7 +31,7 @@ class ClaimFitness:
         if not objection:
             objections = (self._objection(task, ref) for ref in devices.refs if ref.name)
             objection = next((text for text in objections if text), "")
-        if not objection:
+        if not objection and needs.number not in self._usable:
             objection = self._unusable(task)
         return f"Pod {task.key} cannot be scheduled: {objection}" if objection else None
 
@@ -58,12 +59,17 @@ class ClaimFitness:
         assert needs is not None
         assert task.devices is not None
         keys = {ref.name: ref.key for ref in task.devices.refs}
+        known = True
         try:
             for place, each in enumerate(needs.claims):
                 if each.key is None or ledger.allocation(each.key) is None:
                     ledger.demands.of(needs, place, keys.get(each.name))
+                else:
+                    known = False  # it may lose its allocation, and is looked at then
         except UnusableClaim as error:
             return str(error)
+        if known:
+            self._usable.add(needs.number)
         return ""
 
 

@@ -6,7 +6,6 @@ are known of it holds so many more.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from bosket.api.device_claim import is_gpu
@@ -27,8 +26,9 @@ class GpuCount:
         self._nodes, self._rows = session.nodes, session.snapshot.nodes.rows
         self._inventory, self._table = session.snapshot.inventory, session.snapshot.nodes
         self._reaches = reaches
-        self._users: Counter[Place] = Counter()  # that have it now, those that go included
-        self._stayers: Counter[Place] = Counter()
+        self._users: dict[Place, int] = {}  # that have it now, those that go included
+        self._stayers: dict[Place, int] = {}
+        self._has_gpus: dict[int, bool] = {}
 
     def found(self, task: Task) -> None:
         """The task was there when the cycle began."""
@@ -38,13 +38,16 @@ class GpuCount:
             return
         for device in task.devices.gpu_devices:
             if self._reaches.is_own(PoolId(device.driver, device.pool), row):
-                self._users[row, device] += 1
+                _add(self._users, (row, device))
                 if task.status != TaskStatus.RELEASING:
-                    self._stayers[row, device] += 1
+                    _add(self._stayers, (row, device))
 
     def has_gpus(self, row: int) -> bool:
         """Whether devices are among the node's GPUs."""
-        return self._inventory.has_gpus(self._table.nodes[row].metadata.name)
+        found = self._has_gpus.get(row)
+        if found is None:
+            found = self._has_gpus[row] = self._inventory.has_gpus(self._table.nodes[row].metadata.name)
+        return found
 
     def counted(self, gpus: int, allocations: Iterable[AllocationResult | None], row: int) -> tuple[DeviceId, ...]:
         """Those of allocated devices that are among the node's GPUs; `gpus` of them at most."""
@@ -62,15 +65,16 @@ class GpuCount:
         """`allocated`: on free resources; otherwise on such as are being released, or back where it was."""
         idle = releasing = 0
         for device in devices:
+            place = (row, device)
             if allocated:
-                if not self._users[row, device]:
+                if place not in self._users:
                     idle += 1
-                elif not self._stayers[row, device]:
+                elif place not in self._stayers:
                     releasing += 1
-                self._users[row, device] += 1
-            elif not self._stayers[row, device]:
+                _add(self._users, place)
+            elif place not in self._stayers:
                 releasing += 1
-            self._stayers[row, device] += 1
+            _add(self._stayers, place)
         unknown = self._unknown(task, devices, row)
         self._take(row, idle + unknown * allocated, releasing + unknown * (not allocated))
 
@@ -78,14 +82,15 @@ class GpuCount:
         """`allocated`: its placement on free resources is undone."""
         idle = releasing = 0
         for device in devices:
-            _drop(self._stayers, (row, device))
+            place = (row, device)
+            _drop(self._stayers, place)
             if allocated:
-                _drop(self._users, (row, device))
-                if not self._users[row, device]:
+                _drop(self._users, place)
+                if place not in self._users:
                     idle += 1
-                elif not self._stayers[row, device]:
+                elif place not in self._stayers:
                     releasing += 1
-            elif not self._stayers[row, device]:
+            elif place not in self._stayers:
                 releasing += 1
         unknown = self._unknown(task, devices, row)
         self._take(row, -idle - unknown * allocated, -releasing - unknown * (not allocated))
@@ -101,7 +106,13 @@ class GpuCount:
             self._nodes.releasing_at[GPU, row] -= releasing
 
 
-def _drop(counts: Counter[Place], place: Place) -> None:
-    counts[place] -= 1
-    if not counts[place]:
+def _add(counts: dict[Place, int], place: Place) -> None:
+    counts[place] = counts.get(place, 0) + 1
+
+
+def _drop(counts: dict[Place, int], place: Place) -> None:
+    times = counts.get(place, 0) - 1
+    if times:
+        counts[place] = times
+    else:
         del counts[place]

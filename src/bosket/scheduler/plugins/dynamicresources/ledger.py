@@ -23,6 +23,7 @@ from bosket.scheduler.plugins.dynamicresources.allocator import Allotment, Given
 from bosket.scheduler.plugins.dynamicresources.claim import ClaimState
 from bosket.scheduler.plugins.dynamicresources.demand import Demand, UnusableClaim
 from bosket.scheduler.plugins.dynamicresources.gpu_count import GpuCount
+from bosket.scheduler.plugins.dynamicresources.interchangeable import Interchangeable
 from bosket.scheduler.plugins.dynamicresources.needed import Demands
 from bosket.scheduler.plugins.dynamicresources.reach import Reaches
 from bosket.scheduler.plugins.dynamicresources.result import allocation_of
@@ -63,6 +64,7 @@ class DeviceLedger:
         self.demands = Demands(session.snapshot)
         self._fits: dict[tuple[int, int], tuple[Hashable, Fit]] = {}  # by needs and row, with what each rests on
         self.gpus = GpuCount(session, self.reaches)
+        self._interchangeable = Interchangeable(self.reaches)
         self._read_claims()
 
     def _read_claims(self) -> None:
@@ -89,7 +91,9 @@ class DeviceLedger:
             if _is_left_over(claim, unplaced):
                 continue
             reserved = {each.uid for each in claim.status.reservedFor} | users.pop(key, set())
-            self._claims[key] = ClaimState(claim.status.allocation or promised.get(key), reserved, going & reserved)
+            given = claim.status.allocation or promised.get(key)
+            if reserved or given is not None:  # the others' states are made when they are asked for
+                self._claims[key] = ClaimState(given, reserved, going & reserved)
         for pod, uids in users.items():
             if pod in promised:
                 self._claims[pod] = ClaimState(promised[pod], uids, going & uids)
@@ -114,7 +118,7 @@ class DeviceLedger:
 
     def fit(self, needs: DeviceNeeds, row: int) -> Fit:
         """Whether pods with these needs can have their devices on the node. Kept until one of these changes."""
-        stamp = (self.basis(needs), int(self.reaches.versions[row]))
+        stamp = (self.basis(needs), self.reaches.versions[row])
         known = self._fits.get((needs.number, row))
         if known is not None and known[0] == stamp:
             return known[1]
@@ -278,6 +282,9 @@ class DeviceLedger:
 
     def _allocate(self, demands: list[Demand], row: int) -> tuple[Allotment | Refusal, bool]:
         """Devices on the node, and whether some of them are still in use."""
+        at_once = self._interchangeable.allocate(demands, row, self._now)
+        if at_once is not None:
+            return at_once, False
         reach = self.reaches.of(row)
         found = allocate(demands, reach, self._now)
         if isinstance(found, Refusal) and self._now.size > self._later.size:

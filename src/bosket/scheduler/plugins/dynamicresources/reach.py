@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bosket.api.resource_k8s import AllocationResult
 from bosket.kube.node_selector import NodeTest, node_test
 from bosket.scheduler.model.device import DeviceId, Offer, Pool, PoolId
@@ -23,7 +20,7 @@ class Reaches:
         self._tests: dict[int, NodeTest] = {}
         self._offers: dict[PoolId, dict[str, Offer]] = {}
         #: (node,), changes with the devices that the node alone reaches
-        self.versions: NDArray[np.int64] = np.zeros(len(self._table), dtype=np.int64)
+        self.versions: list[int] = [0] * len(self._table)
         self.version = 0  #: changes with devices that several nodes reach
 
     @cached_property

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import TypeVar
 
 from bosket.api.quantity import InvalidQuantity, parse
 from bosket.api.resource_k8s import AllocationResult
-from bosket.scheduler.model.device import CounterId, DeviceId, Pool, PoolId
+from bosket.scheduler.model.device import CounterId, DeviceId, Pool
 from bosket.scheduler.plugins.dynamicresources.capacity import NOTHING, Taken
-
-T = TypeVar("T")
 
 
 class DeviceUse:
     """Devices that allocations hold. What is added and removed again leaves no trace."""
 
     def __init__(self) -> None:
-        self._held: Counter[DeviceId] = Counter()
+        self._held: dict[DeviceId, int] = {}  # how often
         self._size = 0
         self._parts: dict[DeviceId, dict[str, Fraction]] = {}
-        self._in_pool: dict[PoolId, Counter[str]] = {}
 
     def add(self, allocation: AllocationResult) -> None:
         self._change(allocation, 1)
@@ -36,7 +31,7 @@ class DeviceUse:
         return self._size
 
     def is_held(self, device: DeviceId) -> bool:
-        return self._held[device] > 0
+        return self._held.get(device, 0) > 0
 
     def parts_of(self, device: DeviceId) -> Taken:
         """What is taken of its capacities."""
@@ -44,13 +39,11 @@ class DeviceUse:
 
     def drawn(self, pool: Pool) -> Mapping[CounterId, Fraction]:
         """What the devices in use take of the pool's counters."""
-        held = self._in_pool.get(pool.id)
         total: dict[CounterId, Fraction] = {}
-        if held:
-            for offer in pool.offers:
-                if held[offer.id.device] > 0:
-                    for counter, amount in offer.draws:
-                        total[counter] = total.get(counter, Fraction(0)) + amount
+        for offer in pool.offers:
+            if offer.draws and self.is_held(offer.id):
+                for counter, amount in offer.draws:
+                    total[counter] = total.get(counter, Fraction(0)) + amount
         return total
 
     def _change(self, allocation: AllocationResult, change: int) -> None:
@@ -58,10 +51,12 @@ class DeviceUse:
             if each.adminAccess:
                 continue
             device = DeviceId(each.driver, each.pool, each.device)
-            _count(self._held, device, change)
+            times = self._held.get(device, 0) + change
+            if times:
+                self._held[device] = times
+            else:
+                del self._held[device]
             self._size += change
-            in_pool = self._in_pool.setdefault(PoolId(each.driver, each.pool), Counter())
-            _count(in_pool, each.device, change)
             if each.consumedCapacity:
                 parts = self._parts.setdefault(device, {})
                 for name, amount in _amounts(each.consumedCapacity.items()):
@@ -70,12 +65,6 @@ class DeviceUse:
                         del parts[name]
                 if not parts:
                     del self._parts[device]
-
-
-def _count(counts: Counter[T], key: T, change: int) -> None:
-    counts[key] += change
-    if not counts[key]:
-        del counts[key]
 
 
 def _amounts(items: Iterable[tuple[str, str | int | float]]) -> Iterable[tuple[str, Fraction]]:

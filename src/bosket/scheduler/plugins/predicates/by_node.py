@@ -63,9 +63,46 @@ class ByNode(NodeFilter):
         places: dict[str, int] = {"": 0}
         nodes = self._session.snapshot.nodes.nodes
         refusals = self._session.snapshot.refusals()
-        found = [refusal or _first(checks, node) for node, refusal in zip(nodes, refusals, strict=True)]
+        labels = self._labels_of(pod_class)
+        if labels is None:
+            found = [refusal or _first(checks, node) for node, refusal in zip(nodes, refusals, strict=True)]
+        else:  # nodes that look alike are asked once: most clusters have a few kinds of them
+            looks = list(zip(self._kinds(), *map(self._values, labels), strict=True))
+            some = {look: row for row, look in enumerate(looks)}
+            verdicts = {look: refusals[row] or _first(checks, nodes[row]) for look, row in some.items()}
+            found = [verdicts[look] for look in looks]
         numbers = np.array([places.setdefault(each, len(places)) for each in found], dtype=np.intp)
         return tuple(places), numbers
+
+    def _labels_of(self, pod_class: PodClass) -> list[str] | None:
+        """The labels that verdicts about a class rest on, beside taints; None where they rest on more than that."""
+        required = pod_class.required_nodes
+        terms = required.nodeSelectorTerms if required is not None else ()
+        if pod_class.volumes is not None or any(term.matchFields for term in terms):
+            return None
+        workers = self._session.snapshot.worker_labels
+        return sorted(
+            {*pod_class.node_selector, *(each.key for term in terms for each in term.matchExpressions)}
+            | ({workers.gpu, workers.cpu} if workers is not None else set())
+        )
+
+    def _kinds(self) -> list[int]:
+        """By node, a number: the same for those that refuse pods for the same reason and have the same taints."""
+        snapshot, numbers = self._session.snapshot, dict[Hashable, int]()
+
+        def look() -> list[int]:
+            pairs = zip(snapshot.refusals(), snapshot.nodes.nodes, strict=True)
+            return [numbers.setdefault((refusal, node.spec.taints), len(numbers)) for refusal, node in pairs]
+
+        return snapshot.memory.recall(snapshot.nodes.static_version, "kinds of nodes", None, look)
+
+    def _values(self, label: str) -> list[str | None]:
+        """By node, the label's value."""
+        snapshot = self._session.snapshot
+        nodes = snapshot.nodes
+        return snapshot.memory.recall(
+            nodes.static_version, "label", label, lambda: [node.metadata.labels.get(label) for node in nodes.nodes]
+        )
 
 
 def _first(checks: list[Objection], node: Node) -> str:

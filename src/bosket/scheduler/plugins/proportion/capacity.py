@@ -23,13 +23,19 @@ class Capacity:
         self._queues = session.snapshot.queues.queues
         self._limits = [queue.limit for queue in self._queues]
         self._quotas = [queue.quota for queue in self._queues]
+        self._limited: dict[int, tuple[int, ...]] = {}  # by leaf: the queues up to the root that have a limit
 
     def check(self, job: JobState, requested: Shares) -> OverCapacity | None:
         """The first queue on the way up that has no room, and of what."""
-        path = self._ledger.tree.paths[job.queue_row]
-        over = self._first_over(OVER_LIMIT, path, self._limits, self._ledger.allocated, requested)
+        leaf, over = job.queue_row, None
+        limited = self._limited.get(leaf)
+        if limited is None:
+            path = self._ledger.tree.paths[leaf]
+            limited = self._limited[leaf] = tuple(row for row in path if self._limits[row] != UNBOUNDED)
+        if limited:
+            over = self._first_over(OVER_LIMIT, limited, self._limits, self._ledger.allocated, requested)
         if over is None and not job.job.preemptible:
-            held = self._ledger.non_preemptible
+            path, held = self._ledger.tree.paths[leaf], self._ledger.non_preemptible
             over = self._first_over(NON_PREEMPTIBLE_OVER_QUOTA, path, self._quotas, held, requested)
         return over
 

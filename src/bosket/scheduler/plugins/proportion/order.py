@@ -11,11 +11,14 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED
-from bosket.scheduler.model.resource import NOTHING, Shares, minus
-from bosket.scheduler.plugins.proportion.share import allocatable_shares, cluster_total
+from bosket.scheduler.model.resource import NOTHING, SHARED, Shares, minus
+from bosket.scheduler.plugins.proportion.share import allocatable_shares, as_shares, cluster_total
 
 #: What a resource weighs of which the queue may have nothing.
 NO_SHARE = 1000.0
@@ -47,53 +50,82 @@ class Bound:
         return all(mine <= theirs for mine, theirs in zip(self._shares, other._shares, strict=True))
 
 
+class _Basis(NamedTuple):
+    """What the rank of a queue rests on that stays the same while a cycle goes on."""
+
+    fair_share: Shares
+    quota: Shares  #: infinite where it is unlimited
+    priority: int  #: the higher goes first: negated
+    lacks_something: bool  #: whether there is a resource of which it may have nothing
+    against: Shares  #: what its holdings are divided by: what it may have, or all there is
+    bound: Bound
+
+
 class QueueRanks:
     """Ranks queues by what they hold and what they may have."""
 
     def __init__(self, session: Session) -> None:
-        queues = session.snapshot.queues.queues
+        queues, fair_share = session.snapshot.queues.queues, session.fair_share
         self._ledger = session.queues
-        self._fair_share = session.fair_share
-        self._priority = [-queue.priority for queue in queues]
-        self._quota = [_unlimited_as_infinite(queue.quota) for queue in queues]
-        self._allocatable = allocatable_shares(session.snapshot.queues, session.fair_share)
-        self._lacks_something = [0.0 in shares for shares in self._allocatable]
-        self._bound = [Bound(_unlimited_as_infinite(shares)) for shares in self._allocatable]
-        #: what a queue's holdings are divided by: what it may have, or all there is
-        total = cluster_total(session.snapshot)
-        self._against = [
-            tuple(whole if share == UNLIMITED else share for share, whole in zip(shares, total, strict=True))
-            for shares in self._allocatable
-        ]
+        self._allocatable = allocatable_shares(session.snapshot.queues, fair_share)
+        quota = np.array([queue.quota for queue in queues]).reshape(-1, len(SHARED))
+        may_have = np.array(self._allocatable).reshape(-1, len(SHARED))
+        unlimited = may_have == UNLIMITED
+        # The same bound for the same shares: tuples see without a call that they are equal.
+        bounds: dict[Shares, Bound] = {}
+        for shares in as_shares(np.where(unlimited, math.inf, may_have)):
+            bounds.setdefault(shares, Bound(shares))
+        self._bases = list(
+            map(
+                _Basis,
+                fair_share,
+                as_shares(np.where(quota == UNLIMITED, math.inf, quota)),
+                [-queue.priority for queue in queues],
+                (may_have == 0.0).any(axis=1).tolist(),
+                as_shares(np.where(unlimited, cluster_total(session.snapshot), may_have)),
+                [bounds[shares] for shares in as_shares(np.where(unlimited, math.inf, may_have))],
+            )
+        )
+        # By queue: what it would hold after its next job, and its dominant share then: mostly what it holds next time.
+        self._after: list[tuple[Shares, float]] = [(NOTHING, -1.0)] * len(queues)
 
     def rank(self, row: int, wanted: Shares, leaving: Shares) -> Rank:
         # Asked for twice or more a turn: written out, resource by resource.
-        gpus, millicores, memory = held = self._ledger.allocated[row]
-        after = gpus + wanted[0], millicores + wanted[1], memory + wanted[2]
-        fair, quota = self._fair_share[row], self._quota[row]
+        held = gpus, millicores, memory = self._ledger.allocated[row]
+        after = gpus_after, millicores_after, memory_after = (
+            gpus + wanted[0],
+            millicores + wanted[1],
+            memory + wanted[2],
+        )
+        fair, quota, priority, lacks_something, against, bound = self._bases[row]
+        expected, dominant = self._after[row]
+        if expected != held or dominant < 0:
+            dominant = _dominant(against, held)
+        if leaving is NOTHING:
+            dominant_after = _dominant(against, after)
+            self._after[row] = (after, dominant_after)
+        else:
+            dominant_after = _dominant(against, minus(after, leaving))
         return (
             fair[0] < gpus and fair[1] < millicores and fair[2] < memory,
-            after[0] > quota[0] or after[1] > quota[1] or after[2] > quota[2],
-            self._priority[row],
-            self._lacks_something[row] and self._violates(row, after),
-            self._dominant(row, minus(after, leaving) if leaving is not NOTHING else after),
-            self._dominant(row, held),
-            self._bound[row],
+            gpus_after > quota[0] or millicores_after > quota[1] or memory_after > quota[2],
+            priority,
+            lacks_something and self._violates(row, after),
+            dominant_after,
+            dominant,
+            bound,
         )
 
     def _violates(self, row: int, held: Shares) -> bool:
         """Whether it holds something of which it may have nothing."""
         return any(amount > 0 and not share for amount, share in zip(held, self._allocatable[row], strict=True))
 
-    def _dominant(self, row: int, held: Shares) -> float:
-        gpus, millicores, memory = self._against[row]
-        by_gpus = held[0] / gpus if gpus else held[0] * NO_SHARE
-        by_cpu = held[1] / millicores if millicores else held[1] * NO_SHARE
-        by_memory = held[2] / memory if memory else held[2] * NO_SHARE
-        largest = by_gpus if by_gpus >= by_cpu else by_cpu
-        return largest if largest >= by_memory else by_memory
 
-
-def _unlimited_as_infinite(shares: Shares) -> Shares:
-    gpus, millicores, memory = (math.inf if share == UNLIMITED else share for share in shares)
-    return gpus, millicores, memory
+def _dominant(against: Shares, held: Shares) -> float:
+    """The largest of a queue's shares: of each resource, what it holds as a part of what that is divided by."""
+    gpus, millicores, memory = against
+    by_gpus = held[0] / gpus if gpus else held[0] * NO_SHARE
+    by_cpu = held[1] / millicores if millicores else held[1] * NO_SHARE
+    by_memory = held[2] / memory if memory else held[2] * NO_SHARE
+    largest = by_gpus if by_gpus >= by_cpu else by_cpu
+    return largest if largest >= by_memory else by_memory

@@ -62,23 +62,22 @@ def divide_among(
             rank=rank,
         )
         shares[:, resource] = divide_tree(total[resource], claims, tree.roots, tree.children, k)
-    return [(gpus, millicores, memory) for gpus, millicores, memory in shares.tolist()]
+    return as_shares(shares)
 
 
 def allocatable_shares(tree: QueueTree, fair_share: Sequence[Shares]) -> list[Shares]:
     """What each queue may have without being in anybody's way; -1 for as much as there is."""
-    result = []
-    for queue, fair in zip(tree.queues, fair_share, strict=True):
-        gpus, millicores, memory = map(_allocatable, queue.quota, queue.limit, fair)
-        result.append((gpus, millicores, memory))
-    return result
+    if not tree.queues:
+        return []
+    quota, limit = (np.array([getattr(queue, part) for queue in tree.queues]) for part in ("quota", "limit"))
+    entitled = np.maximum(quota, np.array(fair_share))
+    within = np.where(limit == UNLIMITED, entitled, np.minimum(limit, entitled))
+    return as_shares(np.where(quota == UNLIMITED, limit, within))
 
 
-def _allocatable(quota: float, limit: float, fair: float) -> float:
-    if quota == UNLIMITED:
-        return limit
-    entitled = max(quota, fair)
-    return entitled if limit == UNLIMITED else min(limit, entitled)
+def as_shares(amounts: NDArray[np.float64]) -> list[Shares]:
+    """By queue, of an array over (queue, resource)."""
+    return [(gpus, millicores, memory) for gpus, millicores, memory in amounts.tolist()]
 
 
 def _requested(snapshot: Snapshot) -> list[Shares]:

@@ -105,6 +105,8 @@ class Choice:
         everywhere = [np.ones(len(level.names), dtype=bool) for level in levels]
         if not self._constraint.required:
             return everywhere
+        if self._job.only_set is not None and not self._job.only_set.active:
+            return everywhere
         names = {self._job.pod_set(task).name for task in tasks}
         pod_sets = [each for each in self._group.pod_sets() if each.name in names and self._job.in_set(each).active]
         if not pod_sets:
