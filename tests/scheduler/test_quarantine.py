@@ -423,9 +423,9 @@ async def test_a_search_costs_the_next_cycle_no_time_and_the_file_waits_for_the_
         happened.append("keep")
         return await keep(self, recorded)
 
-    async def applied(self: Applier, *args: Any) -> None:
+    async def applied(self: Applier, *args: Any, **kwargs: Any) -> None:
         happened.append("apply")
-        await apply(self, *args)
+        await apply(self, *args, **kwargs)
 
     monkeypatch.setattr(Quarantine, "investigate", slow)
     monkeypatch.setattr(FailedSnapshots, "keep", noted)

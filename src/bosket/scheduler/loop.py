@@ -33,6 +33,7 @@ from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.metrics import SchedulerMetrics
 from bosket.scheduler.options import Options
 from bosket.scheduler.proposal import Proposals, current_part
+from bosket.scheduler.recent_failures import RecentFailures
 from bosket.scheduler.search_loop import SearchLoop
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.snapshot.state import ClusterState
@@ -80,6 +81,7 @@ class Scheduler:
             failed=lambda: self._metrics.failed("apply"),
         )
         self._failures = Failures(env, options, self._state, self._feed, self._metrics, rest=self._rest)
+        self._recent = RecentFailures()
         #: held from a snapshot until its decisions are applied
         self._placing = asyncio.Lock()
         self._worker = WorkerThread("placing", env.clock)
@@ -124,6 +126,7 @@ class Scheduler:
         self._state.forget_verdicts()
         self._failures.quarantine.reconfigure()
         self._searches.start_anew()
+        self._recent.forget()
         self._decided = None
         self._feed.changed.set()
         _log.info("another configuration is in force", extra={"actions": ", ".join(known.actions)})
@@ -143,6 +146,7 @@ class Scheduler:
         self._decided, self._restored = None, False
         self._applier.start_anew()
         self._searches.start_anew()
+        self._recent.forget()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._applier.run())
             await self._watch.wait_synced()
@@ -209,7 +213,8 @@ class Scheduler:
         current = await self._failures.look(now)
         if current is None or (current is self._decided and now < self._look_again_at):
             return 0.0, None
-        self._decided, snapshot = current, replace(current, now=now)
+        self._decided, whole = current, replace(current, now=now)
+        snapshot = self._recent.without(whole) if self._searches_beside else whole
         looking, deciding = time.thread_time() - began, 0.0
         self._metrics.snapshot_taken(looking)
 
@@ -223,7 +228,9 @@ class Scheduler:
         except Exception as error:
             return looking, _Failed(snapshot, error)
         began = time.thread_time()
-        await self._apply(seen, decisions)
+        await self._apply(seen, decisions, tried_all=snapshot is whole)
+        if self._searches_beside:
+            self._follow_up(whole, snapshot, decisions)
         spent = looking + deciding + time.thread_time() - began
         self._metrics.decided(seen, decisions, spent)
         return spent, None
@@ -248,14 +255,21 @@ class Scheduler:
             self._restored = True
         return self._restored
 
-    async def _apply(self, snapshot: Snapshot, decisions: Decisions) -> None:
+    def _follow_up(self, whole: Snapshot, tried: Snapshot, decisions: Decisions) -> None:
+        """Has victims searched for on behalf of jobs that found no room, and all jobs tried again in time."""
+        self._recent.note(whole, tried, decisions)
+        if tried is not whole:
+            self._look_again_at = min(self._look_again_at, self._recent.all_due_at)
+        if self._recent or any(each.tasks for each in decisions.waiting):
+            self._searches.want()
+
+    async def _apply(self, snapshot: Snapshot, decisions: Decisions, *, tried_all: bool) -> None:
         self._look_again_at = decisions.look_again_at
         current, changed = current_part(decisions, self._state.task)
         if changed:
             self._decided = None  # these are decided on again, as they are now
-        await self._applier.apply(snapshot, current)
-        if self._searches_beside and any(each.tasks for each in decisions.waiting):
-            self._searches.want()
+            self._recent.forget()
+        await self._applier.apply(snapshot, current, tried_all=tried_all)
         if decisions.idle_actions != self._idle_actions:
             self._idle_actions = decisions.idle_actions
             if self._idle_actions:

@@ -103,10 +103,11 @@ class Applier:
         another leader, and goes on with its evictions."""
         self._evictor.evict(await self._memory.restore())
 
-    async def apply(self, snapshot: Snapshot, decisions: Decisions) -> None:
+    async def apply(self, snapshot: Snapshot, decisions: Decisions, *, tried_all: bool = True) -> None:
         """Carries out what was decided. What fails is named in the log and left; a later cycle decides on it anew.
 
         Others have their turns in between. Pods that have changed by then aren't bound, nor is the rest of their gang.
+        `tried_all`: False where jobs wait that weren't tried, and are told nothing new.
         """
         self._slices.begin()
         self._try("bind requests that nobody will carry out", self._binds.remove, snapshot.dead_bind_requests)
@@ -129,8 +130,9 @@ class Applier:
                 await self._tell_once(waiting)
         for job in decisions.placed:
             self._forget(job)
-        still = {each.job.key for each in decisions.waiting}
-        self._told = {key: told for key, told in self._told.items() if key in still}
+        if tried_all:
+            still = {each.job.key for each in decisions.waiting}
+            self._told = {key: told for key, told in self._told.items() if key in still}
         for job in decisions.settled:
             self._try(f"the condition of pod group {job.key}", self._settle, job)
 

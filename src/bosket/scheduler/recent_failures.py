@@ -1,0 +1,151 @@
+"""Jobs that had no room a moment ago, and need not be tried again in every cycle.
+
+In a full cluster thousands of jobs may wait, and trying all of them takes longer than placing the one pod that has just
+come and has room. Where cycles only place (`search_loop` does the rest), a job that found no room is left out of the
+next ones until it changes, until there is more room on a node where one of its tasks would fit, until its queue holds
+less if that was the reason, or until a second has passed. The last is what makes up for all that isn't looked at here:
+greedy placing may succeed with less room, and plugins may go by anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from bosket.api.object import ObjectKey
+from bosket.scheduler.decisions import Decisions, Waiting
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.node import Amounts2D
+from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.reason import DomainsShort, GangShort, OverCapacity, TopologyUnsatisfied
+from bosket.scheduler.snapshot.snapshot import Snapshot
+
+#: All jobs are tried at least this often, if anything has changed.
+ALL_SECONDS: Final = 1.0
+
+#: Reasons that lie in what is free, and in what queues hold.
+_NO_ROOM = (GangShort, OverCapacity, TopologyUnsatisfied, DomainsShort)
+
+
+class RecentFailures:
+    """What the last cycles found no room for."""
+
+    def __init__(self) -> None:
+        self._failed: dict[ObjectKey, Waiting] = {}
+        self._seen: Snapshot | None = None  # the snapshot of the last cycle
+        self._all_at = 0.0  # when all jobs were last tried
+
+    def forget(self) -> None:
+        """The next cycle tries all jobs."""
+        self._failed.clear()
+        self._seen = None
+
+    def __bool__(self) -> bool:
+        return bool(self._failed)
+
+    @property
+    def all_due_at(self) -> float:
+        """When all jobs are to be tried again."""
+        return self._all_at + ALL_SECONDS
+
+    def without(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot without jobs that would find no room again; the very same one where all are to be tried."""
+        seen = self._seen
+        if seen is None or not self._failed or not 0 <= snapshot.now - self._all_at < ALL_SECONDS:
+            return snapshot
+        if not _is_comparable(seen, snapshot):
+            return snapshot
+        change = _Change(seen, snapshot)
+        tried = tuple(job for job in snapshot.unsettled if not self._fails_again(job, change))
+        return replace(snapshot, unsettled=tried) if len(tried) < len(snapshot.unsettled) else snapshot
+
+    def note(self, snapshot: Snapshot, part: Snapshot, decisions: Decisions) -> None:
+        """What came of a cycle on a part of a snapshot, as `without` gave it, or on all of it."""
+        if part is snapshot:
+            self._failed.clear()
+            self._all_at = snapshot.now
+        else:
+            for job in part.unsettled:
+                self._failed.pop(job.key, None)
+            self._failed = {key: each for key, each in self._failed.items() if key in snapshot.jobs}
+        self._seen = snapshot
+        # Who was placed, or waits for what is being released, holds its place in every cycle anew.
+        busy = {each.job.key for each in decisions.operations} | {claim.job for claim in snapshot.claims}
+        for each in decisions.waiting:
+            if each.tasks and each.job.key not in busy and _lies_in_room(each):
+                self._failed[each.job.key] = each
+
+    def _fails_again(self, job: Job, change: _Change) -> bool:
+        failed = self._failed.get(job.key)
+        return failed is not None and failed.job is job and not change.may_help(failed)
+
+
+def _lies_in_room(waiting: Waiting) -> bool:
+    """Whether the job waits for nothing but room; what neighbours, volumes and devices offer isn't compared."""
+    if not waiting.reasons or not all(isinstance(each, _NO_ROOM) for each in waiting.reasons):
+        return False
+    return all(pod_class.special is None for pod_class in _classes(waiting))
+
+
+def _classes(waiting: Waiting) -> set[PodClass]:
+    return {task.pod_class for task in waiting.tasks}
+
+
+def _is_comparable(before: Snapshot, after: Snapshot) -> bool:
+    """Whether nothing but pods and jobs has changed."""
+    return (
+        before.nodes.static_version == after.nodes.static_version
+        and before.queues is after.queues
+        and before.resource_names == after.resource_names
+        and before.topologies == after.topologies  # trees are compared by identity
+        and before.usage is after.usage
+        and before.denied == after.denied
+    )
+
+
+class _Change:
+    """What two snapshots differ in: nodes with more room, queues that hold less."""
+
+    def __init__(self, before: Snapshot, after: Snapshot) -> None:
+        had, has = before.nodes, after.nodes
+        more = (has.idle + has.releasing > had.idle + had.releasing).any(axis=0)
+        rows = {int(row) for row in np.flatnonzero(more)}
+        if had.devices is not has.devices:
+            groups, others = had.devices.groups, has.devices.groups
+            rows.update(row for row in groups.keys() | others.keys() if groups.get(row) is not others.get(row))
+        at = sorted(rows)
+        self._free: Amounts2D = has.idle[:, at] + has.releasing[:, at]  # of nodes with more room
+        self._fits: dict[PodClass, bool] = {}
+        self._tree = tree = after.queues
+        self._less: set[int] = set()  # queues that hold less than before, and those above them
+        for name, then in before.use.items():
+            now = after.use.get(name)
+            if now is then or name not in tree.rows:
+                continue
+            if now is None or any(a < b for a, b in zip(now.allocated, then.allocated, strict=True)):
+                self._less.update(tree.paths[tree.rows[name]])
+
+    def may_help(self, failed: Waiting) -> bool:
+        """Whether a job that found no room might find some now."""
+        classes = _classes(failed)
+        if any(map(self._has_room, classes)):
+            return True
+        lies_in_queue = any(isinstance(each, OverCapacity) for each in failed.reasons)
+        if not lies_in_queue and all(pod_class.share is None for pod_class in classes):
+            return False
+        row = self._tree.rows.get(failed.job.queue)
+        return row is None or not self._less.isdisjoint(self._tree.paths[row])
+
+    def _has_room(self, pod_class: PodClass) -> bool:
+        """Whether a pod of the class fits into what is free of a node with more room than before."""
+        found = self._fits.get(pod_class)
+        if found is None:
+            fits = np.ones(self._free.shape[1], dtype=bool)
+            for place, amount in pod_class.needs:
+                if place != GPU or pod_class.share is None:
+                    fits &= self._free[place] >= amount
+            found = self._fits[pod_class] = bool(fits.any())
+        return found
