@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from bosket.api.object import ObjectKey
@@ -41,6 +42,7 @@ class QueueUses:
         self._changed: dict[ObjectKey, Job | None] = {}  # since the last count
         self._of_job: dict[ObjectKey, _JobUse] = {}
         self._of_queue: dict[str, _Counts] = {}
+        self._dirty: set[str] = set()  # queues of which a job was counted since
         self._uses: dict[str, QueueUse] = {}
         self._by_device: dict[ObjectKey, Job] = {}  # jobs whose pods cost what the size of devices makes of them
         self._sizes: tuple[int, ...] = ()
@@ -53,41 +55,55 @@ class QueueUses:
 
     def is_unchanged(self, uses: Mapping[str, QueueUse]) -> bool:
         """Whether `count()` would give these."""
-        return self._uses is uses and not self._changed
+        return self._uses is uses and not self._changed and not self._dirty
+
+    def count_ahead(self, table: NodeTable, most: int) -> bool:
+        """Counts as many as `most` of the jobs that `count` would. Whether some are left."""
+        self._look_at_sizes(table)
+        for key in list(islice(self._changed, most)):
+            self._count(key, self._changed[key], table)
+            del self._changed[key]
+        return bool(self._changed)
 
     def count(self, table: NodeTable) -> Mapping[str, QueueUse]:
         """By queue; what runs on other nodes than these isn't counted, because it is another shard's."""
-        sizes = table.devices.sizes
-        if sizes is not self._sizes and sizes != self._sizes:
-            self._changed = {**self._by_device, **self._changed}
-        self._sizes = sizes
-        if not self._changed:
-            return self._uses
-        dirty: dict[str, None] = {}
+        self._look_at_sizes(table)
         for key, job in self._changed.items():
-            before = self._of_job.pop(key, None)
-            if before is not None:
-                self._of_queue[before.queue].add(before, -1)
-                dirty[before.queue] = None
-                self._by_device.pop(key, None)
-            if job is not None:
-                self._of_job[key] = use = self._use_of(job, table)
-                if use.queue not in self._of_queue:
-                    self._of_queue[use.queue] = _Counts()
-                self._of_queue[use.queue].add(use, 1)
-                dirty[use.queue] = None
-                if use.depends_on_devices:
-                    self._by_device[key] = job
+            self._count(key, job, table)
         self._changed.clear()
-        self._uses = dict(self._uses)  # the snapshot before keeps its own
-        for name in dirty:
+        if self._dirty:
+            self._uses = dict(self._uses)  # the snapshot before keeps its own
+        for name in self._dirty:
             counts = self._of_queue[name]
             if counts.jobs:
                 self._uses[name] = counts.use(table.devices.smallest)
             else:
                 del self._of_queue[name]
                 self._uses.pop(name, None)
+        self._dirty.clear()
         return self._uses
+
+    def _look_at_sizes(self, table: NodeTable) -> None:
+        sizes = table.devices.sizes
+        if sizes is not self._sizes and sizes != self._sizes:
+            self._changed = {**self._by_device, **self._changed}
+        self._sizes = sizes
+
+    def _count(self, key: ObjectKey, job: Job | None, table: NodeTable) -> None:
+        """Counts one job instead of what it was before."""
+        before = self._of_job.pop(key, None)
+        if before is not None:
+            self._of_queue[before.queue].add(before, -1)
+            self._dirty.add(before.queue)
+            self._by_device.pop(key, None)
+        if job is not None:
+            self._of_job[key] = use = self._use_of(job, table)
+            if use.queue not in self._of_queue:
+                self._of_queue[use.queue] = _Counts()
+            self._of_queue[use.queue].add(use, 1)
+            self._dirty.add(use.queue)
+            if use.depends_on_devices:
+                self._by_device[key] = job
 
     def _use_of(self, job: Job, table: NodeTable) -> _JobUse:
         """Jobs that are alike come one after another: they share one object."""

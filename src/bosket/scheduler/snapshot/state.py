@@ -273,7 +273,8 @@ class ClusterState:
             yield
         table = self._nodes.table()
         yield
-        self._jobs.uses.count(table)
+        while self._jobs.uses.count_ahead(table, _JOBS_AT_ONCE):
+            yield
 
     def _is_unchanged(self, last: Snapshot) -> bool:
         """Whether all objects are what they were in the last snapshot, as far as anybody looks at them."""
