@@ -29,10 +29,7 @@ class _JobUse(NamedTuple):
     held: tuple[tuple[PodClass, int], ...]  #: pods on nodes that are ours
     shared: tuple[tuple[Shares, int], ...]  #: those that share GPUs, by what each costs on its node's devices
     pending: tuple[tuple[PodClass, int], ...]
-
-    @property
-    def depends_on_devices(self) -> bool:
-        return bool(self.shared) or any(pod_class.share is not None for pod_class, _ in self.pending)
+    depends_on_devices: bool  #: whether what its pods cost depends on the size of devices
 
 
 class QueueUses:
@@ -98,18 +95,26 @@ class QueueUses:
             self._by_device.pop(key, None)
         if job is not None:
             self._of_job[key] = use = self._use_of(job, table)
-            if use.queue not in self._of_queue:
-                self._of_queue[use.queue] = _Counts()
-            self._of_queue[use.queue].add(use, 1)
+            counts = self._of_queue.get(use.queue)
+            if counts is None:
+                counts = self._of_queue[use.queue] = _Counts()
+            counts.add(use, 1)
             self._dirty.add(use.queue)
             if use.depends_on_devices:
                 self._by_device[key] = job
 
     def _use_of(self, job: Job, table: NodeTable) -> _JobUse:
-        """Jobs that are alike come one after another: they share one object."""
-        use = _use_of(job, table)
-        if use == self._latest:
-            return self._latest
+        """Jobs that are alike share one object: of those that wait in a long queue most are, and come one after the
+        other."""
+        latest, parts = self._latest, job.pod_sets
+        only = parts[0].only_class if len(parts) == 1 and not parts[0].active else None
+        if only is not None:  # all of its pods wait, and are alike
+            pending = ((only, len(parts[0].pending)),)
+            use = _JobUse(job.queue, job.preemptible, (), (), pending, only.share is not None)
+        else:
+            use = _use_of(job, table)
+        if use == latest:
+            return latest
         self._latest = use
         return use
 
@@ -128,12 +133,16 @@ class _Counts:
     def add(self, use: _JobUse, times: int) -> None:
         """A job came (1) or went (-1)."""
         self.jobs += times
-        _add(self._pending, use.pending, times)
-        _add(self._held, use.held, times)
-        _add(self._shared, use.shared, times)
-        if not use.preemptible:
-            _add(self._firm, use.held, times)
-            _add(self._firm_shared, use.shared, times)
+        if use.pending:
+            _add(self._pending, use.pending, times)
+        if use.held:
+            _add(self._held, use.held, times)
+            if not use.preemptible:
+                _add(self._firm, use.held, times)
+        if use.shared:
+            _add(self._shared, use.shared, times)
+            if not use.preemptible:
+                _add(self._firm_shared, use.shared, times)
 
     def use(self, smallest: int | None) -> QueueUse:
         """`smallest`: of the devices' sizes, which is what waiting pods are charged by."""
@@ -160,7 +169,8 @@ def _use_of(job: Job, table: NodeTable) -> _JobUse:
                     held.append(task.pod_class)
                 else:
                     shared.append(_cost(task, sizes[rows[task.node]]))
-    return _JobUse(job.queue, job.preemptible, _counted(held), _counted(shared), _counted(pending))
+    depends = bool(shared) or any(pod_class.share is not None for pod_class in pending)
+    return _JobUse(job.queue, job.preemptible, _counted(held), _counted(shared), _counted(pending), depends)
 
 
 def _cost(task: Task, device_mib: int) -> Shares:

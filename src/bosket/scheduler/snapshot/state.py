@@ -215,8 +215,8 @@ class ClusterState:
     def snapshot(self, now: float) -> Snapshot:
         """The state at `now`. The very same snapshot is returned while nothing changed but the time."""
         tasks, jobs, own = self._tasks, self._jobs, self.own
-        tasks.let_time_pass(now)
         tasks.look_again()
+        tasks.let_time_pass(now)  # after that: a task that is made anew doesn't know yet that its pod is stuck
         for node in self._devices.renew():
             self._nodes.put_device_gpus(node, self._devices.pools.gpus_on(node))
         jobs.renew()
