@@ -289,6 +289,6 @@ def test_preparing_a_snapshot_bit_by_bit_gives_the_same_and_hides_no_change():
 
 def test_a_pod_that_is_stuck_stays_so_when_others_begin_to_select_it():
     stuck = pod("stuck").gpu(4).label("app", "x").running_on("n1").being_deleted_at(NOW - 3600).build()
-    choosy = pod("g-0").cpu("1").of_group("g").with_spec(affinity=away(term(matchLabels={"app": "x"}))).build()
+    choosy = pod("g-0").cpu("1").of_group("g").with_spec(affinity=away(term(app="x"))).build()
     state = state_of([node("n1"), queue("q"), pod_group("g"), stuck, choosy])
     assert state.snapshot(NOW).nodes.releasing[2, 0] == 0
