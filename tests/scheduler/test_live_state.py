@@ -16,6 +16,7 @@ from bosket.scheduler.snapshot.state import ClusterState
 from bosket.scheduler.snapshot.verdict import MOST, VerdictMemory
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, drop_named, placements, snapshot_of, state_of
+from tests.scheduler.peers import away, term
 
 
 def request(pod_name, node_name, phase="", attempts=0, limit=None):
@@ -284,3 +285,10 @@ def test_preparing_a_snapshot_bit_by_bit_gives_the_same_and_hides_no_change():
     second = state.snapshot(NOW)
     assert second is not first
     assert second.nodes.idle[2, 0] == first.nodes.idle[2, 0] - 1
+
+
+def test_a_pod_that_is_stuck_stays_so_when_others_begin_to_select_it():
+    stuck = pod("stuck").gpu(4).label("app", "x").running_on("n1").being_deleted_at(NOW - 3600).build()
+    choosy = pod("g-0").cpu("1").of_group("g").with_spec(affinity=away(term(app="x"))).build()
+    state = state_of([node("n1"), queue("q"), pod_group("g"), stuck, choosy])
+    assert state.snapshot(NOW).nodes.releasing[2, 0] == 0

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 #: As many objects are looked through at once when the state can't be looked at any more.
 _MOST_SUSPECTS = 500
 #: When so many more objects have come in the garbage collector is kept from them; small clusters don't get there.
-_FROZEN_AT_ONCE = 5_000
+_FROZEN_AT_ONCE = 1_000
 
 
 def _all(_obj: KubeObject) -> bool:

@@ -1,4 +1,4 @@
-"""Pods and nodes as the scheduler keeps them: what decisions may rest on, and no more.
+"""Pods, nodes and pod groups as the scheduler keeps them: what decisions may rest on, and no more.
 
 Pods are nearly all that a scheduler holds. What their containers run, how they are probed, what became of them, and who
 wrote which field is skipped when they are decoded (`bosket.api.lean`). What is kept is what a recording keeps
@@ -32,6 +32,7 @@ from bosket.api.core import (
     VolumeMount,
     VolumeProjection,
 )
+from bosket.api.kai import PodGroup
 from bosket.api.lean import lean, without
 from bosket.api.object import ObjectMeta
 from bosket.api.table import resource_of
@@ -84,6 +85,7 @@ _NODE: Any = lean(
         conditions=_many(without(NodeCondition, ("lastHeartbeatTime", "lastTransitionTime"))),
     ),
 )
+_GROUP: Any = lean(PodGroup, ("apiVersion", "kind", "spec", "status"), metadata=_META)
 
 _set: Final = msgspec.structs.force_setattr
 
@@ -162,4 +164,5 @@ def lean_kinds() -> dict[type[Any], LeanKind[Any]]:
     return {
         Pod: LeanKind(dataclasses.replace(resource_of(Pod), struct=_POD), PodSharing()),
         Node: LeanKind(dataclasses.replace(resource_of(Node), struct=_NODE)),
+        PodGroup: LeanKind(dataclasses.replace(resource_of(PodGroup), struct=_GROUP)),
     }

@@ -115,12 +115,13 @@ class Jobs:
         touched = self._touched.jobs
         if not touched:
             return False
-        known = self._known
+        known, is_empty = self._known, not self._known
         now = list(touched if most is None else islice(touched, most))
         for key in now:
-            before = known.get(key, None)
-            self._unsettled.discard(key)
-            self._stale.discard(key)
+            before = None if is_empty else known.get(key, None)
+            if before is not None:
+                self._unsettled.discard(key)
+                self._stale.discard(key)
             self.unread.discard(key)
             try:
                 job = self._build(key)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from bosket.api.object import ObjectKey
@@ -28,10 +29,7 @@ class _JobUse(NamedTuple):
     held: tuple[tuple[PodClass, int], ...]  #: pods on nodes that are ours
     shared: tuple[tuple[Shares, int], ...]  #: those that share GPUs, by what each costs on its node's devices
     pending: tuple[tuple[PodClass, int], ...]
-
-    @property
-    def depends_on_devices(self) -> bool:
-        return bool(self.shared) or any(pod_class.share is not None for pod_class, _ in self.pending)
+    depends_on_devices: bool  #: whether what its pods cost depends on the size of devices
 
 
 class QueueUses:
@@ -41,6 +39,7 @@ class QueueUses:
         self._changed: dict[ObjectKey, Job | None] = {}  # since the last count
         self._of_job: dict[ObjectKey, _JobUse] = {}
         self._of_queue: dict[str, _Counts] = {}
+        self._dirty: set[str] = set()  # queues of which a job was counted since
         self._uses: dict[str, QueueUse] = {}
         self._by_device: dict[ObjectKey, Job] = {}  # jobs whose pods cost what the size of devices makes of them
         self._sizes: tuple[int, ...] = ()
@@ -53,47 +52,69 @@ class QueueUses:
 
     def is_unchanged(self, uses: Mapping[str, QueueUse]) -> bool:
         """Whether `count()` would give these."""
-        return self._uses is uses and not self._changed
+        return self._uses is uses and not self._changed and not self._dirty
+
+    def count_ahead(self, table: NodeTable, most: int) -> bool:
+        """Counts as many as `most` of the jobs that `count` would. Whether some are left."""
+        self._look_at_sizes(table)
+        for key in list(islice(self._changed, most)):
+            self._count(key, self._changed[key], table)
+            del self._changed[key]
+        return bool(self._changed)
 
     def count(self, table: NodeTable) -> Mapping[str, QueueUse]:
         """By queue; what runs on other nodes than these isn't counted, because it is another shard's."""
-        sizes = table.devices.sizes
-        if sizes is not self._sizes and sizes != self._sizes:
-            self._changed = {**self._by_device, **self._changed}
-        self._sizes = sizes
-        if not self._changed:
-            return self._uses
-        dirty: dict[str, None] = {}
+        self._look_at_sizes(table)
         for key, job in self._changed.items():
-            before = self._of_job.pop(key, None)
-            if before is not None:
-                self._of_queue[before.queue].add(before, -1)
-                dirty[before.queue] = None
-                self._by_device.pop(key, None)
-            if job is not None:
-                self._of_job[key] = use = self._use_of(job, table)
-                if use.queue not in self._of_queue:
-                    self._of_queue[use.queue] = _Counts()
-                self._of_queue[use.queue].add(use, 1)
-                dirty[use.queue] = None
-                if use.depends_on_devices:
-                    self._by_device[key] = job
+            self._count(key, job, table)
         self._changed.clear()
-        self._uses = dict(self._uses)  # the snapshot before keeps its own
-        for name in dirty:
+        if self._dirty:
+            self._uses = dict(self._uses)  # the snapshot before keeps its own
+        for name in self._dirty:
             counts = self._of_queue[name]
             if counts.jobs:
                 self._uses[name] = counts.use(table.devices.smallest)
             else:
                 del self._of_queue[name]
                 self._uses.pop(name, None)
+        self._dirty.clear()
         return self._uses
 
+    def _look_at_sizes(self, table: NodeTable) -> None:
+        sizes = table.devices.sizes
+        if sizes is not self._sizes and sizes != self._sizes:
+            self._changed = {**self._by_device, **self._changed}
+        self._sizes = sizes
+
+    def _count(self, key: ObjectKey, job: Job | None, table: NodeTable) -> None:
+        """Counts one job instead of what it was before."""
+        before = self._of_job.pop(key, None)
+        if before is not None:
+            self._of_queue[before.queue].add(before, -1)
+            self._dirty.add(before.queue)
+            self._by_device.pop(key, None)
+        if job is not None:
+            self._of_job[key] = use = self._use_of(job, table)
+            counts = self._of_queue.get(use.queue)
+            if counts is None:
+                counts = self._of_queue[use.queue] = _Counts()
+            counts.add(use, 1)
+            self._dirty.add(use.queue)
+            if use.depends_on_devices:
+                self._by_device[key] = job
+
     def _use_of(self, job: Job, table: NodeTable) -> _JobUse:
-        """Jobs that are alike come one after another: they share one object."""
-        use = _use_of(job, table)
-        if use == self._latest:
-            return self._latest
+        """Jobs that are alike share one object: of those that wait in a long queue most are, and come one after the
+        other."""
+        latest, parts = self._latest, job.pod_sets
+        only = parts[0].only_class if len(parts) == 1 and not parts[0].active else None
+        if only is not None:  # all of its pods wait, and are alike
+            pending = ((only, len(parts[0].pending)),)
+            use = _JobUse(job.queue, job.preemptible, (), (), pending, only.share is not None)
+        else:
+            use = _use_of(job, table)
+        if use == latest:
+            return latest
         self._latest = use
         return use
 
@@ -112,12 +133,16 @@ class _Counts:
     def add(self, use: _JobUse, times: int) -> None:
         """A job came (1) or went (-1)."""
         self.jobs += times
-        _add(self._pending, use.pending, times)
-        _add(self._held, use.held, times)
-        _add(self._shared, use.shared, times)
-        if not use.preemptible:
-            _add(self._firm, use.held, times)
-            _add(self._firm_shared, use.shared, times)
+        if use.pending:
+            _add(self._pending, use.pending, times)
+        if use.held:
+            _add(self._held, use.held, times)
+            if not use.preemptible:
+                _add(self._firm, use.held, times)
+        if use.shared:
+            _add(self._shared, use.shared, times)
+            if not use.preemptible:
+                _add(self._firm_shared, use.shared, times)
 
     def use(self, smallest: int | None) -> QueueUse:
         """`smallest`: of the devices' sizes, which is what waiting pods are charged by."""
@@ -144,7 +169,8 @@ def _use_of(job: Job, table: NodeTable) -> _JobUse:
                     held.append(task.pod_class)
                 else:
                     shared.append(_cost(task, sizes[rows[task.node]]))
-    return _JobUse(job.queue, job.preemptible, _counted(held), _counted(shared), _counted(pending))
+    depends = bool(shared) or any(pod_class.share is not None for pod_class in pending)
+    return _JobUse(job.queue, job.preemptible, _counted(held), _counted(shared), _counted(pending), depends)
 
 
 def _cost(task: Task, device_mib: int) -> Shares:

@@ -133,7 +133,10 @@ class Shared(Generic[K, V]):
         return self._base.get(key, default)
 
     def put(self, key: K, value: V) -> None:
-        self._own()[key] = value
+        if self._is_own:
+            self._base[key] = value
+        else:
+            self._own()[key] = value
 
     def drop(self, key: K) -> None:
         if key in self:

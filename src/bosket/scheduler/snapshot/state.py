@@ -220,8 +220,8 @@ class ClusterState:
     def snapshot(self, now: float) -> Snapshot:
         """The state at `now`. The very same snapshot is returned while nothing changed but the time."""
         tasks, jobs, own = self._tasks, self._jobs, self.own
-        tasks.let_time_pass(now)
         tasks.look_again()
+        tasks.let_time_pass(now)  # after that: a task that is made anew doesn't know yet that its pod is stuck
         for node in self._devices.renew():
             self._nodes.put_device_gpus(node, self._devices.pools.gpus_on(node))
         jobs.renew()
@@ -278,7 +278,8 @@ class ClusterState:
             yield
         table = self._nodes.table()
         yield
-        self._jobs.uses.count(table)
+        while self._jobs.uses.count_ahead(table, _JOBS_AT_ONCE):
+            yield
 
     def _is_unchanged(self, last: Snapshot) -> bool:
         """Whether all objects are what they were in the last snapshot, as far as anybody looks at them."""

@@ -1,0 +1,75 @@
+"""What comes in from informers: the first lists, and what happens once they are in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bosket.kube.informer import Informers
+from bosket.scheduler.cache import feed
+from bosket.scheduler.cache.feed import Feed
+from bosket.scheduler.snapshot.state import ClusterState
+from bosket.testing.build import gang, node, pod, pod_group, queue
+from bosket.testing.cluster import NOW
+from tests.rig import NAMESPACE, Rig, make_rig
+
+pytestmark = pytest.mark.looptime
+
+
+@asynccontextmanager
+async def following(rig: Rig, state: ClusterState) -> AsyncIterator[Feed]:
+    informers = Informers(rig.client)
+    made = Feed(informers, state)
+    task = asyncio.create_task(informers.run())
+    try:
+        await made.wait_synced()
+        yield made
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def a_cluster() -> Rig:
+    group = pod_group("g", min_member=3, namespace=NAMESPACE)
+    return await make_rig([node("n1"), queue("q"), group, *gang("g", 3, namespace=NAMESPACE)])
+
+
+async def test_the_garbage_collector_is_kept_from_the_first_lists_and_from_nothing_later(monkeypatch):
+    frozen: list[int] = []
+    monkeypatch.setattr(feed, "_FROZEN_AT_ONCE", 2)
+    monkeypatch.setattr(feed.gc, "freeze", lambda: frozen.append(len(frozen)))
+    rig = await a_cluster()
+    async with following(rig, ClusterState()) as following_it:
+        first = len(frozen)
+        following_it.changed.clear()
+        for number in range(6):
+            await rig.client.create(pod(f"later-{number}", NAMESPACE).build())
+        await following_it.changed.wait()
+        await asyncio.sleep(1)
+    assert first >= 3
+    assert len(frozen) == first
+
+
+async def test_the_first_snapshot_is_prepared_when_all_lists_are_in():
+    rig, state = await a_cluster(), ClusterState()
+    prepared: list[bool] = []
+    settling = state.settling
+    state.settling = lambda: prepared.append(True) or settling()  # type: ignore[method-assign]
+    async with following(rig, state):
+        assert prepared == [True]
+        assert len(state.snapshot(NOW).unsettled) == 1
+
+
+async def test_a_state_that_can_not_be_prepared_is_left_to_the_first_cycle():
+    rig, state = await a_cluster(), ClusterState()
+
+    def failing():
+        raise RuntimeError("no")
+        yield
+
+    state.settling = failing  # type: ignore[method-assign]
+    async with following(rig, state):
+        assert len(state.snapshot(NOW).unsettled) == 1
