@@ -57,6 +57,8 @@ class QueueRanks:
         self._priority = [-queue.priority for queue in queues]
         self._quota = [_unlimited_as_infinite(queue.quota) for queue in queues]
         self._allocatable = allocatable_shares(session.snapshot.queues, session.fair_share)
+        # By queue: an account, and what follows from it (rules 1 and 6). Accounts are replaced, not changed.
+        self._standing: list[tuple[Shares | None, bool, float]] = [(None, False, 0.0)] * len(queues)
         self._lacks_something = [0.0 in shares for shares in self._allocatable]
         self._bound = [Bound(_unlimited_as_infinite(shares)) for shares in self._allocatable]
         #: what a queue's holdings are divided by: what it may have, or all there is
@@ -70,14 +72,20 @@ class QueueRanks:
         # Asked for twice or more a turn: written out, resource by resource.
         gpus, millicores, memory = held = self._ledger.allocated[row]
         after = gpus + wanted[0], millicores + wanted[1], memory + wanted[2]
-        fair, quota = self._fair_share[row], self._quota[row]
+        known, is_over, dominant = self._standing[row]
+        if known is not held:
+            fair = self._fair_share[row]
+            is_over = fair[0] < gpus and fair[1] < millicores and fair[2] < memory
+            dominant = self._dominant(row, held)
+            self._standing[row] = (held, is_over, dominant)
+        quota = self._quota[row]
         return (
-            fair[0] < gpus and fair[1] < millicores and fair[2] < memory,
+            is_over,
             after[0] > quota[0] or after[1] > quota[1] or after[2] > quota[2],
             self._priority[row],
             self._lacks_something[row] and self._violates(row, after),
             self._dominant(row, minus(after, leaving) if leaving is not NOTHING else after),
-            self._dominant(row, held),
+            dominant,
             self._bound[row],
         )
 
