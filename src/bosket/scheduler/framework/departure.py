@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.job_state import NOWHERE, JobState, PodSetState, Standing
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import NOTHING, Shares, plus
 from bosket.scheduler.model.task import PodClass, Task, TaskStatus
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ class Departure:
     """What it takes to evict some tasks of a job. Valid while all of them stand as they did when it was made."""
 
     __slots__ = (
-        "aftermath", "costs", "is_simple", "job", "leaves", "operations", "releasing", "rows", "sets", "stood",
-        "taken_from_idle", "tasks",
+        "aftermath", "cost", "costs", "is_simple", "is_whole", "job", "leaves", "operations", "releasing", "rows",
+        "sets", "stood", "taken_from_idle", "tasks",
     )  # fmt: skip
 
     def __init__(self, session: Session, job: JobState, tasks: Sequence[Task]) -> None:
@@ -81,7 +81,11 @@ class Departure:
         #: what comes next in the job when these tasks and no others have gone, once somebody has found it out
         self.aftermath: Aftermath | None = None
         self.costs: list[Shares] = []  #: what each task holds in its queue's account
-        #: whether the tasks may go at a stroke: shared GPUs are told apart, and sums of fractions depend on their order
+        self.cost: Shares = NOTHING  #: all of it
+        classes = {task.pod_class for task in tasks}
+        #: whether the tasks ask nodes for whole numbers of everything, so that sums don't depend on their order
+        self.is_whole = all(amount.is_integer() for each in classes for _, amount in each.holds)
+        #: whether the tasks may go together: shared GPUs are told apart
         self.is_simple = self._find_changes(session)
 
     def _find_changes(self, session: Session) -> bool:
@@ -90,8 +94,7 @@ class Departure:
         width = len(session.snapshot.nodes)
         going: dict[PodSetState, list[Task]] = {}
         promised: Counter[PodSetState] = Counter()
-        classes = {task.pod_class for task in self.tasks}
-        if any(each.share is not None or not _is_whole(each) for each in classes):
+        if not self.is_whole or not all(map(_is_simple, {task.pod_class for task in self.tasks})):
             return False
         for task, (status, row, _) in self.stood.items():
             pod_class = task.pod_class
@@ -104,6 +107,7 @@ class Departure:
                 if is_promised:
                     from_idle[place] = from_idle.get(place, 0.0) - amount
             self.costs.append(pod_class.shared)
+            self.cost = plus(self.cost, pod_class.shared)
             state = self.job.state_of(task)
             going.setdefault(state, []).append(task)
             promised[state] += is_promised
@@ -113,9 +117,9 @@ class Departure:
         return True
 
 
-def _is_whole(pod_class: PodClass) -> bool:
-    """Whether pods ask for whole numbers of everything, so that sums don't depend on their order."""
-    return all(amount.is_integer() for _, amount in pod_class.holds) and all(map(float.is_integer, pod_class.shared))
+def _is_simple(pod_class: PodClass) -> bool:
+    """Whether no GPUs are shared, and queues are charged whole numbers."""
+    return pod_class.share is None and all(map(float.is_integer, pod_class.shared))
 
 
 def _change(amounts: dict[int, float]) -> Change:

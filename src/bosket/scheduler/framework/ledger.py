@@ -312,21 +312,20 @@ class QueueLedger:
                 accounts[step] = (had[0] + gpus, had[1] + millicores, had[2] + memory)
         return before
 
-    def change_together(self, row: int, amounts: Sequence[Shares], *, preemptible: bool, sign: int) -> None:
-        """Charges (or credits, by the sign) whole amounts one after the other; at a stroke where that is the same.
+    def change_together(
+        self, row: int, amounts: Sequence[Shares], *, preemptible: bool, sign: int, total: Shares
+    ) -> None:
+        """Charges (or credits, by the sign) whole amounts one after the other; their total where that is the same.
 
         It is where accounts are whole numbers, too. Otherwise sums depend on their order, in the last digit.
         """
-        if len(amounts) > 1 and self.is_whole(row, preemptible=preemptible):
-            total = amounts[0]
-            for each in amounts[1:]:
-                total = plus(total, each)
+        if len(amounts) > 1 and self._is_whole(row, preemptible=preemptible):
             amounts = (total,)
         change = self.charge if sign > 0 else self.credit
         for each in amounts:
             change(row, each, preemptible=preemptible)
 
-    def is_whole(self, row: int, *, preemptible: bool) -> bool:
+    def _is_whole(self, row: int, *, preemptible: bool) -> bool:
         """Whether a queue and all above it hold whole numbers of everything."""
         for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
             for step in self.tree.paths[row]:

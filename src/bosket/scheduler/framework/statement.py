@@ -24,7 +24,6 @@ from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccoun
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.kernel.class_view import NO_HOME, Home
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task, TaskStatus
 
 #: Why a task of a job is evicted, and where there is room for it instead ("" for nowhere).
@@ -178,8 +177,14 @@ class Statement:
 
     def pipeline_all(self, job: JobState, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         """The same as `pipeline` for tasks that `may_place_together`, on resources that `ClassView.fill` has taken."""
-        costs = [tasks[0].pod_class.shared] * len(tasks)
-        self._session.queues.change_together(job.queue_row, costs, preemptible=job.job.preemptible, sign=1)
+        (gpus, millicores, memory), count = tasks[0].pod_class.shared, len(tasks)
+        self._session.queues.change_together(
+            job.queue_row,
+            [tasks[0].pod_class.shared] * count,
+            preemptible=job.job.preemptible,
+            sign=1,
+            total=(gpus * count, millicores * count, memory * count),
+        )
         operations, evicted, table = self._operations, self._evicted, self._session.nodes.table.rows
         stands: list[Standing] = []
         for task, row in zip(tasks, rows, strict=True):
@@ -202,19 +207,26 @@ class Statement:
         self._record(EVICT, job, task, stands._replace(status=RELEASING), column)
 
     def evict_all(self, departures: Sequence[Departure]) -> None:
-        """Has tasks give back what they hold, at a stroke where that can be done. The first that a simulation does."""
-        is_simple = self._baseline is not None and all(each.is_simple for each in departures)
-        if is_simple and departures:
-            self._release_all(departures)
+        """Has tasks give back what they hold, together where that can be done. The first that a simulation does."""
+        together = [each for each in departures if each.is_simple]
+        if self._baseline is None or not all(each.is_whole for each in departures):
+            together = []
+        if together:
+            self._release_all(together)
         for each in departures:
             job = each.job
             if self._baseline is not None and job not in self._jobs_before:
                 self._jobs_before[job] = job.memento()
-            if not is_simple:
+            if not together or not each.is_simple:
                 for task in each.tasks:
                     self.evict(job, task)
                 continue
+            # Queue by queue in the order of departures: sums with parts of GPUs depend on it, in the last digit.
+            self._session.queues.change_together(
+                job.queue_row, each.costs, preemptible=job.job.preemptible, sign=-1, total=each.cost
+            )
             job.depart(each.leaves, each.sets)
+            self._evicted |= each.stood
             self._stood |= each.stood
             if not each.operations:
                 # Without what would undo them one by one: they are only ever undone together.
@@ -223,12 +235,10 @@ class Statement:
                     for task, stands in each.stood.items()
                 ]
             self._operations += each.operations
-        if is_simple:
-            self._evicted |= self._stood
 
     def _release_all(self, departures: Sequence[Departure]) -> None:
-        """What tasks hold is being released, of nodes and of queues. All amounts are whole numbers."""
-        nodes, queues = self._session.nodes, self._session.queues
+        """What tasks hold on nodes is being released."""
+        nodes = self._session.nodes
         places, amounts = map(np.concatenate, zip(*[each.releasing for each in departures], strict=True))
         np.add.at(nodes.releasing.reshape(-1), places, amounts)  # several of them may be on one node
         promised = [each.taken_from_idle for each in departures if each.taken_from_idle is not None]
@@ -236,18 +246,8 @@ class Statement:
             nodes.overdrawn = True
             places, amounts = map(np.concatenate, zip(*promised, strict=True))
             np.add.at(nodes.idle.reshape(-1), places, amounts)
-        by_queue: dict[tuple[int, bool], list[Shares]] = {}
         for each in departures:
             nodes.log += each.rows
-            account = each.job.queue_row, each.job.job.preemptible
-            by_queue.setdefault(account, []).extend(each.costs)
-        if all(queues.is_whole(row, preemptible=preemptible) for row, preemptible in by_queue):
-            for (row, preemptible), costs in by_queue.items():
-                queues.change_together(row, costs, preemptible=preemptible, sign=-1)
-        else:  # the order counts
-            for each in departures:
-                for cost in each.costs:
-                    queues.credit(each.job.queue_row, cost, preemptible=each.job.job.preemptible)
 
     def evicted_from(self, task: Task, row: int) -> tuple[str, ...]:
         """The shared GPUs that the task was evicted from, if it was on this node."""

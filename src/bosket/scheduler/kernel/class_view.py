@@ -365,8 +365,7 @@ class ClassView:
         total = np.zeros(len(fits))
         for scorer, scores in self._scorers:
             total += scorer.scores(self._class, rows) if scores is None else scores[rows]
-        total[~fits] = -math.inf
-        self._total[rows] = total
+        self._total[rows] = np.where(fits, total, -math.inf)
 
     def _score_one(self, row: int) -> float:
         """The same as `_score` for one row, without the cost of small arrays."""

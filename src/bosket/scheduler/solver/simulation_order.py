@@ -72,11 +72,12 @@ class Branches:
 class Branch:
     """What a queue is judged by, turn by turn, while nobody in it takes part."""
 
-    __slots__ = ("_more", "account", "heads", "version")
+    __slots__ = ("_more", "account", "heads", "request", "version")
 
     def __init__(self, branches: Branches, row: int, version: int) -> None:
         self.account, self.version = branches.ranks.accounts[row], version
         self.heads: list[Head] = []
+        self.request = NOTHING  #: of the first head, once that is known
         children = branches.pending.children(row)
         self._more = _merged_heads(branches, row, children) if children else _leaf_heads(branches, row)
 
@@ -86,6 +87,8 @@ class Branch:
             head = next(self._more, None)
             if head is None:
                 return None
+            if not self.heads:
+                self.request = head.request
             self.heads.append(head)
         return self.heads[turn]
 
@@ -223,12 +226,9 @@ class _Parent:
         self._look_at_first()
 
     def _look_at_first(self) -> None:
-        self.is_empty = not self._heap
-        if self._heap:
-            first = self._heap[0][1]
-            self.request = first.heads[0].request if isinstance(first, Branch) else first.request
-        else:
-            self.request = NOTHING
+        heap = self._heap
+        self.is_empty = not heap
+        self.request = heap[0][1].request if heap else NOTHING
 
     def _first(self) -> _Member:
         key, first = self._heap[0]
