@@ -24,10 +24,16 @@ class JobsByQueue:
         self._session = session
         leaves: dict[int, _Jobs] = {}
         for job in jobs:
-            leaves.setdefault(job.queue_row, _Jobs()).entries.append((session.job_key(job), job))
+            leaf = leaves.get(job.queue_row)
+            if leaf is None:
+                leaf = leaves[job.queue_row] = _Jobs()
+            leaf.entries.append((session.job_key(job), job))
+        depth = session.queue_depth
         for leaf in leaves.values():
-            leaf.entries.sort(key=_key)
-            self._cut(leaf.entries)
+            if len(leaf.entries) > 1:
+                leaf.entries.sort(key=_key)
+            if depth is not None:
+                self._cut(leaf.entries, depth)
         self._turns = Turns(session, leaves)
 
     def push(self, job: JobState) -> None:
@@ -43,11 +49,8 @@ class JobsByQueue:
         self._turns.took(row)
         return job
 
-    def _cut(self, waiting: list[tuple[SortKey, JobState]]) -> None:
+    def _cut(self, waiting: list[tuple[SortKey, JobState]], depth: int) -> None:
         """Leaves those that the action may try. KAI drops whichever stands last in its heap, we the last in order."""
-        depth = self._session.queue_depth
-        if depth is None:
-            return
         for _, job in waiting[depth:]:
             self._session.not_placed(job, NotTried(job.job.queue, depth))
         del waiting[depth:]

@@ -147,5 +147,7 @@ class PodDevices:
 
 def devices_of(allocation: AllocationResult | None) -> tuple[DeviceId, ...]:
     """The devices that an allocation holds; those for administration are held by others."""
-    results = allocation.devices.results if allocation is not None else ()
-    return tuple(DeviceId(each.driver, each.pool, each.device) for each in results if not each.adminAccess)
+    if allocation is None:
+        return ()
+    results = allocation.devices.results
+    return tuple([DeviceId(each.driver, each.pool, each.device) for each in results if not each.adminAccess])

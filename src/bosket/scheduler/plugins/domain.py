@@ -64,6 +64,11 @@ class DomainCount:
         counts = self.per_domain()
         return self.tally.rows[rows] if counts is None else counts[self.domains.of_row[rows]]
 
+    def is_anywhere(self) -> bool:
+        """Whether some domain has such a pod."""
+        counts = self.per_domain()
+        return bool((self.tally.rows if counts is None else counts).any())
+
     def per_domain(self) -> NDArray[np.int64] | None:
         """(domain,), and a place for `NONE`. None where each node is a domain of its own: the tally says it all."""
         if self._counts is not None and self._seen != len(self.tally.log):

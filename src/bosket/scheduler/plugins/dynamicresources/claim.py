@@ -27,7 +27,9 @@ class ClaimState:
 
     @property
     def users(self) -> int:
-        return len(((self._reserved - self._left) | self._joined) - {NOBODY})
+        if not self._reserved:
+            return len(self._joined)
+        return len(((self._reserved - self._left) | self._joined) - KEPT)
 
     @property
     def is_used(self) -> bool:

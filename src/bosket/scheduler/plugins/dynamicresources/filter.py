@@ -77,4 +77,6 @@ def _more_gpus(ledger: DeviceLedger, needs: DeviceNeeds, row: int) -> int:
     if not needs.gpus or not ledger.gpus.has_gpus(row):
         return 0
     allocations = [ledger.allocation(each.key) for each in needs.claims if each.key is not None]
+    if not any(allocations):
+        return needs.gpus
     return ledger.gpus.more(needs.gpus, ledger.gpus.counted(needs.gpus, allocations, row), row)

@@ -53,8 +53,12 @@ class GpuCount:
         """Those of allocated devices that are among the node's GPUs; `gpus` of them at most."""
         if not gpus:
             return ()
-        devices = {device for allocation in allocations for device in devices_of(allocation)}
-        own = (each for each in devices if is_gpu(each.driver) and self._reaches.is_own(PoolId(*each[:2]), row))
+        own = {
+            device
+            for allocation in allocations
+            for device in devices_of(allocation)
+            if is_gpu(device.driver) and self._reaches.is_own(PoolId(device.driver, device.pool), row)
+        }
         return tuple(sorted(own)[:gpus])
 
     def more(self, gpus: int, devices: Iterable[DeviceId], row: int) -> int:

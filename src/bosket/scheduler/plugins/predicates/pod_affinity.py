@@ -14,7 +14,6 @@ from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.domain import NONE, DomainCount, domains_of
 from bosket.scheduler.plugins.mark_ledger import MarkLedger, Tally
 
-EVERYWHERE = slice(None)
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -44,6 +43,12 @@ class PodAffinity(NodeFilter):
         for objection, where in reversed(self._of(pod_class).objections(rows)):  # the first one counts
             codes = np.where(where, self._numbers[objection], codes)
         return codes
+
+    def code(self, pod_class: PodClass, row: int) -> int:
+        for objection, where in self._of(pod_class).objections(slice(row, row + 1)):
+            if where[0]:
+                return int(self._numbers[objection])
+        return 0
 
     def _of(self, pod_class: PodClass) -> _Neighbours:
         found = self._neighbours.get(pod_class.index)
@@ -99,7 +104,7 @@ class _Neighbours:
         """Whether no pod that the affinity asks for is in any domain, and this one would be."""
         if self._all is None:
             return False
-        return not self._all.total or not any(each.at(EVERYWHERE).any() for each in self._near)
+        return not self._all.total or not any(each.is_anywhere() for each in self._near)
 
 
 def _repels(session: Session, mark: Mark) -> bool:
