@@ -353,6 +353,16 @@ async def test_a_connection_that_the_server_closed_is_replaced_where_nothing_can
         assert (await transport.request(Request("POST", "/x"))).body == b"ok"
 
 
+async def test_of_headers_whose_names_differ_in_case_the_last_one_is_sent(tmp_path: Path) -> None:
+    async def handle(request: web.Request) -> web.Response:
+        return web.Response(text=",".join(request.headers.getall("Content-Type")))
+
+    headers = {"Content-Type": "application/json", "content-type": "application/merge-patch+json"}
+    async with serving(handle, tmp_path) as config, connected(config) as transport:
+        answer = await transport.request(Request("PATCH", "/x", headers=headers, body=b"{}"))
+    assert answer.body == b"application/merge-patch+json"
+
+
 @pytest.mark.parametrize("value", ["a\r\nX-Other: b", "a\nb"])
 async def test_a_header_can_t_smuggle_another_one_in(value: str, tmp_path: Path) -> None:
     async def handle(_: web.Request) -> web.Response:
