@@ -98,6 +98,16 @@ async def test_an_answer_without_a_body_is_complete_at_once() -> None:
     assert await answer_in([b"HTTP/1.1 204 No Content\r\n\r\n"]) == (204, {}, b"")
 
 
+async def test_the_answer_to_head_has_no_body_whatever_its_headers_say() -> None:
+    connection, _ = wired()
+    asking = asyncio.create_task(connection.ask(b"HEAD /x HTTP/1.1\r\n\r\n", PATIENCE_SECONDS))
+    await asyncio.sleep(0)
+    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nContent-Encoding: gzip\r\n\r\n")
+    head, body = await asking
+    assert (head.headers["content-length"], body) == ("7", b"")
+    assert connection.is_reusable
+
+
 @pytest.mark.parametrize(
     "answer",
     [

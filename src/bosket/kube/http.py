@@ -150,7 +150,9 @@ class HttpTransport:
             raise _transport_error(request, error) from error
 
     def _outgoing(self, credential: Credential, request: Request) -> Outgoing:
-        headers = (*request.headers.items(), *self._config.impersonation)
+        # Of names that differ in their case alone, the last one counts.
+        own = {name.lower(): (name, value) for name, value in request.headers.items()}
+        headers = (*own.values(), *self._config.impersonation)
         if credential.authorization is not None:
             headers += (("Authorization", credential.authorization),)
         path = request.path if _PLAIN_PATH.fullmatch(request.path) else quote(request.path, safe=_PATH_SAFE)
@@ -192,7 +194,7 @@ class _DirectCarrier:
         self._port = url.port or (443 if url.scheme == "https" else 80)
         self._context = context if url.scheme == "https" else None
         self._server_name = config.tls_server_name
-        self._accepted = "gzip" if config.compression else "identity"
+        self._encoding = f"Accept-Encoding: {'gzip' if config.compression else 'identity'}\r\n"
         self._base = url.path.rstrip("/")
         self._headers = f" HTTP/1.1\r\nHost: {url.netloc.rpartition('@')[2]}\r\n"
         self._limits = limits
@@ -268,7 +270,7 @@ class _DirectCarrier:
             if _NO_HEADER.search(line, 0, len(line) - 2):
                 raise ValueError(f"a header can't have line breaks: {line!r}")
         if not any(name.lower() == "accept-encoding" for name, _ in request.headers):
-            lines.append(f"Accept-Encoding: {self._accepted}\r\n")
+            lines.append(self._encoding)
         if request.body or request.method in ("POST", "PUT", "PATCH"):
             lines.append(f"Content-Length: {len(request.body)}\r\n")
         head = f"{request.method} {self._base}{request.target}{self._headers}{''.join(lines)}\r\n"

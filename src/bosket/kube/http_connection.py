@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
         self.has_answered = False
         self._waiter: asyncio.Future[None] | None = None
         self._error: BaseException | None = None
-        self._streams = self._opens = False
+        self._streams = self._opens = self._is_head = False
         self._handed_out_at = 0.0
         self._start()
 
@@ -96,6 +96,7 @@ class Connection(asyncio.Protocol):
             raise self._error or Broken("the connection is closed")
         self._start()
         self._streams = self._opens = streams
+        self._is_head = request.startswith(b"HEAD ")  # whose answer says how long a body would be, and has none
         self.transport.write(request)
         while not (self._is_complete or (streams and self.head is not None)):
             if self._error is not None:
@@ -208,7 +209,8 @@ class Connection(asyncio.Protocol):
         self._begin_body(status, headers, data[end + 4 :])
 
     def _begin_body(self, status: int, headers: dict[str, str], data: bytes) -> None:
-        if status in (204, 304):
+        if status in (204, 304) or self._is_head:
+            self._inflate = None
             self._complete()
         elif "chunked" in headers.get("transfer-encoding", "").lower():
             self._decode = self._decode_size

@@ -33,7 +33,7 @@ from bosket.runtime.service import Environment, Service
 NAME: Final = "podgroup-controller"
 _BY_GROUP: Final = "podgroup-controller/group"
 _BY_PRIORITY_CLASS: Final = "podgroup-controller/priority-class"
-#: How long changes of a group's pods are gathered, and how long on a busy cluster, where a pod takes longer to start.
+#: How long the changes of a group's pods are gathered; on a busy cluster, where pods take longer to start, longer.
 _GATHER_SECONDS: Final = 0.5
 _BUSY_GATHER_SECONDS: Final = 1.5
 #: How long a state that is about to pass must last to be written; on a busy cluster, and at most.
