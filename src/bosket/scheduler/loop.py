@@ -22,6 +22,7 @@ from typing import NamedTuple
 from bosket.kube.errors import KubeError
 from bosket.runtime.service import Environment
 from bosket.runtime.worker_thread import WorkerThread
+from bosket.scheduler.actions import SEARCHING
 from bosket.scheduler.cache.apply import Applier
 from bosket.scheduler.cache.feed import Feed
 from bosket.scheduler.configuration_watch import ConfigurationWatch
@@ -260,7 +261,8 @@ class Scheduler:
         self._recent.note(whole, tried, decisions)
         if tried is not whole:
             self._look_again_at = min(self._look_again_at, self._recent.all_due_at)
-        if self._recent or any(each.tasks for each in decisions.waiting):
+        waits = self._recent or any(each.tasks for each in decisions.waiting)
+        if waits and not SEARCHING.isdisjoint(self._configuration.actions):
             self._searches.want()
 
     async def _apply(self, snapshot: Snapshot, decisions: Decisions, *, tried_all: bool) -> None:

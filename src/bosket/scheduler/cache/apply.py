@@ -83,6 +83,7 @@ class Applier:
     def reconfigure(self, configuration: Configuration) -> None:
         """What is decided from now on follows this configuration."""
         self._configuration = configuration
+        self._searched_for = {}
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
