@@ -141,9 +141,9 @@ async def test_an_object_that_came_in_long_ago_is_found_among_all_and_the_memory
         happened.append("restore")
         await restore(self)
 
-    def applied(self: Applier, *args: Any) -> None:
+    async def applied(self: Applier, *args: Any, **kwargs: Any) -> None:
         happened.append("apply")
-        apply(self, *args)
+        await apply(self, *args, **kwargs)
 
     monkeypatch.setattr(Applier, "restore", restored)
     monkeypatch.setattr(Applier, "apply", applied)
@@ -181,9 +181,9 @@ async def test_what_was_remembered_is_taken_over_before_the_first_cycle_though_i
         happened.append("restore")
         await restore(self)
 
-    def applied(self: Applier, *args: Any) -> None:
+    async def applied(self: Applier, *args: Any, **kwargs: Any) -> None:
         happened.append("apply")
-        apply(self, *args)
+        await apply(self, *args, **kwargs)
 
     monkeypatch.setattr(QueueObjects, "tree", poisoned)
     monkeypatch.setattr(Applier, "restore", restored)

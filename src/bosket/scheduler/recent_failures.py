@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.decisions import Decisions, Waiting
+from bosket.scheduler.decisions import Bind, Decisions, Eviction, Operation, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import Amounts2D
-from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.resource import GPU, NOTHING, Shares, plus
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.reason import DomainsShort, GangShort, OverCapacity, TopologyUnsatisfied
 from bosket.scheduler.snapshot.snapshot import Snapshot
@@ -36,6 +36,7 @@ class RecentFailures:
     def __init__(self) -> None:
         self._failed: dict[ObjectKey, Waiting] = {}
         self._seen: Snapshot | None = None  # the snapshot of the last cycle
+        self._placed: tuple[Operation, ...] = ()  # what the last cycle placed: the room that jobs didn't find then
         self._all_at = 0.0  # when all jobs were last tried
 
     def forget(self) -> None:
@@ -58,7 +59,7 @@ class RecentFailures:
             return snapshot
         if not _is_comparable(seen, snapshot):
             return snapshot
-        change = _Change(seen, snapshot)
+        change = _Change(seen, snapshot, self._placed)
         tried = tuple(job for job in snapshot.unsettled if not self._fails_again(job, change))
         return replace(snapshot, unsettled=tried) if len(tried) < len(snapshot.unsettled) else snapshot
 
@@ -72,6 +73,7 @@ class RecentFailures:
                 self._failed.pop(job.key, None)
             self._failed = {key: each for key, each in self._failed.items() if key in snapshot.jobs}
         self._seen = snapshot
+        self._placed = tuple(each for each in decisions.outcome.values() if not isinstance(each, Eviction))
         # Who was placed, or waits for what is being released, holds its place in every cycle anew.
         busy = {each.job.key for each in decisions.operations} | {claim.job for claim in snapshot.claims}
         for each in decisions.waiting:
@@ -109,9 +111,16 @@ def _is_comparable(before: Snapshot, after: Snapshot) -> bool:
 class _Change:
     """What two snapshots differ in: nodes with more room, queues that hold less."""
 
-    def __init__(self, before: Snapshot, after: Snapshot) -> None:
-        had, has = before.nodes, after.nodes
-        more = (has.idle + has.releasing > had.idle + had.releasing).any(axis=0)
+    def __init__(self, before: Snapshot, after: Snapshot, placed: tuple[Operation, ...]) -> None:
+        """`placed`: by the cycle on the snapshot before, whose jobs found that much less."""
+        had, has, tree = before.nodes, after.nodes, after.queues
+        left, taken = had.idle + had.releasing, dict[str, Shares]()
+        for each in placed:
+            for place, amount in each.task.pod_class.holds:
+                left[place, had.rows[each.node]] -= amount
+            if isinstance(each, Bind):
+                taken[each.job.queue] = plus(taken.get(each.job.queue, NOTHING), each.task.pod_class.shared)
+        more = (has.idle + has.releasing > left).any(axis=0)
         rows = {int(row) for row in np.flatnonzero(more)}
         if had.devices is not has.devices:
             groups, others = had.devices.groups, has.devices.groups
@@ -119,13 +128,14 @@ class _Change:
         at = sorted(rows)
         self._free: Amounts2D = has.idle[:, at] + has.releasing[:, at]  # of nodes with more room
         self._fits: dict[PodClass, bool] = {}
-        self._tree = tree = after.queues
-        self._less: set[int] = set()  # queues that hold less than before, and those above them
+        self._tree = tree
+        self._less: set[int] = set()  # queues that hold less than the cycle before left them with, and those above them
         for name, then in before.use.items():
             now = after.use.get(name)
-            if now is then or name not in tree.rows:
+            if (now is then and name not in taken) or name not in tree.rows:
                 continue
-            if now is None or any(a < b for a, b in zip(now.allocated, then.allocated, strict=True)):
+            held = plus(then.allocated, taken.get(name, NOTHING))
+            if now is None or any(a < b for a, b in zip(now.allocated, held, strict=True)):
                 self._less.update(tree.paths[tree.rows[name]])
 
     def may_help(self, failed: Waiting) -> bool:
