@@ -8,7 +8,7 @@ import gzip
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from bosket.kube.kubeconfig import ClusterConfig, connect
 from bosket.kube.transport import Request
 from tests.kube.certificates import Authority
 from tests.kube.scripted import bookmark, event, pod
+from tests.kube.streams import talking
 
 AUTHORITY = Authority()
 GET = Request("GET", "/x")
@@ -298,15 +299,10 @@ async def raw_server(*parts: bytes, then_close: bool) -> AsyncIterator[ClusterCo
         await writer.drain()
         if not then_close:
             await done.wait()
-        writer.close()
 
-    server = await asyncio.start_server(talk, "127.0.0.1", 0)
-    try:
-        yield ClusterConfig(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    finally:
+    async with talking(talk) as port:
+        yield ClusterConfig(f"http://127.0.0.1:{port}")
         done.set()
-        server.close()
-        await server.wait_closed()
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -331,16 +327,10 @@ async def forgetful_server() -> AsyncIterator[ClusterConfig]:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        with suppress(asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
-        writer.close()
+        await reader.readuntil(b"\r\n\r\n")
 
-    server = await asyncio.start_server(talk, "127.0.0.1", 0)
-    try:
-        yield ClusterConfig(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    finally:
-        server.close()
-        await server.wait_closed()
+    async with talking(talk) as port:
+        yield ClusterConfig(f"http://127.0.0.1:{port}")
 
 
 async def test_a_connection_that_the_server_closed_is_replaced_where_nothing_can_be_done_twice() -> None:
@@ -381,13 +371,12 @@ async def test_a_server_behind_a_proxy_is_asked_through_it() -> None:
         heads.append(await reader.readuntil(b"\r\n\r\n"))
         writer.write(HEAD + chunk(bookmark("5")) + b"0\r\n\r\n")
         await writer.drain()
-        writer.close()
 
-    proxy = await asyncio.start_server(talk, "127.0.0.1", 0)
-    address = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
-    async with proxy, connected(ClusterConfig("http://cluster.example", proxy_url=address)) as transport:
-        assert (await transport.request(GET)).body == bookmark("5")
-        seen = [each.resource_version async for each in Client(transport).watch(Pod, resource_version="1")]
+    async with talking(talk) as port:
+        config = ClusterConfig("http://cluster.example", proxy_url=f"http://127.0.0.1:{port}")
+        async with connected(config) as transport:
+            assert (await transport.request(GET)).body == bookmark("5")
+            seen = [each.resource_version async for each in Client(transport).watch(Pod, resource_version="1")]
     assert seen == ["5"]
     assert heads[0].startswith(b"GET http://cluster.example/x HTTP/1.1")
 

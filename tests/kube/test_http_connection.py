@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bosket.kube.http_connection import Broken, Connection, connect
+from tests.kube.streams import talking
 
 ASKED = b"GET /x HTTP/1.1\r\n\r\n"
 PATIENCE_SECONDS = 30.0
@@ -244,18 +245,11 @@ async def echo_server() -> AsyncIterator[int]:
     """Answers each request with its own head."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                writer.write(with_length(await reader.readuntil(b"\r\n\r\n")))
-        except asyncio.IncompleteReadError:
-            writer.close()
+        while True:
+            writer.write(with_length(await reader.readuntil(b"\r\n\r\n")))
 
-    server = await asyncio.start_server(talk, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        await server.wait_closed()
+    async with talking(talk) as port:
+        yield port
 
 
 async def test_several_requests_share_a_connection() -> None:
