@@ -171,12 +171,8 @@ def test_every_section_names_a_benchmark_or_what_follows_from_some() -> None:
     for file in (page.ROOT / "README.md", *(page.ROOT / "docs").glob("*.md")):
         text = file.read_text()
         names = re.findall(r"<!-- figures: (.+?) -->", text)
-        assert set(names) - known <= LATER, file.name
+        assert set(names) <= known, file.name
         assert len(names) == len(page.SECTION.findall(text)) == text.count("<!-- end of figures -->"), file.name
-
-
-#: Sections whose benchmarks aren't here yet.
-LATER = {"live", "scale"}
 
 
 def test_pages_show_all_workloads_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
