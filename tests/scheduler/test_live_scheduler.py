@@ -160,6 +160,7 @@ async def test_a_gang_that_misses_pods_for_long_says_how_many():
 def test_the_loop_rests_longer_the_longer_a_cycle_took():
     """At least the least; short cycles are gathered, long ones leave two thirds of the time to others."""
     assert [rest_seconds(spent, 0.02) for spent in (0.0, 0.0005, 0.002, 0.03, 1.0)] == [0.02, 0.02, 0.04, 0.1, 2.0]
+    assert rest_seconds(1.0, 0.02, 0.2) == 0.2
 
 
 async def test_the_same_thing_is_not_written_twice():

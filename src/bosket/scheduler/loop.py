@@ -5,9 +5,9 @@ runs in a thread, so that leases, probes and watches have their turns meanwhile;
 changed by then is left to the next cycle. Cycles place pods where there is room. Searches for victims, which may take
 seconds, run beside them (`search_loop`). Where time is virtual, a cycle does both at once, on the event loop.
 
-The loop rests for at least twice as long as the last cycle took, so that a cluster where everything changes all the
-time leaves room for the rest of the process; and for longer, up to a moment that nobody notices, so that what changes
-in such a cluster is decided on together.
+The loop rests for at least twice as long as the last cycle took, but not for long where a thread decides, so that a
+cluster where everything changes all the time leaves room for the rest of the process; and for longer, up to a moment
+that nobody notices, so that what changes in such a cluster is decided on together.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ _log = logging.getLogger(__name__)
 
 #: Nobody minds that a pod is placed so much later.
 _UNNOTICED_SECONDS = 0.1
+#: After a long cycle whose thread has left others half of the time.
+_LONGEST_REST_SECONDS = 0.2
 #: Cycles that are tried in a row when they fail, each without what was found to make the one before fail.
 _ATTEMPTS = 3
 
@@ -173,8 +175,10 @@ class Scheduler:
         return self._worker.is_beside
 
     async def _rest(self, spent: float) -> None:
-        """Others' turn, after so many seconds of work."""
-        await self._env.clock.sleep(rest_seconds(spent, self._options.least_pause_seconds))
+        """Others' turn, after so many seconds of work. They have their turns anyway while a thread decides: then it
+        isn't for long, because pods that come meanwhile wait."""
+        most = _LONGEST_REST_SECONDS if self._searches_beside else math.inf
+        await self._env.clock.sleep(rest_seconds(spent, self._options.least_pause_seconds, most))
 
     async def _follow_usage(self) -> None:
         """The usage database that is configured, and after it the next one."""
@@ -296,9 +300,9 @@ def _known(configuration: Configuration) -> Configuration:
     return known
 
 
-def rest_seconds(spent: float, least: float) -> float:
+def rest_seconds(spent: float, least: float, most: float = math.inf) -> float:
     """How long to rest after a cycle that took so long."""
-    return max(least, 2 * spent, min(20 * spent, _UNNOTICED_SECONDS))
+    return max(least, min(2 * spent, most), min(20 * spent, _UNNOTICED_SECONDS))
 
 
 def service(env: Environment, options: Options | None = None) -> Scheduler:
