@@ -75,8 +75,9 @@ async def answer_in(pieces: Iterable[bytes], *, then_closed: bool = False) -> tu
         CHUNKED + chunks(BODY, 1000),
         b"HTTP/1.1 100 Continue\r\n\r\n" + with_length(BODY),
         with_length(gzip.compress(BODY), b"Content-Encoding: gzip\r\n"),
+        with_length(b"".join(map(gzip.compress, BODY.splitlines(keepends=True))), b"Content-Encoding: gzip\r\n"),
     ],
-    ids=["length", "chunks", "one chunk", "after a 100", "compressed"],
+    ids=["length", "chunks", "one chunk", "after a 100", "compressed", "compressed one by one"],
 )
 async def test_an_answer_may_be_cut_anywhere(answer: bytes) -> None:
     for cut in range(1, len(answer)):

@@ -289,9 +289,17 @@ class Connection(asyncio.Protocol):
         self._unparsed = data
 
     def _add(self, data: bytes) -> None:
-        content = data if self._inflate is None else self._inflate.decompress(data)
-        if content:
-            self._body.append(content)
+        if self._inflate is None:
+            self._body.append(data)
+            return
+        while data:
+            # Kubernetes compresses the events of a watch that begins with the state one by one, each to its end.
+            if self._inflate.eof:
+                self._inflate = zlib.decompressobj(wbits=31)
+            content = self._inflate.decompress(data)
+            if content:
+                self._body.append(content)
+            data = self._inflate.unused_data
 
     def _complete(self) -> None:
         if self._inflate is not None:
