@@ -48,8 +48,8 @@ class Wire(asyncio.Transport):
         self.aborted = True
 
 
-def wired(gather_seconds: float = 0.0) -> tuple[Connection, Wire]:
-    connection, wire = Connection(gather_seconds), Wire()
+def wired() -> tuple[Connection, Wire]:
+    connection, wire = Connection(), Wire()
     connection.connection_made(wire)
     return connection, wire
 
@@ -176,8 +176,8 @@ async def test_who_stops_waiting_leaves_no_answer_for_the_next_one() -> None:
 # --- streams
 
 
-async def opened(gather_seconds: float = 0.0) -> tuple[Connection, Wire]:
-    connection, wire = wired(gather_seconds)
+async def opened() -> tuple[Connection, Wire]:
+    connection, wire = wired()
     opening = asyncio.create_task(connection.open(ASKED, PATIENCE_SECONDS))
     await asyncio.sleep(0)
     connection.data_received(CHUNKED)
@@ -199,26 +199,6 @@ async def test_a_stream_is_read_as_it_arrives_and_no_faster_than_its_reader() ->
     connection.data_received(b"\n\r\n2\r\ncd\r\n0\r\n\r\n")
     assert await reading == b"\ncd"
     assert await connection.read(PATIENCE_SECONDS) == b""
-
-
-@pytest.mark.looptime
-async def test_a_busy_stream_is_read_once_in_a_while(looptime: float) -> None:
-    """What arrives shortly after other things waits until the time is over; what comes later is taken at once."""
-    connection, wire = await opened(gather_seconds=1.0)
-    reading = asyncio.create_task(connection.read(PATIENCE_SECONDS))
-    await asyncio.sleep(0.9)
-    assert wire.paused
-    await asyncio.sleep(0.2)
-    assert not wire.paused
-    await asyncio.sleep(5)
-    connection.data_received(b"2\r\nab\r\n")
-    assert await reading == b"ab"
-    await asyncio.sleep(5)
-    reading = asyncio.create_task(connection.read(PATIENCE_SECONDS))
-    await asyncio.sleep(0)
-    assert not wire.paused
-    reading.cancel()
-    await asyncio.wait([reading])
 
 
 async def test_a_stream_that_breaks_gives_what_arrived_first() -> None:
@@ -255,7 +235,7 @@ async def echo_server() -> AsyncIterator[int]:
 
 async def test_several_requests_share_a_connection() -> None:
     async with echo_server() as port:
-        connection = await connect("127.0.0.1", port, None, None, 0.0)
+        connection = await connect("127.0.0.1", port, None, None)
         for _ in range(3):
             assert (await connection.ask(ASKED, PATIENCE_SECONDS))[1] == ASKED
         connection.transport.abort()

@@ -26,9 +26,6 @@ from bosket.kube.transport import Request, Response, Stream
 CLOSING_ROUNDS: Final = 5
 #: How long a connection that nobody uses is kept.
 KEEP_SECONDS: Final = 60.0
-#: Watch events that arrive within this time of each other are handled together: a service that is told of hundreds a
-#: second spends more on being woken for each of them than on what they say. The first one is never late.
-GATHER_SECONDS: Final = 0.01
 #: Characters that may stand in a path as they are, beside letters and digits.
 _PATH_SAFE: Final = "/:@!$&'()*+,;=~-._"
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9/:@!$&'()*+,;=~._-]*")
@@ -213,11 +210,11 @@ class _DirectCarrier:
                     # The server may have closed it in the moment of the request.
                     if kept.has_answered or request.method not in _REPEATABLE:
                         raise
-            return await self._ask_on(await self._connect(0.0), content, timeout_seconds)
+            return await self._ask_on(await self._connect(), content, timeout_seconds)
 
     async def open(self, request: Outgoing) -> AnswerStream:
         content = self._encode(request)
-        connection = await self._connect(GATHER_SECONDS)
+        connection = await self._connect()
         try:
             await connection.open(content, self._limits.idle_seconds)
         except BaseException:
@@ -247,10 +244,10 @@ class _DirectCarrier:
             self._forget(connection)
         return None
 
-    async def _connect(self, gather_seconds: float) -> Connection:
+    async def _connect(self) -> Connection:
         try:
             async with asyncio.timeout(self._limits.connect_seconds):
-                made = await connect(self._host, self._port, self._context, self._server_name, gather_seconds)
+                made = await connect(self._host, self._port, self._context, self._server_name)
         except TimeoutError:
             raise NeverSent("timed out: no connection") from None
         except (OSError, UnicodeError) as error:

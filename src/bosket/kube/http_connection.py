@@ -35,13 +35,8 @@ class Head(NamedTuple):
 class Connection(asyncio.Protocol):
     """A connection to the server; made by `connect`."""
 
-    def __init__(self, gather_seconds: float) -> None:
-        """`gather_seconds`: how far apart pieces of a streamed answer are handed out, at least.
-
-        While the server has more to say than that, several pieces are read, decrypted and handled at once.
-        """
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._gather_seconds = gather_seconds
         self.transport: asyncio.Transport
         self.is_closed = False
         #: Whether any byte of the answer that is waited for has arrived.
@@ -49,7 +44,6 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._error: BaseException | None = None
         self._streams = self._opens = self._is_head = False
-        self._handed_out_at = 0.0
         self._start()
 
     def _start(self) -> None:
@@ -83,11 +77,7 @@ class Connection(asyncio.Protocol):
         while not self._body and not self._is_complete:
             if self._error is not None:
                 raise self._error
-            pause = self._handed_out_at + self._gather_seconds - self._loop.time()
-            if pause > 0:
-                self._loop.call_later(pause, self._resume)
-            else:
-                self._resume()
+            self.transport.resume_reading()
             await self._wait(timeout_seconds)
         return self._take()
 
@@ -124,9 +114,6 @@ class Connection(asyncio.Protocol):
         body, self._body = self._body, []
         return body[0] if len(body) == 1 else b"".join(body)
 
-    def _resume(self) -> None:
-        self.transport.resume_reading()
-
     @property
     def is_reusable(self) -> bool:
         """Whether another request may be sent: the last answer is complete, and the server keeps the connection."""
@@ -157,7 +144,6 @@ class Connection(asyncio.Protocol):
         elif self._streams and (self._body or (self._opens and self.head is not None)):
             # The reader asks for more; until then nothing piles up here.
             self.transport.pause_reading()
-            self._handed_out_at = self._loop.time()
             self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -309,13 +295,9 @@ class Connection(asyncio.Protocol):
         self._is_complete = True
 
 
-async def connect(
-    host: str, port: int, context: ssl.SSLContext | None, server_name: str | None, gather_seconds: float
-) -> Connection:
+async def connect(host: str, port: int, context: ssl.SSLContext | None, server_name: str | None) -> Connection:
     """A new connection; `context` None: without TLS. `server_name`: the name that the certificate must have."""
     loop = asyncio.get_running_loop()
     name = (server_name or host) if context is not None else None
-    _, made = await loop.create_connection(
-        lambda: Connection(gather_seconds), host, port, ssl=context, server_hostname=name
-    )
+    _, made = await loop.create_connection(Connection, host, port, ssl=context, server_hostname=name)
     return made
