@@ -434,7 +434,7 @@ async def test_a_search_costs_the_next_cycle_no_time_and_the_file_waits_for_the_
     monkeypatch.setattr(loop.time, "thread_time", lambda: real() + elapsed)
     rests: list[float] = []
     rest = loop.rest_seconds
-    monkeypatch.setattr(loop, "rest_seconds", lambda spent, least: rests.append(spent) or rest(spent, least))
+    monkeypatch.setattr(loop, "rest_seconds", lambda spent, *bounds: rests.append(spent) or rest(spent, *bounds))
     rig = await make_rig(
         [node("n1"), queue("q"), *(x for name in ("bad", "fine") for x in
          (pod_group(name, namespace=NAMESPACE), *gang(name, 1, namespace=NAMESPACE)))]
