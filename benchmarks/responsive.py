@@ -308,7 +308,7 @@ async def _long_search(report: Report) -> None:
     async with live() as cluster:
         client = cluster.client
         # One rack is full of a queue that has no right to it; another queue waits for the rack. The rest is free.
-        objects: list[Any] = [queue("greedy", quota=0), queue("deserving", quota=64)]
+        objects: list[Any] = [queue("greedy", quota=0), queue("deserving", quota=8 * NODES)]
         objects += [node(f"n{number:03}", gpus=8, rack="full" if number < 4 else "free") for number in range(NODES)]
         for number in range(4):
             objects.append(pod_group(f"old-{number}", min_member=1, queue="greedy", namespace=NAMESPACE))
