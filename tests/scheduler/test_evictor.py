@@ -153,6 +153,19 @@ async def evicted_at(rig: Rig, name: str):
     return (await group_named(rig, name)).metadata.annotations.get("kai.scheduler/last-eviction-timestamp")
 
 
+async def test_all_of_a_batch_are_evicted_before_anybody_is_told_of_it():
+    """With thousands of victims the API server is the limit: what somebody waits for goes first."""
+    rig = await a_cluster()
+    slow = FaultyTransport(rig.server.transport(), [delay(EVICTION, 10.0, nth=2, times=1)])
+    async with rig.running(scheduler, slow):
+        await high_comes(rig)
+        (first,) = await rig.until(lambda: going(rig))  # both are asked for at once: either may be the slow one
+        await asyncio.sleep(5.0)  # virtual time
+        assert not await rig.events("Evict")
+        await rig.until(lambda: evict_events(rig, first))
+        assert await going(rig) == ["low-0", "low-1"]
+
+
 async def test_evicted_pods_are_counted_by_group_and_action():
     rig = await a_cluster()
     texts = []

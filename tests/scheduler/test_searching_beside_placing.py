@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -18,6 +19,7 @@ from bosket.api.object import KubeObject
 from bosket.runtime.clock import SystemClock
 from bosket.runtime.service import Environment
 from bosket.scheduler import Options, service
+from bosket.scheduler.cache.apply import Applier
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.scheduler.framework.session import Session
@@ -172,6 +174,34 @@ async def test_a_finding_is_checked_again_when_its_node_has_changed(gate: Gate) 
         gate.opened.set()
         assert len(await rig.until(lambda: leaving(rig))) == 1
         assert (await count(measured, "checked"), await count(measured, "applied")) == (1, 1)
+
+
+async def test_a_check_tells_nobody_why_they_wait(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It searches for nobody, and knows less than the search did: here, that a delay is still to pass."""
+    told: list[str] = []
+    tell = Applier.tell_searched
+
+    async def noted(self: Applier, decisions: Decisions) -> None:
+        told.extend(each.text for each in decisions.waiting if each.job.key.name == "delayed")
+        await tell(self, decisions)
+
+    monkeypatch.setattr(Applier, "tell_searched", noted)
+    delayed = pod_group("delayed", min_member=1, namespace=NAMESPACE, queue="b")
+    delayed = msgspec.structs.replace(delayed, spec=msgspec.structs.replace(delayed.spec, preemptionDelay="1h"))
+    rig, measured = (
+        await a_contended_cluster(delayed, *gang("delayed", 1, gpus=2, namespace=NAMESPACE)),
+        list[CollectorRegistry](),
+    )
+    async with rig.running(scheduler(measured)):
+        await reached(gate)
+        other = pod("other", namespace=NAMESPACE).running_on("n1").build()
+        await rig.apply(other, group("late", "b"), *gang("late", 1, namespace=NAMESPACE))
+        await rig.until(lambda: bind_requests(rig))
+        gate.opened.set()
+        await rig.until(lambda: leaving(rig))
+        assert await count(measured, "checked") == 1
+    assert told
+    assert all("delay" in text for text in told)
 
 
 async def test_plugins_are_told_of_what_a_search_found(gate: Gate) -> None:

@@ -185,8 +185,10 @@ class Connection(asyncio.Protocol):
                 raise ValueError(f"{line[:80]!r} is no header")
             key, value = name.lower(), value.strip()
             headers[key] = f"{headers[key]}, {value}" if key in headers else value
-        wish = headers.get("connection", "").lower()
-        self.head = Head(status, headers, wish == "close" or (version == "HTTP/1.0" and wish != "keep-alive"))
+        connection = headers.get("connection", "").lower()
+        self.head = Head(
+            status, headers, connection == "close" or (version == "HTTP/1.0" and connection != "keep-alive")
+        )
         encoding = headers.get("content-encoding", "identity")
         if encoding != "identity":
             if encoding != "gzip":

@@ -119,7 +119,7 @@ class SearchLoop:
             return 0.0
         self._again_at = found.decisions.look_again_at
         self._metrics.searched(found.decisions, found.spent)
-        outdated = await self._carry_out(found)
+        outdated = await self._carry_out(found, tells=True)
         return found.spent + await self._check(outdated)
 
     async def _check(self, outdated: tuple[Proposal, ...]) -> float:
@@ -136,7 +136,7 @@ class SearchLoop:
                 dropped += len(outdated)
                 break
             spent += checked.spent
-            again = await self._carry_out(checked)
+            again = await self._carry_out(checked, tells=False)
             confirmed = {each.preemptor.key for each in checked.decisions.lasting_evictions if each.preemptor}
             dropped += sum(each.job not in confirmed for each in part)
             checks -= bool(again)
@@ -195,8 +195,11 @@ class SearchLoop:
         pause = min(MOST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(self._failed, 10))
         self._again_at = self._clock.now() + pause
 
-    async def _carry_out(self, found: _Searched) -> tuple[Proposal, ...]:
-        """Carries out what can be as it is, and tells who waits; what can't, to be checked on a newer snapshot."""
+    async def _carry_out(self, found: _Searched, *, tells: bool) -> tuple[Proposal, ...]:
+        """Carries out what can be as it is; what can't, to be checked on a newer snapshot.
+
+        `tells`: whether jobs are told why they wait. A check searches for nobody, and knows less than the search.
+        """
         async with self._placing:
             now = self._clock.now()
             newest = await self._failures.look(now)
@@ -204,6 +207,8 @@ class SearchLoop:
                 return ()
             parts = split(found.decisions, found.snapshot, newest)
             await self._applier.apply_findings(replace(newest, now=now), parts.current)
+            if tells:
+                await self._applier.tell_searched(parts.current)
         served = {each.preemptor.key for each in parts.current.lasting_evictions if each.preemptor}
         self._metrics.findings("applied", len(served))
         self._metrics.findings("checked", len(parts.outdated))

@@ -138,12 +138,16 @@ class Applier:
             self._try(f"the condition of pod group {job.key}", self._settle, job)
 
     async def apply_findings(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """Carries out what a search beside the loop found: evictions, the places they make, and why others wait."""
+        """Carries out what a search beside the loop found: evictions, and the places that they make."""
         self._slices.begin()
         await self._evict(snapshot, decisions)
         before = self._pipelined
         self._pipelined = before | _pipelined_pods(decisions)
         self._try("events of pipelined pods", self._tell_pipelined, before)
+
+    async def tell_searched(self, decisions: Decisions) -> None:
+        """Tells jobs why nobody is evicted for them, after a search beside the loop."""
+        self._slices.begin()
         self._searched_for = {each.job.key: each.job for each in decisions.waiting}
         for waiting in decisions.waiting:
             await self._tell_once(waiting)

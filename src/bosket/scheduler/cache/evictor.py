@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 
 from bosket.api.core import Pod, PodCondition
@@ -54,6 +54,8 @@ class _Batch:
     left: list[Eviction]
     size: int
     is_permitted: bool = False  #: whether all that could be asked beforehand was
+    #: Evicted, and nobody has been told yet: with the time, as the pod group's annotation has it.
+    gone: list[tuple[Eviction, str]] = field(default_factory=list)
 
 
 class Evictor:
@@ -112,7 +114,11 @@ class Evictor:
             return
         try:
             await self._save()  # a process that dies in between leaves word of what it was about to do
-            await self._carry_out(batch)
+            try:
+                await self._carry_out(batch)
+            finally:
+                # Only now: with thousands of victims the API server is the limit, and somebody waits for their places.
+                await self._tell_all(batch)
         except (ServerError, TooManyRequests, TransportError) as error:
             if self._controller.queue.failures(number) + 1 < ATTEMPTS:
                 raise  # it may yet be taken: the controller tries again, later each time
@@ -160,7 +166,10 @@ class Evictor:
             return False
         if not dry_run:
             batch.left.remove(eviction)
-            await self._tell(eviction, batch.size)
+            at = stamp(self._clock.now())
+            batch.gone.append((eviction, at))
+            self._notes.keep(eviction.job.group, LAST_EVICTION_ANNOTATION, at)
+            self._evicted(eviction)
         return True
 
     async def _ask(self, pod: Pod, *, dry_run: bool) -> None:
@@ -184,7 +193,16 @@ class Evictor:
 
     # What is said about it
 
-    async def _tell(self, eviction: Eviction, batch_size: int) -> None:
+    async def _tell_all(self, batch: _Batch) -> None:
+        gone, batch.gone = batch.gone, []
+        for eviction, at in gone:
+            self._tell(eviction, batch.size)
+            self._notes.write(eviction.job.group, LAST_EVICTION_ANNOTATION, at)
+        if not self._by_deletion:
+            # After the fact: the eviction API writes a condition of its own, and one that is refused must leave none.
+            await asyncio.gather(*(self._mark(eviction) for eviction, _ in gone))
+
+    def _tell(self, eviction: Eviction, batch_size: int) -> None:
         group, preemptor = eviction.job.group, eviction.preemptor
         annotations = {EVICTED_PODS_ANNOTATION: str(batch_size), EVICTOR_ACTION_ANNOTATION: eviction.action}
         if preemptor is not None:
@@ -192,11 +210,6 @@ class Evictor:
             annotations[EVICTOR_POD_GROUP_NAMESPACE_ANNOTATION] = preemptor.key.namespace
         self._events.event(eviction.task.pod, "Normal", EVICT, eviction.text, annotations)
         self._events.event(group, "Normal", EVICT, eviction.text, annotations)
-        self._notes.write(group, LAST_EVICTION_ANNOTATION, stamp(self._clock.now()))
-        self._evicted(eviction)
-        if not self._by_deletion:
-            # After the fact: the eviction API writes a condition of its own, and one that is refused must leave none.
-            await self._mark(eviction)
 
     async def _mark(self, eviction: Eviction) -> None:
         """Says on the pod that it doesn't fail by its own fault; owners may count it differently then."""

@@ -247,14 +247,8 @@ class NodeLedger:
 
     def fit(self, pod_class: PodClass, rows: Rows = EVERYWHERE) -> Mask:
         """The same for these rows."""
-        places = [PODS, GPU, *(place for place, _ in pod_class.needs)]
-        if self.overdrawn:
-            places += self._not_asked_for(pod_class)
-        if rows is EVERYWHERE:  # asked for many classes as things stand
-            whole = self.free()
-            free = {place: whole[place] for place in places}
-        else:
-            free = {place: self.idle[place, rows] + self.releasing[place, rows] for place in places}
+        # The sum of everything is kept, because it is asked for many classes as things stand.
+        free = self.free() if rows is EVERYWHERE else self.idle[:, rows] + self.releasing[:, rows]
         fits: Mask = free[PODS] >= 1
         for place, amount in pod_class.needs:
             fits &= free[place] >= amount
