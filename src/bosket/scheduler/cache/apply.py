@@ -258,7 +258,7 @@ class Applier:
         if any(
             c.type == "PodScheduled" and c.reason == UNSCHEDULABLE and c.message == text for c in pod.status.conditions
         ):
-            self._status.forget(("Pod", task.key))
+            self._status.is_written(("Pod", task.key))
             return
 
         async def write() -> None:
@@ -285,7 +285,7 @@ class Applier:
     def _tell_group(self, job: Job, reasons: tuple[JobReason, ...], text: str) -> None:
         conditions = job.group.status.schedulingConditions
         if conditions and conditions[-1].message == text:
-            self._status.forget(("PodGroup", job.key))
+            self._status.is_written(("PodGroup", job.key))
             return
 
         async def write() -> None:
