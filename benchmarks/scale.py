@@ -67,6 +67,7 @@ async def _all(run: StackRun) -> None:
     await run.gang("gang topology", preferred_level=RACK)
     await scene.clear()
     await run.fill()
+    await run.quiet()
     await _unschedulable(run, "unschedulable", FILLING)
     # So many of the cluster's GPUs are protected that one is missing for the last pod of the gang.
     await scene.set_quota(FILLING, gpus - UNSCHEDULABLE_PODS * GPUS_PER_NODE + 1)
