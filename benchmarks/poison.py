@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bosket.api.crd import crd_manifest
@@ -266,29 +267,32 @@ def _pods() -> Iterator[Poison]:
         "wrong names": lambda: pod(containers=[{"name": "X" * 20, "image": ""} for _ in n]),
     }
     path = f"{PODS}/p"
-    for name, make in parts.items():
-        yield Poison(
-            f"pod, {name}: create", lambda make=make: Asked("POST", PODS, make(), query=(("fieldManager", "m"),))
-        )
+
+    def created(part: str, manager: str) -> Asked:
+        return Asked("POST", PODS, parts[part](), query=(("fieldManager", manager),))
+
+    def changed(part: str) -> Doc:
+        return {key: value for key, value in parts[part]().items() if key in ("metadata", "spec")}
+
+    def patched(part: str, content_type: str) -> Asked:
+        return Asked("PATCH", path, changed(part), content_type)
+
+    def applied(part: str) -> Asked:
+        return _apply(path, {**pod(), **changed(part)})
+
+    def small() -> Iterator[Asked]:
+        yield created("gates", "other")
+
+    for name in parts:
+        yield Poison(f"pod, {name}: create", partial(created, name, "m"))
     for name in ("containers", "tolerations", "gates", "managed fields", "finalizers"):
-        make = parts[name]
+        yield Poison(f"pod, {name}: merge patch", partial(patched, name, MERGE), small)
+        yield Poison(f"pod, {name}: strategic patch", partial(patched, name, STRATEGIC), small)
+        yield Poison(f"pod, {name}: apply", partial(applied, name), small)
 
-        def small() -> Iterator[Asked]:
-            yield Asked("POST", PODS, pod(schedulingGates=gates), query=(("fieldManager", "other"),))
-
-        def changed(make: Callable[[], Doc] = make) -> Doc:
-            doc = make()
-            return {key: value for key, value in doc.items() if key in ("metadata", "spec")}
-
-        yield Poison(f"pod, {name}: merge patch", lambda changed=changed: Asked("PATCH", path, changed(), MERGE), small)
-        yield Poison(
-            f"pod, {name}: strategic patch", lambda changed=changed: Asked("PATCH", path, changed(), STRATEGIC), small
-        )
-        yield Poison(f"pod, {name}: apply", lambda changed=changed: _apply(path, {**pod(), **changed()}), small)
-
-    def full(kind: str) -> Callable[[], Iterator[Asked]]:
+    def full(part: str) -> Callable[[], Iterator[Asked]]:
         def before() -> Iterator[Asked]:
-            yield Asked("POST", PODS, parts[kind](), query=(("fieldManager", "other"),))
+            yield created(part, "other")
 
         return before
 
@@ -362,6 +366,14 @@ def definition(spec: Doc, plural: str = "widgets", kind: str = "Widget", **versi
 
 def widget(**spec: Any) -> Doc:
     return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
+
+
+def _text_widget(filling: str, count: int) -> Doc:
+    return widget(text=filling * count + "!")
+
+
+def _number_widget(count: int) -> Doc:
+    return widget(items=list(range(count)))
 
 
 def _keyed(*, rule: str = "", **more: Any) -> Doc:
@@ -487,7 +499,7 @@ def _custom() -> Iterator[Poison]:
             yield case(
                 f"format {form}, {filling!r}",
                 text,
-                lambda filling=filling: widget(text=filling * (BODY_BYTES // 2 // len(filling)) + "!"),
+                partial(_text_widget, filling, BODY_BYTES // 2 // len(filling)),
             )
     for rule in (
         "self.items.all(a, self.items.exists_one(b, a == b))",
@@ -507,7 +519,7 @@ def _custom() -> Iterator[Poison]:
                 "properties": {"items": {"type": "array", "items": {"type": "integer"}}},
                 "x-kubernetes-validations": [{"rule": rule}],
             }
-            yield case(f"rule {rule}, {count:,}", counted, lambda count=count: widget(items=list(range(count))))
+            yield case(f"rule {rule}, {count:,}", counted, partial(_number_widget, count))
     for rule in (
         "self.text.matches('^(a+)+$')",
         "self.text.find('(a+)+$') != 'x'",
@@ -523,7 +535,7 @@ def _custom() -> Iterator[Poison]:
                 "properties": {"text": {"type": "string"}},
                 "x-kubernetes-validations": [{"rule": rule}],
             }
-            yield case(f"rule {rule}, {count:,}", worded, lambda count=count: widget(text="a" * count + "!"))
+            yield case(f"rule {rule}, {count:,}", worded, partial(_text_widget, "a", count))
     rules = {
         "type": "object",
         "properties": {"items": {"type": "array", "items": {"type": "integer"}}},
@@ -664,7 +676,7 @@ def _documents() -> Iterator[Poison]:
             yield Asked("POST", DEFINITIONS, definition(spec, f"things{number}", f"Thing{number}"))
 
     for path in ("/openapi/v2", "/openapi/v3", "/openapi/v3/apis/example.com/v1", "/openapi/v3/api/v1", "/apis"):
-        yield Poison(f"200 definitions: {path}", lambda path=path: Asked("GET", path), before)
+        yield Poison(f"200 definitions: {path}", partial(Asked, "GET", path), before)
     yield Poison(
         "200 definitions: one more",
         lambda: Asked("POST", DEFINITIONS, definition({"type": "object"}, "more", "More")),

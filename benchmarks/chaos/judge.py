@@ -12,7 +12,7 @@ the last `LATE_SECONDS`.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
@@ -34,7 +34,7 @@ FRACTION: Final = "gpu-fraction"
 RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
 #: Priority classes from which on work can't be preempted.
 FIRM_CLASSES: Final = frozenset({"build", "inference"})
-_UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15} | {
+_UNITS: Final[Mapping[str, int]] = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15} | {
     f"{letter}i": 1024 ** (power + 1) for power, letter in enumerate("KMGTP")
 }
 

@@ -7,7 +7,7 @@ users see in such times too, and is counted. All workloads of the load run on no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -31,7 +31,7 @@ GPUS_PER_NODE: Final = 8
 QUEUES: Final = ("storm-a", "storm-b", "storm-c")
 #: Workloads that exist at a time; beyond it the oldest is deleted.
 MOST: Final = 45
-_KINDS: Final[Mapping[str, type[KubeObject]]] = {
+_KINDS: Final[dict[str, type[KubeObject]]] = {
     "Job": Job,
     "Pod": Pod,
     "Deployment": Deployment,

@@ -43,8 +43,9 @@ class Watcher:
         self._closed = threading.Event()
         self._last_event = time.monotonic()
         threading.Thread(target=self._hand_over, daemon=True).start()
+        untyped_config: Any = kubernetes.config  # the library's types leave this function out
         for kind, path in PATHS.items():
-            api = kubernetes.config.new_client_from_config(str(kubeconfig))
+            api = untyped_config.new_client_from_config(str(kubeconfig))
             threading.Thread(target=self._follow, args=(api, kind, path), daemon=True).start()
 
     def close(self) -> None:
@@ -64,7 +65,8 @@ class Watcher:
                 continue
             with self.lock:
                 if event == LISTED:
-                    self.judge.see_list(kind, *doc, time.monotonic())
+                    gone, changed = doc
+                    self.judge.see_list(kind, gone, changed, time.monotonic())
                 else:
                     self.judge.see(kind, event, doc, time.monotonic())
             if kind != "Node":  # nodes report that they are alive, which is no change
