@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import random
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -95,7 +95,8 @@ class Fuzzed:
                         first = await anext(chunks, b"")
                 except TimeoutError:
                     first = b""
-                await chunks.aclose()  # type: ignore[attr-defined] - it is a generator
+                assert isinstance(chunks, AsyncGenerator)
+                await chunks.aclose()
                 await stream.aclose()
         except TimeoutError:
             raise AssertionError(f"no answer within {SECONDS} s: {shown}") from None

@@ -154,7 +154,8 @@ def _storage() -> Iterator[KubeObject]:
 def _other() -> Iterator[KubeObject]:
     yield Namespace(metadata=ObjectMeta(name="default", labels={"team": "a"}))
     yield numa_zones("n0", {"cpu": "16", "memory": "32Gi", "nvidia.com/gpu": "4"}, {"cpu": "16", "memory": "32Gi"})
-    yield node("mig", gpus=0, extended={"nvidia.com/mig-1g.5gb": "7"}, **{"nvidia.com/mig.strategy": "mixed"})
+    labels: dict[str, Any] = {"nvidia.com/mig.strategy": "mixed"}
+    yield node("mig", gpus=0, extended={"nvidia.com/mig-1g.5gb": "7"}, **labels)
     yield pod_group("m", queue="q-rich")
     yield pod("m-0").asks("nvidia.com/mig-1g.5gb", "2").of_group("m").build()
     yield pod("f-0").shares_gpu(0.5).of_group("m").in_gpu_groups("g1").running_on("n0").build()

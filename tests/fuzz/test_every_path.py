@@ -143,7 +143,7 @@ def test_every_path_bears_every_method_odd_parameters_and_odd_bodies(fuzzed: Fuz
     assert resident_mebibytes() - before < 300
 
 
-TEMPLATE = {
+TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"a": "b"}},
     "spec": {
         "containers": [

@@ -6,7 +6,7 @@ happens, and things must come to rest. It raises `AssertionError` with the seed,
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -23,7 +23,7 @@ from bosket.api.time import format_time
 from bosket.scheduler.decisions import Decisions, Eviction
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.job import PodSet, SubGroupSet
-from bosket.scheduler.model.resource import NOTHING, plus
+from bosket.scheduler.model.resource import NOTHING, Shares, plus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
 from bosket.scheduler.snapshot.displacement import CALM_SECONDS
 from bosket.scheduler.snapshot.snapshot import Snapshot
@@ -221,9 +221,11 @@ def _job(
     size = random.choice((1, 1, 2, 3, 4, 6))
     least = size if random.random() < 0.6 else random.randint(1, size)
     amount = random.choice((1, 1, 2, gpus // 2, gpus)) or 1
-    shares = variety is not None and amount == 1 and variety.random() < 0.7
     template = pod("").of_group(name)
-    template = template.shares_gpu(variety.choice((0.25, 0.5, 0.5, 0.75))) if shares else template.gpu(amount)
+    if variety is not None and amount == 1 and variety.random() < 0.7:
+        template = template.shares_gpu(variety.choice((0.25, 0.5, 0.5, 0.75)))
+    else:
+        template = template.gpu(amount)
     if random.random() < 0.3:
         template = template.label("guarded", "yes")
     group = pod_group(
@@ -276,8 +278,9 @@ def _happens(random: Random, cluster: SimulatedCluster, coming: list[tuple[PodGr
 
 def _judge_cycle(snapshot: Snapshot, decisions: Decisions) -> None:
     """Gangs whole, queues within limits, firm work within quota; all by what is really carried out."""
-    held, firm = {}, {}
-    gained = {}
+    held: dict[ObjectKey, set[Task]] = {}
+    gained: dict[int, Shares] = {}  # by the queue's row
+    firm: dict[int, Shares] = {}  # the part of it that can't be preempted
     for bind in decisions.lasting_binds:
         held.setdefault(bind.job.key, set()).add(bind.task)
         for row in snapshot.queues.paths[snapshot.queues.rows[bind.job.queue]]:
@@ -303,24 +306,27 @@ def _runs(subgroup: PodSet | SubGroupSet, active: set[Task]) -> bool:
     return sum(_runs(child, active) for child in subgroup.children) >= subgroup.min_children
 
 
-def _use(snapshot: Snapshot):
-    """(all, firm) that each queue holds, its children included."""
+def _use(snapshot: Snapshot) -> list[tuple[Shares, Shares]]:
+    """(all, firm) that each queue holds, its children included; by the queue's row."""
     tree = snapshot.queues
-    result = [[NOTHING, NOTHING] for _ in tree.queues]
+    result = [(NOTHING, NOTHING) for _ in tree.queues]
     for name, use in snapshot.use.items():
         for row in tree.paths[tree.rows[name]]:
-            result[row] = [plus(result[row][0], use.allocated), plus(result[row][1], use.non_preemptible)]
+            result[row] = plus(result[row][0], use.allocated), plus(result[row][1], use.non_preemptible)
     return result
 
 
 def _judge_cluster(cluster: SimulatedCluster) -> None:
     """No node, and no GPU, has more than it can hold, pods that are on their way out included."""
-    used, parts = Counter(), Counter()
+    used: Counter[str] = Counter()  # GPUs, by node
+    parts: dict[tuple[str, str], float] = defaultdict(float)  # of one GPU, by node and GPU group
     for each in cluster.pods():
         name, portion = each.spec.nodeName, each.metadata.annotations.get(GPU_FRACTION_ANNOTATION)
-        if name and portion is None:
+        if not name:
+            continue
+        if portion is None:
             used[name] += int(each.spec.containers[0].resources.requests["nvidia.com/gpu"])
-        elif name:
+        else:
             (group,) = cluster.objects[BindRequest][each.key].spec.selectedGPUGroups
             parts[name, group] += float(portion)
     for (name, group), part in parts.items():

@@ -58,11 +58,10 @@ def decide_recording(recording: Json) -> bytes:
 def _plain(value: Any) -> Any:
     if isinstance(value, Job | Task):
         return str(value.key)
-    if isinstance(value, msgspec.Struct) or dataclasses.is_dataclass(value):
-        is_struct = isinstance(value, msgspec.Struct)
-        names = value.__struct_fields__ if is_struct else [field.name for field in dataclasses.fields(value)]
-        text = str(value) if "__str__" in vars(type(value)) else ""
-        return [type(value).__name__, text, *([name, _plain(getattr(value, name))] for name in names)]
+    if isinstance(value, msgspec.Struct):
+        return _plain_record(value, value.__struct_fields__)
+    if dataclasses.is_dataclass(value):
+        return _plain_record(value, [field.name for field in dataclasses.fields(value)])
     if isinstance(value, Mapping):
         return [[str(key), _plain(each)] for key, each in value.items()]
     if isinstance(value, tuple | list):
@@ -70,6 +69,12 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise TypeError(f"a decision has a {type(value).__name__} in it, of which a transcript says nothing")
+
+
+def _plain_record(value: object, names: Iterable[str]) -> list[Any]:
+    """The name of the record's type, its text if it has one, and these fields."""
+    text = str(value) if "__str__" in vars(type(value)) else ""
+    return [type(value).__name__, text, *([name, _plain(getattr(value, name))] for name in names)]
 
 
 if __name__ == "__main__":
