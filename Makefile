@@ -38,7 +38,7 @@ test: $(READY) ## style, types, layers, and all tests that need nothing but Pyth
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy tests/controlplane tests/e2e tests/conformance tests/install
+	$(BIN)/mypy benchmarks tests/controlplane tests/e2e tests/conformance tests/install
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n $(WORKERS) -m "not real"
 
