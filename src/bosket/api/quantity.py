@@ -128,12 +128,30 @@ def subtract(a: Quantity, b: Quantity) -> str:
     return _write(_Amount(first.nanos - second.nanos, first.format if first.nanos else second.format))
 
 
+class Sum:
+    """A running sum, in the format of the first quantity that isn't zero; "0" of none. Written out once, at its end."""
+
+    __slots__ = ("_format", "_nanos")
+
+    def __init__(self) -> None:
+        self._nanos, self._format = 0, Format.DECIMAL
+
+    def add(self, quantity: Quantity) -> None:
+        nanos, format = _amount(quantity)
+        if not self._nanos:
+            self._format = format
+        self._nanos += nanos
+
+    def __str__(self) -> str:
+        return _write(_Amount(self._nanos, self._format))
+
+
 def total(quantities: Iterable[Quantity]) -> str:
-    """The sum of all, in the format of the first that isn't zero; "0" of none."""
-    result: Quantity = "0"
+    """The sum of all, as `Sum` has it."""
+    result = Sum()
     for quantity in quantities:
-        result = add(result, quantity)
-    return canonical(result)
+        result.add(quantity)
+    return str(result)
 
 
 @lru_cache(maxsize=16384)
@@ -205,6 +223,7 @@ def _is_digits(text: str) -> bool:
     return text.isdigit() and text.isascii()
 
 
+@lru_cache(maxsize=16384)
 def _write(amount: _Amount) -> str:
     nanos = amount.nanos
     if nanos == 0:

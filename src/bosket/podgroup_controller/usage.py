@@ -12,7 +12,7 @@ from bosket.api import keys
 from bosket.api.condition import has_condition
 from bosket.api.core import Node, Pod
 from bosket.api.device_claim import gpus_by_class
-from bosket.api.quantity import InvalidQuantity, Quantity, add, from_milli, parse
+from bosket.api.quantity import InvalidQuantity, Quantity, Sum, from_milli, parse
 from bosket.api.resource_k8s import ResourceClaim
 from bosket.api.shared_gpu import MOST_MEMORY_MIB, read_portion, read_whole, shared_devices
 
@@ -49,14 +49,17 @@ def is_allocated(pod: Pod) -> bool:
 
 def total(amounts: Iterable[Mapping[str, Quantity]]) -> Amounts:
     """The sum, resource by resource; amounts that can't be read count nothing."""
-    result: Amounts = {}
+    sums: dict[str, Sum] = {}
     for each in amounts:
         for name, quantity in each.items():
+            before = sums.get(name)
+            found = Sum() if before is None else before
             try:
-                result[name] = add(result.get(name, "0"), quantity)
+                found.add(quantity)
             except InvalidQuantity:
                 continue
-    return result
+            sums[name] = found
+    return {name: str(found) for name, found in sums.items()}
 
 
 def _of_containers(pod: Pod) -> Amounts:
