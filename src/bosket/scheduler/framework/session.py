@@ -48,7 +48,9 @@ from bosket.scheduler.framework.protection import Protection
 from bosket.scheduler.framework.search_tally import SearchTally
 from bosket.scheduler.framework.watch import Watch, unwatched
 from bosket.scheduler.kernel.class_view import ClassView
+from bosket.scheduler.kernel.neighbour_view import SharedBases
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
+from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
@@ -75,6 +77,7 @@ class FixedVerdict(NamedTuple):
     """What filters say of nodes that nothing in a cycle changes."""
 
     codes: ReasonCodes
+    allowed: Mask  #: where they object to nothing
     is_welcome: bool  #: whether they object to no node at all
 
 
@@ -133,6 +136,7 @@ class Session:
         self._candidates: list[JobState] | None = None
         self._pending: list[JobState] | None = None  # candidates that had tasks left over when they were last looked at
         self._views: dict[int, ClassView] = {}
+        self._shared_bases = SharedBases(self)
         # what filters say of nodes that nothing in this cycle changes, by what they look at of a class
         self._fixed: dict[Hashable, FixedVerdict] = {}
         self._dear: dict[int, list[int]] = {}  # by class: sizes of devices
@@ -198,13 +202,13 @@ class Session:
         """Fit and scores of a pod class over all nodes, kept true while decisions are made."""
         view = self._views.get(pod_class.index)
         if view is None:
-            view = self._views[pod_class.index] = ClassView(self, pod_class)
+            view = self._views[pod_class.index] = self._shared_bases.make_view(pod_class)
         return view
 
-    def fixed_codes(self, pod_class: PodClass) -> ReasonCodes:
+    def fixed_verdict(self, pod_class: PodClass) -> FixedVerdict:
         """The first objection to each node among those that nothing in this cycle changes."""
         filters = [each for each in self.node_filters if each.fixed and each.concerns(pod_class)]
-        return self._look_at_nodes(pod_class, filters).codes
+        return self._look_at_nodes(pod_class, filters)
 
     def is_welcome(self, pod_class: PodClass) -> bool:
         """Whether no filter objects to any node, so that only what is free there counts."""
@@ -218,7 +222,7 @@ class Session:
             codes: ReasonCodes = np.zeros(len(self.snapshot.nodes), dtype=np.int32)
             for each in filters:
                 codes = np.where(codes == 0, each.codes(pod_class, slice(None)), codes)
-            found = self._fixed[known_by] = FixedVerdict(codes, not codes.any())
+            found = self._fixed[known_by] = FixedVerdict(codes, codes == 0, not codes.any())
         return found
 
     def unfit(self, task: Task) -> str | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 FEW_ROWS = 16
 FEW_CHANGES = 256
 EVERYWHERE = slice(None)
+NO_SCORES: Scores = np.empty(0)
 
 SHORT_OF = {"cpu": "CPU cores", "memory": "memory", "gpu": "GPUs", "gpu memory": "GPU memory"}
 POD_NUMBER = "node(s) pod number exceeded"
@@ -75,28 +76,38 @@ Among = Mask | NDArray[np.intp] | None
 class ClassView:
     """Which node is best for the next pod of a class."""
 
-    def __init__(self, session: Session, pod_class: PodClass) -> None:
+    def __init__(self, session: Session, pod_class: PodClass, *, neighbours: bool = True) -> None:
+        """`neighbours`: without it, filters and scorers that go by who is on nodes are left out."""
         self._session = session
         self._ledger = session.nodes
         self._class = pod_class
-        self._moving = [each for each in session.node_filters if not each.fixed and each.concerns(pod_class)]
-        self._fixed_codes = session.fixed_codes(pod_class)
-        self.allowed: Mask = self._fixed_codes == 0  #: nodes to which nothing that stays the same objects
+        filters: Sequence[NodeFilter] = session.node_filters
+        scorers: Sequence[NodeScorer] = session.node_scores
+        if not neighbours:
+            filters = [each for each in filters if not goes_by_neighbours(each)]
+            scorers = [each for each in scorers if not goes_by_neighbours(each)]
+        self._moving = [each for each in filters if not each.fixed and each.concerns(pod_class)]
+        self._scored_by = [each for each in scorers if each.concerns(pod_class)]
+        fixed = session.fixed_verdict(pod_class)
+        self._fixed_codes = fixed.codes
+        self.allowed = fixed.allowed  #: nodes to which nothing that stays the same objects
         self._allowed_at: Cells[int] = cells(self.allowed)
-        asked: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *session.node_scores)
+        asked: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *self._scored_by)
         self._based = [each for each in asked if not each.fixed and _has_basis(each)]
         self._explained: tuple[int, NodesRefused] | None = None
         self._lasting: tuple[Mask, Counter[str]] | None = None  # see `_count_codes`
         self._bases: list[Hashable] = []
-        self._total = np.empty(len(session.snapshot.nodes))
-        self._total_at: Cells[int] = cells(self._total)
+        self._total = NO_SCORES  # until somebody asks
+        self._total_at: Cells[int] = cells(NO_SCORES)
         self._seen = -1
+        #: how often scores of all nodes were found out anew
+        self.renewals = 0
         # The first of the nodes with the highest score. It mostly stays, or is the one that changed: looking through
         # all nodes after each placement would cost more the more there are.
         self._best: int | None = None
         self._best_total = -math.inf
         #: whether pods go to the same node until it is full: see `NodeScorer.packs`
-        self.packs = not self._moving and all(each.packs(pod_class) for each in session.node_scores)
+        self.packs = not self._moving and all(each.packs(pod_class) for each in scorers)
         # The latest choice: the node, how many changes to nodes had been seen, and out of which it was chosen.
         self._chosen_row, self._chosen_at = -1, -2  # nothing yet
         self._chosen_among: tuple[Among, Scores | None] = (None, None)
@@ -105,6 +116,15 @@ class ClassView:
     def only_loses_room(self) -> bool:
         """Whether placing others can only take nodes away from pods of this class, and give none."""
         return all(each.only_takes for each in self._moving)
+
+    @property
+    def scores(self) -> Scores:
+        """(node,): -inf for nodes that can't take a pod. As of the last time that the view caught up."""
+        return self._total
+
+    def score(self, row: int) -> float:
+        """The same of one node."""
+        return self._total_at[row]
 
     @property
     def is_local(self) -> bool:
@@ -127,7 +147,7 @@ class ClassView:
             return None
         if self.packs and self._goes_on(rows, bonus):
             return self._chosen_row
-        self._catch_up()
+        self.catch_up()
         total = self._total[rows] if bonus is None else self._total[rows] + bonus[rows]
         place = int(total.argmax())
         return self._chosen(int(rows[place]), rows, bonus) if total[place] > -math.inf else None
@@ -137,11 +157,11 @@ class ClassView:
 
         `on`: the nodes that may be used, all of them by default; `bonus`: what their scores are raised by.
         """
-        if not len(self._total):
+        if not len(self.allowed):
             return None
         if self.packs and self._goes_on(on, bonus):
             return self._chosen_row
-        self._catch_up()
+        self.catch_up()
         if on is None and bonus is None:
             if self._best is None:
                 self._best = int(self._total.argmax())
@@ -182,11 +202,11 @@ class ClassView:
 
         `homes`: for each pod, where it has been.
         """
-        if not len(self._total):
+        if not len(self.allowed):
             return None
         ledger, pod_class = self._ledger, self._class
         idle, releasing = ledger.idle_at, ledger.releasing_at
-        self._catch_up()
+        self.catch_up()
         total = self._total.copy() if on is None else np.where(on, self._total, -math.inf)
         total_at: Cells[int] = cells(total)
         rows: list[int] = []
@@ -222,8 +242,7 @@ class ClassView:
 
         Those that say nothing about the class aren't asked again.
         """
-        scorers = [each for each in self._session.node_scores if each.concerns(self._class)]
-        fixed = ((each, each.scores(self._class, EVERYWHERE) if each.fixed else None) for each in scorers)
+        fixed = ((each, each.scores(self._class, EVERYWHERE) if each.fixed else None) for each in self._scored_by)
         return [(each, scores) for each, scores in fixed if scores is None or scores.any()]
 
     def explain(self, too_dear: Mapping[int, JobReason] | None = None) -> NodesRefused:
@@ -325,14 +344,19 @@ class ClassView:
         objections[short_of("gpu")] += int(np.count_nonzero(fine & large_enough & (there < share.devices)))
         objections[short_of("gpu memory")] += int(np.count_nonzero(fine & ~large_enough))
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
+        """Looks at what has changed since it was last asked."""
         log = self._ledger.log
         seen, now = self._seen, len(log)
         if seen == now:
             return
-        bases = [each.basis(self._class) for each in self._based] if self._based else self._bases
+        if seen < 0:
+            self._total = self._room_for_scores()
+            self._total_at = cells(self._total)
+        bases = self._current_bases()
         if seen < 0 or now - seen > FEW_CHANGES or bases != self._bases:
             self._score(EVERYWHERE)
+            self.renewals += 1
         elif now - seen == 1:
             self._renew(log[seen])
         elif len(rows := set(log[seen:])) > FEW_ROWS:
@@ -342,6 +366,12 @@ class ClassView:
                 self._renew(row)
         self._bases = bases
         self._seen = now
+
+    def _room_for_scores(self) -> Scores:
+        return np.empty(len(self.allowed))
+
+    def _current_bases(self) -> list[Hashable]:
+        return [each.basis(self._class) for each in self._based] if self._based else self._bases
 
     def _renew(self, row: int) -> None:
         total = self._total_at[row] = self._score_one(row)
@@ -378,6 +408,11 @@ class ClassView:
         for scorer, scores in self._scorers:
             total += scorer.score(self._class, row) if scores is None else float(scores[row])
         return total
+
+
+def goes_by_neighbours(each: NodeFilter | NodeScorer) -> bool:
+    """Whether it says which nodes are exceptions: see `NodeFilter.exceptions`."""
+    return type(each).exceptions not in (NodeFilter.exceptions, NodeScorer.exceptions)
 
 
 def _has_basis(each: NodeFilter | NodeScorer) -> bool:
