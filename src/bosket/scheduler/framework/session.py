@@ -146,6 +146,7 @@ class Session:
         self._recovered: list[Job] = []
         self._look_again_at = math.inf
         self._operations: list[Operation] = []
+        self._evictions = 0  # among them
         self._started: list[Job] = []
         self._passed_over: list[Job] = []
 
@@ -316,6 +317,7 @@ class Session:
         self._operations += operations
         for each in operations if evicts else ():
             if isinstance(each, Eviction):
+                self._evictions += 1
                 self.allowance.spend(each.task)
                 if each.preemptor is not None:
                     self._takers.setdefault(each.job.key, set()).add(each.preemptor.key)
@@ -324,11 +326,12 @@ class Session:
     @property
     def has_evicted(self) -> bool:
         """Whether somebody has been evicted, or moved, in this cycle."""
-        return any(isinstance(each, Eviction) for each in self._operations)
+        return self._evictions > 0
 
     def stays(self, task: Task) -> None:
         """It was to move, and needn't: nothing was decided about it."""
         self._operations = [each for each in self._operations if each.task is not task]
+        self._evictions = sum(isinstance(each, Eviction) for each in self._operations)
 
     def successors(self, job: Job) -> set[ObjectKey]:
         """Jobs that took its place, or that of one of these, and so on: it may not have them evicted in its turn."""
