@@ -206,17 +206,13 @@ class Session:
             view = self._views[pod_class.index] = self._shared_bases.make_view(pod_class)
         return view
 
-    def fixed_verdict(self, pod_class: PodClass) -> FixedVerdict:
-        """The first objection to each node among those that nothing in this cycle changes."""
-        filters = [each for each in self.node_filters if each.fixed and each.concerns(pod_class)]
-        return self._look_at_nodes(pod_class, filters)
-
     def is_welcome(self, pod_class: PodClass) -> bool:
         """Whether no filter objects to any node, so that only what is free there counts."""
         filters = [each for each in self.node_filters if each.concerns(pod_class)]
-        return all(map(_is_fixed, filters)) and self._look_at_nodes(pod_class, filters).is_welcome
+        return all(map(_is_fixed, filters)) and self.look_at_nodes(pod_class, filters).is_welcome
 
-    def _look_at_nodes(self, pod_class: PodClass, filters: Sequence[NodeFilter]) -> FixedVerdict:
+    def look_at_nodes(self, pod_class: PodClass, filters: Sequence[NodeFilter]) -> FixedVerdict:
+        """What fixed filters say of all nodes; the first objection counts."""
         known_by = tuple([(each, each.known_by(pod_class)) for each in filters])
         found = self._fixed.get(known_by)
         if found is None:

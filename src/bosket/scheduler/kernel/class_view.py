@@ -24,7 +24,7 @@ from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.reason import MOST_NODES_NAMED, JobReason, NodesRefused
 
 if TYPE_CHECKING:
-    from bosket.scheduler.framework.session import Session
+    from bosket.scheduler.framework.session import FixedVerdict, Session
 
 #: From this many changed columns on, computing them together is cheaper; from so many changes on, all columns.
 FEW_ROWS = 16
@@ -73,27 +73,43 @@ NO_HOME = Home(-1, was_promised=False, runs_on=-1)
 Among = Mask | NDArray[np.intp] | None
 
 
+class Asked(NamedTuple):
+    """Filters and scorers that concern a class, in their order."""
+
+    filters: list[NodeFilter]
+    scorers: list[NodeScorer]
+    fixed: FixedVerdict  #: what the fixed ones among the filters say
+
+    @classmethod
+    def about(cls, pod_class: PodClass, session: Session) -> Asked:
+        """All that a session has."""
+        filters = [each for each in session.node_filters if each.concerns(pod_class)]
+        scorers = [each for each in session.node_scores if each.concerns(pod_class)]
+        return cls(filters, scorers, session.look_at_nodes(pod_class, [each for each in filters if each.fixed]))
+
+    def without_neighbours(self) -> Asked:
+        """Those that don't go by who is on nodes."""
+        filters = [each for each in self.filters if not goes_by_neighbours(each)]
+        return Asked(filters, [each for each in self.scorers if not goes_by_neighbours(each)], self.fixed)
+
+
 class ClassView:
     """Which node is best for the next pod of a class."""
 
-    def __init__(self, session: Session, pod_class: PodClass, *, neighbours: bool = True) -> None:
-        """`neighbours`: without it, filters and scorers that go by who is on nodes are left out."""
+    def __init__(self, session: Session, pod_class: PodClass, asked: Asked | None = None) -> None:
+        """`asked`: who is asked about nodes; all of the session's by default."""
         self._session = session
         self._ledger = session.nodes
         self._class = pod_class
-        filters: Sequence[NodeFilter] = session.node_filters
-        scorers: Sequence[NodeScorer] = session.node_scores
-        if not neighbours:
-            filters = [each for each in filters if not goes_by_neighbours(each)]
-            scorers = [each for each in scorers if not goes_by_neighbours(each)]
-        self._moving = [each for each in filters if not each.fixed and each.concerns(pod_class)]
-        self._scored_by = [each for each in scorers if each.concerns(pod_class)]
-        fixed = session.fixed_verdict(pod_class)
-        self._fixed_codes = fixed.codes
-        self.allowed = fixed.allowed  #: nodes to which nothing that stays the same objects
+        if asked is None:
+            asked = Asked.about(pod_class, session)
+        self._moving = [each for each in asked.filters if not each.fixed]
+        self._scored_by = asked.scorers
+        self.fixed = asked.fixed  #: what nothing in the cycle changes
+        self.allowed = self.fixed.allowed  #: nodes to which nothing that stays the same objects
         self._allowed_at: Cells[int] = cells(self.allowed)
-        asked: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *self._scored_by)
-        self._based = [each for each in asked if not each.fixed and _has_basis(each)]
+        moving: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *self._scored_by)
+        self._based = [each for each in moving if not each.fixed and _has_basis(each)]
         self._explained: tuple[int, NodesRefused] | None = None
         self._lasting: tuple[Mask, Counter[str]] | None = None  # see `_count_codes`
         self._bases: list[Hashable] = []
@@ -107,7 +123,7 @@ class ClassView:
         self._best: int | None = None
         self._best_total = -math.inf
         #: whether pods go to the same node until it is full: see `NodeScorer.packs`
-        self.packs = not self._moving and all(each.packs(pod_class) for each in scorers)
+        self.packs = not self._moving and all(each.packs(pod_class) for each in session.node_scores)
         # The latest choice: the node, how many changes to nodes had been seen, and out of which it was chosen.
         self._chosen_row, self._chosen_at = -1, -2  # nothing yet
         self._chosen_among: tuple[Among, Scores | None] = (None, None)
@@ -237,7 +253,7 @@ class ClassView:
         return rows
 
     @cached_property
-    def _scorers(self) -> list[tuple[NodeScorer, Scores | None]]:
+    def scorers(self) -> list[tuple[NodeScorer, Scores | None]]:
         """In their order, because sums of floats depend on it; with the scores where they stay the same.
 
         Those that say nothing about the class aren't asked again.
@@ -300,7 +316,7 @@ class ClassView:
         return objections
 
     def _objections(self) -> ReasonCodes:
-        codes = self._fixed_codes
+        codes = self.fixed.codes
         for node_filter in self._moving:
             codes = np.where(codes == 0, node_filter.codes(self._class, EVERYWHERE), codes)
         return codes
@@ -393,7 +409,7 @@ class ClassView:
             self._total[rows] = -math.inf
             return
         total = np.zeros(len(fits))
-        for scorer, scores in self._scorers:
+        for scorer, scores in self.scorers:
             total += scorer.scores(self._class, rows) if scores is None else scores[rows]
         self._total[rows] = np.where(fits, total, -math.inf)
 
@@ -405,7 +421,7 @@ class ClassView:
             if node_filter.code(self._class, row):
                 return -math.inf
         total = 0.0
-        for scorer, scores in self._scorers:
+        for scorer, scores in self.scorers:
             total += scorer.score(self._class, row) if scores is None else float(scores[row])
         return total
 

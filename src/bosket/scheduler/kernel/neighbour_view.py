@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Hashable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, Rows, Scores
-from bosket.scheduler.kernel.class_view import NO_SCORES, ClassView, goes_by_neighbours
+from bosket.scheduler.kernel.class_view import NO_SCORES, Asked, ClassView, goes_by_neighbours
 from bosket.scheduler.model.cell import cells
 from bosket.scheduler.model.task import PodClass
 
@@ -38,17 +39,17 @@ class SharedBases:
     def make_view(self, pod_class: PodClass) -> ClassView:
         """A view of the class; with a base if it goes by neighbours."""
         session = self._session
-        filters = [each for each in session.node_filters if each.concerns(pod_class)]
-        scorers = [each for each in session.node_scores if each.concerns(pod_class)]
-        asked: list[NodeFilter | NodeScorer] = [*filters, *scorers]
-        if not any(map(goes_by_neighbours, asked)):
-            return ClassView(session, pod_class)
-        rest = [(each, each.known_by(pod_class)) for each in asked if not goes_by_neighbours(each)]
-        key = (pod_class.needs, pod_class.share, *rest)
+        asked = Asked.about(pod_class, session)
+        others = asked.without_neighbours()
+        if len(others.filters) == len(asked.filters) and len(others.scorers) == len(asked.scorers):
+            return ClassView(session, pod_class, asked)
+        rest: list[NodeFilter | NodeScorer] = [*others.filters, *others.scorers]
+        known_by = [(each, each.known_by(pod_class)) for each in rest]
+        key = (pod_class.needs, pod_class.share, *known_by)
         base = self._bases.get(key)
         if base is None:
-            base = self._bases[key] = Base(session, pod_class)
-        return NeighbourView(session, pod_class, base, self)
+            base = self._bases[key] = Base(session, pod_class, others)
+        return NeighbourView(session, pod_class, asked, base, self)
 
     def room_for_scores(self, view: NeighbourView) -> Scores:
         """An array over nodes; that of another view, which then has none, where many have one."""
@@ -60,10 +61,6 @@ class SharedBases:
 class Base(ClassView):
     """Fit and score by everything but neighbours: the same for all classes that differ in these alone."""
 
-    def __init__(self, session: Session, pod_class: PodClass) -> None:
-        """`pod_class`: any of them."""
-        super().__init__(session, pod_class, neighbours=False)
-
     def _current_bases(self) -> list[Hashable]:
         # A class that is new asks nodes as things stand: what its base has found out earlier must be true as well on
         # nodes that nothing has happened to since resources that a class doesn't ask for count, too.
@@ -73,8 +70,8 @@ class Base(ClassView):
 class NeighbourView(ClassView):
     """A class's view: the scores of its base, with exceptions."""
 
-    def __init__(self, session: Session, pod_class: PodClass, base: Base, shared: SharedBases) -> None:
-        super().__init__(session, pod_class)
+    def __init__(self, session: Session, pod_class: PodClass, asked: Asked, base: Base, shared: SharedBases) -> None:
+        super().__init__(session, pod_class, asked)
         self._base, self._shared = base, shared
         self._own_filters = [each for each in self._moving if goes_by_neighbours(each)]
         self._own_scorers = [each for each in self._scored_by if goes_by_neighbours(each)]
@@ -96,6 +93,13 @@ class NeighbourView(ClassView):
     def _current_bases(self) -> list[Hashable]:
         self._base.catch_up()
         return [self._base.renewals, *(each.basis(self._class) for each in self._based)]
+
+    @cached_property
+    def scorers(self) -> list[tuple[NodeScorer, Scores | None]]:
+        shared = {scorer: (scorer, scores) for scorer, scores in self._base.scorers}
+        own: dict[NodeScorer, tuple[NodeScorer, Scores | None]] = {each: (each, None) for each in self._own_scorers}
+        known = shared | own
+        return [known[each] for each in self._scored_by if each in known]
 
     def _score(self, rows: Rows) -> None:
         self._best = None
@@ -132,8 +136,8 @@ class NeighbourView(ClassView):
         if self._own_scorers and fits.any():
             # In the order of scorers, because sums of floats depend on it. A score of 0 changes no sum.
             total = np.zeros(len(rows))
-            for scorer in self._scored_by:
-                total += scorer.scores(self._class, rows)
+            for scorer, scores in self.scorers:
+                total += scorer.scores(self._class, rows) if scores is None else scores[rows]
         self._total[rows] = np.where(fits, total, -math.inf)
 
     def _score_one(self, row: int) -> float:
@@ -145,6 +149,6 @@ class NeighbourView(ClassView):
                 return -math.inf
         if any(scorer.score(self._class, row) for scorer in self._own_scorers):
             total = 0.0
-            for scorer in self._scored_by:
-                total += scorer.score(self._class, row)
+            for scorer, scores in self.scorers:
+                total += scorer.score(self._class, row) if scores is None else float(scores[row])
         return total

@@ -18,31 +18,34 @@ class Counts:
     nodes for each of thousands of such gangs would take far more time and memory than everything else of a cycle.
     """
 
-    __slots__ = ("_array", "_few", "_size")
+    __slots__ = ("_array", "_array_at", "_few", "_size")
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._few: dict[int, int] = {}  # those other than 0, while there is no array
         self._array: NDArray[np.int64] | None = None
+        self._array_at: memoryview[int] | None = None  # the same memory: single numbers are far cheaper
 
     def __len__(self) -> int:
         """How many numbers aren't 0."""
         return len(self._few) if self._array is None else int(np.count_nonzero(self._array))
 
     def __getitem__(self, place: int) -> int:
-        return self._few.get(place, 0) if self._array is None else int(self._array[place])
+        return self._few.get(place, 0) if self._array_at is None else self._array_at[place]
 
     def add(self, place: int, change: int) -> int:
         """Changes a number; returns what it was."""
-        if self._array is not None:
-            before = int(self._array[place])
-            self._array[place] = before + change
+        array = self._array_at
+        if array is not None:
+            before = array[place]
+            array[place] = before + change
             return before
         before = self._few.get(place, 0)
         if before + change:
             self._few[place] = before + change
             if len(self._few) > FEW:
                 self._array = self._all()
+                self._array_at = memoryview(self._array)  # type: ignore[arg-type]
         else:
             self._few.pop(place, None)
         return before
