@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from heapq import nlargest
 
 from bosket.scheduler.actions.eviction import Policy, Tables, evict_for_pending
 from bosket.scheduler.cause import Consolidated
@@ -123,9 +124,9 @@ class _Consolidation(Policy):
 
 def _least_important(candidates: Mapping[int, Entries], count: int) -> Mapping[int, Entries]:
     """So many of them, the last in order. KAI takes whichever come first out of a map, and one more than it says."""
-    ranked = sorted((entry[0], row, entry) for row, entries in candidates.items() for entry in entries)
+    ranked = ((entry[0], row, entry) for row, entries in candidates.items() for entry in entries)
     result: dict[int, Entries] = {}
-    for _, row, entry in ranked[-count:]:
+    for _, row, entry in reversed(nlargest(count, ranked)):
         result.setdefault(row, []).append(entry)
     return result
 

@@ -71,6 +71,7 @@ from bosket.scheduler.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from bosket.scheduler.framework.statement import Statement
+    from bosket.scheduler.solver.job_kind import JobKinds
 
 
 class FixedVerdict(NamedTuple):
@@ -102,6 +103,7 @@ class Session:
         self.version = 0  #: changes with every commit
         self.action = ""  #: the one that is under way, by its configured name
         self.searches = SearchTally()
+        self.job_kinds: JobKinds | None = None  #: made by the first search, for all actions
         self.watch: Watch = unwatched
         #: what earlier searches found: actions that evict check it and search for nobody; None lets them search
         self.proposals: Proposals | None = None
