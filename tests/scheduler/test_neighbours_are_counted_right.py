@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
@@ -14,8 +15,10 @@ from bosket.kube.selector import label_selector
 from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.kernel import neighbour_view
 from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.task import TaskStatus
+from bosket.scheduler.plugins.counts import Counts
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, drop_named, placements, reasons, snapshot_of, state_of
 from tests.scheduler.peers import HOST, away, near, rather_away, rather_near, spread, term
@@ -24,6 +27,10 @@ EVERYWHERE = slice(None)
 APPS = ("web", "db")
 KEYS = ("zone", HOST)
 CONFIGURATION = Configuration(plugins=(PluginChoice("predicates"), PluginChoice("podaffinity")))
+#: With scores that don't come out even, so that sums depend on their order.
+WITH_SCORES = Configuration(
+    plugins=tuple(map(PluginChoice, ("predicates", "nodeavailability", "podaffinity", "resourcetype", "nodeplacement")))
+)
 HARD_WEIGHT = 1
 
 
@@ -193,12 +200,20 @@ def test_counts_kept_on_the_way_equal_counting_anew(objects, happenings):
                     for row in range(len(nodes)):
                         alone = each.codes(task.pod_class, np.array([row]))
                         assert alone[0] == each.codes(task.pod_class, EVERYWHERE)[row]
+                        assert alone[0] == each.code(task.pod_class, row)
+                    refused = set(np.flatnonzero(each.codes(task.pod_class, EVERYWHERE)).tolist())
+                    exceptions = each.exceptions(task.pod_class)
+                    if exceptions is not None and exceptions.refuses_others:
+                        assert set(range(len(nodes))) - set(exceptions.rows.tolist()) <= refused
+                    elif exceptions is not None:
+                        assert set(exceptions.rows.tolist()) == refused
             found = [session.reason_book.text(int(code)) for code in codes]
             assert found == [plainly_objects(nodes, row, task.pod, there, staying) for row in range(len(nodes))]
             for scorer in session.node_scores:
                 scores = scorer.scores(task.pod_class, EVERYWHERE).tolist()
                 assert scores == [plain_score(nodes, row, task.pod, there) for row in range(len(nodes))]
                 assert scores == [scorer.score(task.pod_class, row) for row in range(len(nodes))]
+                assert set(np.flatnonzero(scores).tolist()) <= set(scorer.exceptions(task.pod_class).tolist())
 
     compare()
     for number, where, what in happenings:
@@ -233,11 +248,17 @@ def deepcopy_spots(spots):
     return {task: deepcopy(each) for task, each in spots.items()}
 
 
-@given(clusters(), steps)
-@settings(max_examples=40, deadline=None)
-def test_views_choose_as_if_made_anew(objects, happenings):
-    """What a view remembers of all nodes is corrected where a placement changes it, however far away."""
-    session = open_session(snapshot_of(objects), CONFIGURATION)
+@given(clusters(), steps, st.sampled_from([1, 2, 100]))
+@settings(max_examples=60, deadline=None)
+def test_views_choose_as_if_made_anew(objects, happenings, most_scored):
+    """What a view remembers of all nodes, itself or through what it shares with others, is corrected where a placement
+    changes it, however far away; also if others have taken the memory for its scores."""
+    with patch.object(neighbour_view, "MOST_SCORED", most_scored):
+        _choose_as_if_made_anew(objects, happenings)
+
+
+def _choose_as_if_made_anew(objects, happenings):
+    session = open_session(snapshot_of(objects), WITH_SCORES)
     snapshot = session.snapshot
     tasks = [task for key in sorted(snapshot.jobs) for task in snapshot.jobs[key].tasks]
     statement = Statement(session)
@@ -253,8 +274,45 @@ def test_views_choose_as_if_made_anew(objects, happenings):
         elif job.standing(task).status == TaskStatus.PENDING:
             statement.pipeline(job, task, row)
             count += 1
-        remembered = [session.view(each.pod_class).best() for each in tasks]
-        assert remembered == [ClassView(session, each.pod_class).best() for each in tasks]
+        for each in tasks:
+            kept, anew = session.view(each.pod_class), ClassView(session, each.pod_class)
+            assert kept.best() == anew.best()
+            assert kept.scores.tolist() == anew.scores.tolist()
+            assert kept.explain() == anew.explain()
+
+
+def test_classes_that_differ_in_neighbours_alone_share_a_base():
+    gangs = [f"g{number}" for number in range(5)]
+    pods = [
+        pod(name).cpu("1").of_group(name).label("app", name).with_spec(affinity=away(term(HOST, app=name)))
+        for name in gangs
+    ]
+    larger = (
+        pod("large").cpu("2").of_group("large").label("app", "large").with_spec(affinity=near(term(HOST, app="large")))
+    )
+    groups = [pod_group(name) for name in (*gangs, "large")]
+    session = open_session(
+        snapshot_of([node("n"), queue("q"), *groups, *(each.build() for each in (*pods, larger))]), WITH_SCORES
+    )
+    tasks = [task for job in session.snapshot.jobs.values() for task in job.tasks]
+    views = [session.view(task.pod_class) for task in tasks]
+    assert len(set(views)) == 6
+    bases = {task.key.name: view._base for task, view in zip(tasks, views, strict=True)}
+    assert len({bases[name] for name in gangs}) == 1
+    assert bases["large"] is not bases["g0"]
+
+
+@given(st.integers(1, 80), st.lists(st.tuples(st.integers(0, 79), st.integers(-2, 3)), max_size=120))
+def test_few_numbers_and_many_count_alike(size, changes):
+    counts, plain = Counts(size), [0] * size
+    for number, change in changes:
+        place = number % size
+        assert counts.add(place, change) == plain[place]
+        plain[place] += change
+        assert counts[place] == plain[place]
+    assert counts.at(EVERYWHERE).tolist() == plain
+    assert sorted(counts.places().tolist()) == [place for place, number in enumerate(plain) if number]
+    assert len(counts) == sum(map(bool, plain))
 
 
 # The live state

@@ -174,7 +174,7 @@ def test_a_view_kept_by_columns_equals_one_made_anew(objects, counted):
             for each in list(session._views.values()):
                 anew = ClassView(session, each._class)
                 best = each.best()
-                each._catch_up()  # put off while no other node can be the best
+                each.catch_up()  # put off while no other node can be the best
                 assert (best, each._total.tolist()) == (anew.best(), anew._total.tolist())
             if kept is not None and session.unfit(task) is None:
                 statement.allocate(job, task, kept)

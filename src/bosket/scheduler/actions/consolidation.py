@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from heapq import nlargest
 
 from bosket.scheduler.actions.eviction import Policy, Tables, evict_for_pending
 from bosket.scheduler.cause import Consolidated
@@ -43,7 +44,11 @@ class _Consolidation(Policy):
 
     def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
         bound = self.session.settings.max_consolidation_preemptees
-        result = {row: [entry for entry in entries if entry[1] is not job] for row, entries in running.by_queue.items()}
+        by_queue: Mapping[int, Entries] = running.by_queue
+        if bound > 0:
+            # The last of all are among the last of each queue; one more, because the job itself doesn't count.
+            by_queue = {row: entries[-bound - 1 :] for row, entries in by_queue.items()}
+        result = {row: [entry for entry in entries if entry[1] is not job] for row, entries in by_queue.items()}
         return result if bound == NO_BOUND else _least_important(result, bound)
 
     def solve(self, job: JobState, tables: Tables, budget: JobBudget) -> Solution | None:
@@ -94,7 +99,7 @@ class _Consolidation(Policy):
         """The fewest moves that make room; None when there is no such choice, or it doesn't work out."""
         spared = {job.job.key, *self.session.successors(job.job)}
         by_queue = tables.running.by_queue.values()
-        running = [state for entries in by_queue for _, state in entries if state.job.key not in spared]
+        running = (state for entries in by_queue for _, state in entries if state.job.key not in spared)
         moves = cheapest_to_move(self.session, job.next_tasks(), running)
         bound = self.session.settings.max_consolidation_preemptees
         if not moves or (bound != NO_BOUND and len({batch.job for batch in moves}) > bound):
@@ -119,9 +124,9 @@ class _Consolidation(Policy):
 
 def _least_important(candidates: Mapping[int, Entries], count: int) -> Mapping[int, Entries]:
     """So many of them, the last in order. KAI takes whichever come first out of a map, and one more than it says."""
-    ranked = sorted((entry[0], row, entry) for row, entries in candidates.items() for entry in entries)
+    ranked = ((entry[0], row, entry) for row, entries in candidates.items() for entry in entries)
     result: dict[int, Entries] = {}
-    for _, row, entry in ranked[-count:]:
+    for _, row, entry in reversed(nlargest(count, ranked)):
         result.setdefault(row, []).append(entry)
     return result
 

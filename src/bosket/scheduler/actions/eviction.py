@@ -104,7 +104,7 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
     asking = [job for job in waiting if policy.may_ask(job) and not _is_delayed(session, job)]
     tables: Tables | None = None
     budget = ActionBudget(session.search_budgets, session.action)
-    kinds = JobKinds(session)
+    kinds = session.job_kinds = session.job_kinds or JobKinds(session)
     failed: dict[Hashable, FailedJobs] = {}
     turns = JobsByQueue(session, asking) if asking else None
     while turns is not None and (job := turns.pop()) is not None:

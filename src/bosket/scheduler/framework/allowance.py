@@ -19,6 +19,11 @@ class Allowance:
         self._left = dict(disruptions.allowed)
         self.refused: EvictionRefused | None = None  #: the first objection since the last `forget_refusal`
 
+    @property
+    def has_limits(self) -> bool:
+        """Whether anybody may object at all."""
+        return bool(self._known)
+
     def objection(self, tasks: Iterable[Task]) -> EvictionRefused | None:
         """Why these can't be evicted together, though nobody else were; None when nobody objects."""
         found = self._objection(tasks) if self._known else None

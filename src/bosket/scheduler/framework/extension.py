@@ -33,6 +33,14 @@ ReasonCodes = NDArray[np.int32]  #: (node,), 0 where the node is fine, otherwise
 Scores = NDArray[np.float64]  #: (node,)
 
 
+class Exceptions(NamedTuple):
+    """To which nodes a filter objects, where that is known without a look at all of them."""
+
+    rows: NDArray[np.intp]  #: in any order; some may be in it twice
+    #: False: the filter objects to these nodes, and to no others; True: it objects to all others, and perhaps to these
+    refuses_others: bool = False
+
+
 class NodeFilter(ABC):
     """Says which nodes may take pods of a class."""
 
@@ -52,8 +60,18 @@ class NodeFilter(ABC):
         return None
 
     def known_by(self, pod_class: PodClass) -> Hashable:
-        """What of a class a fixed filter looks at: classes that have it in common get the same answer."""
+        """What of a class the filter looks at, beside what it asks of nodes' resources (`needs`, `share`): classes that
+        have it in common get the same answers."""
         return pod_class.index
+
+    def exceptions(self, pod_class: PodClass) -> Exceptions | None:
+        """To which nodes it objects, for a filter that says the same of almost all of them; None if it doesn't.
+
+        Overridden by filters that go by who is on nodes, of which each class may have its own: views of classes that
+        differ in nothing else then share all that doesn't come from such filters. They have a `basis` as well.
+        """
+        del pod_class
+        return None
 
     @abstractmethod
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
@@ -77,6 +95,17 @@ class NodeScorer(ABC):
 
     def basis(self, pod_class: PodClass) -> Hashable:
         """What scores of *all* nodes rest on, such as a minimum. While it stays, only changed rows are asked for."""
+        del pod_class
+        return None
+
+    def known_by(self, pod_class: PodClass) -> Hashable:
+        """What of a class the scorer looks at, beside what it asks of nodes' resources (`needs`, `share`): classes that
+        have it in common get the same scores."""
+        return pod_class.index
+
+    def exceptions(self, pod_class: PodClass) -> NDArray[np.intp] | None:
+        """All nodes with a score other than 0, in any order; None where it takes a look at every node to know them.
+        See `NodeFilter.exceptions`."""
         del pod_class
         return None
 

@@ -48,7 +48,9 @@ from bosket.scheduler.framework.protection import Protection
 from bosket.scheduler.framework.search_tally import SearchTally
 from bosket.scheduler.framework.watch import Watch, unwatched
 from bosket.scheduler.kernel.class_view import ClassView
+from bosket.scheduler.kernel.neighbour_view import SharedBases
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
+from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
@@ -69,12 +71,14 @@ from bosket.scheduler.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from bosket.scheduler.framework.statement import Statement
+    from bosket.scheduler.solver.job_kind import JobKinds
 
 
 class FixedVerdict(NamedTuple):
     """What filters say of nodes that nothing in a cycle changes."""
 
     codes: ReasonCodes
+    allowed: Mask  #: where they object to nothing
     is_welcome: bool  #: whether they object to no node at all
 
 
@@ -99,6 +103,7 @@ class Session:
         self.version = 0  #: changes with every commit
         self.action = ""  #: the one that is under way, by its configured name
         self.searches = SearchTally()
+        self.job_kinds: JobKinds | None = None  #: made by the first search, for all actions
         self.watch: Watch = unwatched
         #: what earlier searches found: actions that evict check it and search for nobody; None lets them search
         self.proposals: Proposals | None = None
@@ -133,6 +138,7 @@ class Session:
         self._candidates: list[JobState] | None = None
         self._pending: list[JobState] | None = None  # candidates that had tasks left over when they were last looked at
         self._views: dict[int, ClassView] = {}
+        self._shared_bases = SharedBases(self)
         # what filters say of nodes that nothing in this cycle changes, by what they look at of a class
         self._fixed: dict[Hashable, FixedVerdict] = {}
         self._dear: dict[int, list[int]] = {}  # by class: sizes of devices
@@ -142,6 +148,7 @@ class Session:
         self._recovered: list[Job] = []
         self._look_again_at = math.inf
         self._operations: list[Operation] = []
+        self._evictions = 0  # among them
         self._started: list[Job] = []
         self._passed_over: list[Job] = []
 
@@ -198,27 +205,23 @@ class Session:
         """Fit and scores of a pod class over all nodes, kept true while decisions are made."""
         view = self._views.get(pod_class.index)
         if view is None:
-            view = self._views[pod_class.index] = ClassView(self, pod_class)
+            view = self._views[pod_class.index] = self._shared_bases.make_view(pod_class)
         return view
-
-    def fixed_codes(self, pod_class: PodClass) -> ReasonCodes:
-        """The first objection to each node among those that nothing in this cycle changes."""
-        filters = [each for each in self.node_filters if each.fixed and each.concerns(pod_class)]
-        return self._look_at_nodes(pod_class, filters).codes
 
     def is_welcome(self, pod_class: PodClass) -> bool:
         """Whether no filter objects to any node, so that only what is free there counts."""
         filters = [each for each in self.node_filters if each.concerns(pod_class)]
-        return all(map(_is_fixed, filters)) and self._look_at_nodes(pod_class, filters).is_welcome
+        return all(map(_is_fixed, filters)) and self.look_at_nodes(pod_class, filters).is_welcome
 
-    def _look_at_nodes(self, pod_class: PodClass, filters: Sequence[NodeFilter]) -> FixedVerdict:
+    def look_at_nodes(self, pod_class: PodClass, filters: Sequence[NodeFilter]) -> FixedVerdict:
+        """What fixed filters say of all nodes; the first objection counts."""
         known_by = tuple([(each, each.known_by(pod_class)) for each in filters])
         found = self._fixed.get(known_by)
         if found is None:
             codes: ReasonCodes = np.zeros(len(self.snapshot.nodes), dtype=np.int32)
             for each in filters:
                 codes = np.where(codes == 0, each.codes(pod_class, slice(None)), codes)
-            found = self._fixed[known_by] = FixedVerdict(codes, not codes.any())
+            found = self._fixed[known_by] = FixedVerdict(codes, codes == 0, not codes.any())
         return found
 
     def unfit(self, task: Task) -> str | None:
@@ -312,6 +315,7 @@ class Session:
         self._operations += operations
         for each in operations if evicts else ():
             if isinstance(each, Eviction):
+                self._evictions += 1
                 self.allowance.spend(each.task)
                 if each.preemptor is not None:
                     self._takers.setdefault(each.job.key, set()).add(each.preemptor.key)
@@ -320,11 +324,12 @@ class Session:
     @property
     def has_evicted(self) -> bool:
         """Whether somebody has been evicted, or moved, in this cycle."""
-        return any(isinstance(each, Eviction) for each in self._operations)
+        return self._evictions > 0
 
     def stays(self, task: Task) -> None:
         """It was to move, and needn't: nothing was decided about it."""
         self._operations = [each for each in self._operations if each.task is not task]
+        self._evictions = sum(isinstance(each, Eviction) for each in self._operations)
 
     def successors(self, job: Job) -> set[ObjectKey]:
         """Jobs that took its place, or that of one of these, and so on: it may not have them evicted in its turn."""

@@ -24,12 +24,13 @@ from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.reason import MOST_NODES_NAMED, JobReason, NodesRefused
 
 if TYPE_CHECKING:
-    from bosket.scheduler.framework.session import Session
+    from bosket.scheduler.framework.session import FixedVerdict, Session
 
 #: From this many changed columns on, computing them together is cheaper; from so many changes on, all columns.
 FEW_ROWS = 16
 FEW_CHANGES = 256
 EVERYWHERE = slice(None)
+NO_SCORES: Scores = np.empty(0)
 
 SHORT_OF = {"cpu": "CPU cores", "memory": "memory", "gpu": "GPUs", "gpu memory": "GPU memory"}
 POD_NUMBER = "node(s) pod number exceeded"
@@ -72,25 +73,51 @@ NO_HOME = Home(-1, was_promised=False, runs_on=-1)
 Among = Mask | NDArray[np.intp] | None
 
 
+class Asked(NamedTuple):
+    """Filters and scorers that concern a class, in their order."""
+
+    filters: list[NodeFilter]
+    scorers: list[NodeScorer]
+    fixed: FixedVerdict  #: what the fixed ones among the filters say
+
+    @classmethod
+    def about(cls, pod_class: PodClass, session: Session) -> Asked:
+        """All that a session has."""
+        filters = [each for each in session.node_filters if each.concerns(pod_class)]
+        scorers = [each for each in session.node_scores if each.concerns(pod_class)]
+        return cls(filters, scorers, session.look_at_nodes(pod_class, [each for each in filters if each.fixed]))
+
+    def without_neighbours(self) -> Asked:
+        """Those that don't go by who is on nodes."""
+        filters = [each for each in self.filters if not goes_by_neighbours(each)]
+        return Asked(filters, [each for each in self.scorers if not goes_by_neighbours(each)], self.fixed)
+
+
 class ClassView:
     """Which node is best for the next pod of a class."""
 
-    def __init__(self, session: Session, pod_class: PodClass) -> None:
+    def __init__(self, session: Session, pod_class: PodClass, asked: Asked | None = None) -> None:
+        """`asked`: who is asked about nodes; all of the session's by default."""
         self._session = session
         self._ledger = session.nodes
         self._class = pod_class
-        self._moving = [each for each in session.node_filters if not each.fixed and each.concerns(pod_class)]
-        self._fixed_codes = session.fixed_codes(pod_class)
-        self.allowed: Mask = self._fixed_codes == 0  #: nodes to which nothing that stays the same objects
+        if asked is None:
+            asked = Asked.about(pod_class, session)
+        self._moving = [each for each in asked.filters if not each.fixed]
+        self._scored_by = asked.scorers
+        self.fixed = asked.fixed  #: what nothing in the cycle changes
+        self.allowed = self.fixed.allowed  #: nodes to which nothing that stays the same objects
         self._allowed_at: Cells[int] = cells(self.allowed)
-        asked: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *session.node_scores)
-        self._based = [each for each in asked if not each.fixed and _has_basis(each)]
+        moving: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *self._scored_by)
+        self._based = [each for each in moving if not each.fixed and _has_basis(each)]
         self._explained: tuple[int, NodesRefused] | None = None
         self._lasting: tuple[Mask, Counter[str]] | None = None  # see `_count_codes`
         self._bases: list[Hashable] = []
-        self._total = np.empty(len(session.snapshot.nodes))
-        self._total_at: Cells[int] = cells(self._total)
+        self._total = NO_SCORES  # until somebody asks
+        self._total_at: Cells[int] = cells(NO_SCORES)
         self._seen = -1
+        #: how often scores of all nodes were found out anew
+        self.renewals = 0
         # The first of the nodes with the highest score. It mostly stays, or is the one that changed: looking through
         # all nodes after each placement would cost more the more there are.
         self._best: int | None = None
@@ -105,6 +132,15 @@ class ClassView:
     def only_loses_room(self) -> bool:
         """Whether placing others can only take nodes away from pods of this class, and give none."""
         return all(each.only_takes for each in self._moving)
+
+    @property
+    def scores(self) -> Scores:
+        """(node,): -inf for nodes that can't take a pod. As of the last time that the view caught up."""
+        return self._total
+
+    def score(self, row: int) -> float:
+        """The same of one node."""
+        return self._total_at[row]
 
     @property
     def is_local(self) -> bool:
@@ -127,7 +163,7 @@ class ClassView:
             return None
         if self.packs and self._goes_on(rows, bonus):
             return self._chosen_row
-        self._catch_up()
+        self.catch_up()
         total = self._total[rows] if bonus is None else self._total[rows] + bonus[rows]
         place = int(total.argmax())
         return self._chosen(int(rows[place]), rows, bonus) if total[place] > -math.inf else None
@@ -137,11 +173,11 @@ class ClassView:
 
         `on`: the nodes that may be used, all of them by default; `bonus`: what their scores are raised by.
         """
-        if not len(self._total):
+        if not len(self.allowed):
             return None
         if self.packs and self._goes_on(on, bonus):
             return self._chosen_row
-        self._catch_up()
+        self.catch_up()
         if on is None and bonus is None:
             if self._best is None:
                 self._best = int(self._total.argmax())
@@ -182,11 +218,11 @@ class ClassView:
 
         `homes`: for each pod, where it has been.
         """
-        if not len(self._total):
+        if not len(self.allowed):
             return None
         ledger, pod_class = self._ledger, self._class
         idle, releasing = ledger.idle_at, ledger.releasing_at
-        self._catch_up()
+        self.catch_up()
         total = self._total.copy() if on is None else np.where(on, self._total, -math.inf)
         total_at: Cells[int] = cells(total)
         rows: list[int] = []
@@ -217,13 +253,12 @@ class ClassView:
         return rows
 
     @cached_property
-    def _scorers(self) -> list[tuple[NodeScorer, Scores | None]]:
+    def scorers(self) -> list[tuple[NodeScorer, Scores | None]]:
         """In their order, because sums of floats depend on it; with the scores where they stay the same.
 
         Those that say nothing about the class aren't asked again.
         """
-        scorers = [each for each in self._session.node_scores if each.concerns(self._class)]
-        fixed = ((each, each.scores(self._class, EVERYWHERE) if each.fixed else None) for each in scorers)
+        fixed = ((each, each.scores(self._class, EVERYWHERE) if each.fixed else None) for each in self._scored_by)
         return [(each, scores) for each, scores in fixed if scores is None or scores.any()]
 
     def explain(self, too_dear: Mapping[int, JobReason] | None = None) -> NodesRefused:
@@ -281,7 +316,7 @@ class ClassView:
         return objections
 
     def _objections(self) -> ReasonCodes:
-        codes = self._fixed_codes
+        codes = self.fixed.codes
         for node_filter in self._moving:
             codes = np.where(codes == 0, node_filter.codes(self._class, EVERYWHERE), codes)
         return codes
@@ -325,14 +360,19 @@ class ClassView:
         objections[short_of("gpu")] += int(np.count_nonzero(fine & large_enough & (there < share.devices)))
         objections[short_of("gpu memory")] += int(np.count_nonzero(fine & ~large_enough))
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
+        """Looks at what has changed since it was last asked."""
         log = self._ledger.log
         seen, now = self._seen, len(log)
         if seen == now:
             return
-        bases = [each.basis(self._class) for each in self._based] if self._based else self._bases
+        if seen < 0:
+            self._total = self._room_for_scores()
+            self._total_at = cells(self._total)
+        bases = self._current_bases()
         if seen < 0 or now - seen > FEW_CHANGES or bases != self._bases:
             self._score(EVERYWHERE)
+            self.renewals += 1
         elif now - seen == 1:
             self._renew(log[seen])
         elif len(rows := set(log[seen:])) > FEW_ROWS:
@@ -342,6 +382,12 @@ class ClassView:
                 self._renew(row)
         self._bases = bases
         self._seen = now
+
+    def _room_for_scores(self) -> Scores:
+        return np.empty(len(self.allowed))
+
+    def _current_bases(self) -> list[Hashable]:
+        return [each.basis(self._class) for each in self._based] if self._based else self._bases
 
     def _renew(self, row: int) -> None:
         total = self._total_at[row] = self._score_one(row)
@@ -363,7 +409,7 @@ class ClassView:
             self._total[rows] = -math.inf
             return
         total = np.zeros(len(fits))
-        for scorer, scores in self._scorers:
+        for scorer, scores in self.scorers:
             total += scorer.scores(self._class, rows) if scores is None else scores[rows]
         self._total[rows] = np.where(fits, total, -math.inf)
 
@@ -375,9 +421,14 @@ class ClassView:
             if node_filter.code(self._class, row):
                 return -math.inf
         total = 0.0
-        for scorer, scores in self._scorers:
+        for scorer, scores in self.scorers:
             total += scorer.score(self._class, row) if scores is None else float(scores[row])
         return total
+
+
+def goes_by_neighbours(each: NodeFilter | NodeScorer) -> bool:
+    """Whether it says which nodes are exceptions: see `NodeFilter.exceptions`."""
+    return type(each).exceptions not in (NodeFilter.exceptions, NodeScorer.exceptions)
 
 
 def _has_basis(each: NodeFilter | NodeScorer) -> bool:

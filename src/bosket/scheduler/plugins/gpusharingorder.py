@@ -5,7 +5,7 @@ As in KAI, that is said to every pod: one that asks for no GPU at all has room o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 
@@ -33,6 +33,9 @@ class _HasRoom(NodeScorer):
 
     def concerns(self, pod_class: PodClass) -> bool:
         return not _wants_whole(pod_class)
+
+    def known_by(self, pod_class: PodClass) -> Hashable:
+        return _wants_whole(pod_class)
 
     def packs(self, pod_class: PodClass) -> bool:
         del pod_class

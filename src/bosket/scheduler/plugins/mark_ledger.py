@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.peer import NO_MARKS, Mark
 from bosket.scheduler.model.task import Task, TaskStatus
+from bosket.scheduler.plugins.counts import Counts
 
 NOWHERE: Mapping[str, int] = {}
 
@@ -24,12 +22,12 @@ class Tally:
     __slots__ = ("log", "rows", "total")
 
     def __init__(self, nodes: int) -> None:
-        self.rows: NDArray[np.int64] = np.zeros(nodes, dtype=np.int64)
+        self.rows = Counts(nodes)
         self.total = 0
         self.log: list[tuple[int, int]] = []  #: row and change
 
     def add(self, row: int, change: int) -> None:
-        self.rows[row] += change
+        self.rows.add(row, change)
         self.total += change
         self.log.append((row, change))
 
@@ -79,7 +77,7 @@ class MarkLedger:
         for node, count in self._session.snapshot.tallies.get(mark, NOWHERE).items():
             row = table.rows.get(node)
             if row is not None:
-                tally.rows[row] = count
+                tally.rows.add(row, count)
                 tally.total += count
         return tally
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 
@@ -26,6 +26,10 @@ class NodeAvailability:
 class _FitsNow(NodeScorer):
     def __init__(self, ledger: NodeLedger) -> None:
         self._ledger = ledger
+
+    def known_by(self, pod_class: PodClass) -> Hashable:
+        del pod_class  # what it asks of nodes' resources is all
+        return None
 
     def packs(self, pod_class: PodClass) -> bool:
         del pod_class

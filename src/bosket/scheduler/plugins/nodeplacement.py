@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 
@@ -48,6 +48,9 @@ class _ByResource(NodeScorer):
 
     def _for(self, pod_class: PodClass) -> NodeScorer:
         return self._gpu if pod_class.wants_gpu else self._cpu
+
+    def known_by(self, pod_class: PodClass) -> Hashable:
+        return pod_class.wants_gpu
 
     def packs(self, pod_class: PodClass) -> bool:
         return self._for(pod_class).packs(pod_class)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 
@@ -29,6 +29,9 @@ class _Nominated(NodeScorer):
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._nowhere = np.zeros(len(table))
+
+    def known_by(self, pod_class: PodClass) -> Hashable:
+        return pod_class.nominated_node
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         row = self._table.rows.get(pod_class.nominated_node)

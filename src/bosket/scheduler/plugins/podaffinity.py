@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.peer import PeerTerm, PodSelector, Role
 from bosket.scheduler.model.task import PodClass
-from bosket.scheduler.plugins.domain import DomainCount, domains_of
+from bosket.scheduler.plugins.domain import NO_ROWS, DomainCount, domains_of
 from bosket.scheduler.plugins.mark_ledger import MarkLedger
 from bosket.scheduler.plugins.score import POD_AFFINITY
 
@@ -43,6 +44,13 @@ class _Neighbourhood(NodeScorer):
         self._weighed: dict[int, list[tuple[int, DomainCount]]] = {}
         self._nothing = np.zeros(len(session.snapshot.nodes))
 
+    def concerns(self, pod_class: PodClass) -> bool:
+        return bool(self._of(pod_class))
+
+    def exceptions(self, pod_class: PodClass) -> NDArray[np.intp]:
+        parts = [count.rows() for _, count in self._of(pod_class)]
+        return np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else NO_ROWS
+
     def basis(self, pod_class: PodClass) -> Hashable:
         return tuple(count.catch_up().changes for _, count in self._of(pod_class))
 
@@ -53,8 +61,7 @@ class _Neighbourhood(NodeScorer):
         return POD_AFFINITY * total
 
     def score(self, pod_class: PodClass, row: int) -> float:
-        here = np.array([row])
-        return POD_AFFINITY * sum(weight * int(count.at(here)[0]) for weight, count in self._of(pod_class))
+        return POD_AFFINITY * sum(weight * count.here(row) for weight, count in self._of(pod_class))
 
     def _of(self, pod_class: PodClass) -> list[tuple[int, DomainCount]]:
         """Pods that count for this class, by domain, with the weight of each."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 
@@ -31,6 +31,9 @@ class _CpuOnly(NodeScorer):
     def __init__(self, cpu_only_nodes: np.ndarray) -> None:
         self._bonus = np.where(cpu_only_nodes, RESOURCE_TYPE, 0.0)
         self._nothing = np.zeros(len(cpu_only_nodes))
+
+    def known_by(self, pod_class: PodClass) -> Hashable:
+        return pod_class.wants_gpu
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         return (self._nothing if pod_class.wants_gpu else self._bonus)[rows]

@@ -36,9 +36,16 @@ class _Frugal:
     def __init__(self, session: Session, running: Iterable[JobState]) -> None:
         self._session = session
         self._free: Amounts2D = session.nodes.idle + session.nodes.releasing
-        self._movable = np.zeros_like(self._free)
-        self._on: dict[int, list[Batch]] = {}
         self.chosen: dict[Batch, None] = {}
+        self._on: dict[int, list[Batch]] = {}
+        # Often there is room for everybody, and those who run don't matter: there may be thousands of them. Where some
+        # of them are protected they are asked in any case, because the first who objects is told to the job.
+        self._running: Iterable[JobState] | None = running
+        self._movable = self._find_movable(running) if session.allowance.has_limits else np.zeros((0, 0))
+
+    def _find_movable(self, running: Iterable[JobState]) -> Amounts2D:
+        """(resource, node): what the tasks hold that would go first of each job. Notes who they are, node by node."""
+        session, movable, self._running = self._session, np.zeros_like(self._free), None
         for job in running:
             batch = Batch(job, tuple(next_to_evict(session, victim_of(job))))
             rows = {job.standing(task).row for task in batch.tasks}
@@ -47,7 +54,8 @@ class _Frugal:
             for row in rows:
                 self._on.setdefault(row, []).append(batch)
             for task in batch.tasks:
-                self._give(self._movable, task, job.standing(task).row)
+                self._give(movable, task, job.standing(task).row)
+        return movable
 
     def find_node(self, pod_class: PodClass) -> bool:
         """Takes a node for one more pod of a class; False when there is none."""
@@ -57,6 +65,8 @@ class _Frugal:
             free_gpus = np.where(there, self._free[GPU], np.inf)
             self._take(pod_class, int(free_gpus.argmin()))
             return True
+        if self._running is not None:  # before anybody is moved, so that all of them are where they were
+            self._movable = self._find_movable(self._running)
         best: tuple[int, int] | None = None
         moves: list[Batch] = []
         for row in np.flatnonzero(allowed & self._fits(pod_class, self._free + self._movable)).tolist():

@@ -91,6 +91,9 @@ class RoomForReservation(NodeFilter):
     def concerns(self, pod_class: PodClass) -> bool:
         return pod_class.share is not None
 
+    def known_by(self, pod_class: PodClass) -> Hashable:
+        return pod_class.share
+
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
         nodes = self._session.nodes
         few = nodes.idle[PODS, rows] + nodes.releasing[PODS, rows] < 2

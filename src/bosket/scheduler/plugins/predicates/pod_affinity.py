@@ -6,12 +6,12 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
+from bosket.scheduler.framework.extension import Exceptions, NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.peer import Mark, PodSelector, Role
 from bosket.scheduler.model.task import PodClass
-from bosket.scheduler.plugins.domain import NONE, DomainCount, domains_of
+from bosket.scheduler.plugins.domain import NO_ROWS, NONE, DomainCount, domains_of
 from bosket.scheduler.plugins.mark_ledger import MarkLedger, Tally
 
 AFFINITY = "node(s) didn't match pod affinity rules"
@@ -38,6 +38,9 @@ class PodAffinity(NodeFilter):
     def basis(self, pod_class: PodClass) -> Hashable:
         return self._of(pod_class).basis()
 
+    def exceptions(self, pod_class: PodClass) -> Exceptions:
+        return self._of(pod_class).exceptions()
+
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
         codes = self._nothing[rows]
         for objection, where in reversed(self._of(pod_class).objections(rows)):  # the first one counts
@@ -45,10 +48,8 @@ class PodAffinity(NodeFilter):
         return codes
 
     def code(self, pod_class: PodClass, row: int) -> int:
-        for objection, where in self._of(pod_class).objections(slice(row, row + 1)):
-            if where[0]:
-                return int(self._numbers[objection])
-        return 0
+        objection = self._of(pod_class).objection(row)
+        return int(self._numbers[objection]) if objection else 0
 
     def _of(self, pod_class: PodClass) -> _Neighbours:
         found = self._neighbours.get(pod_class.index)
@@ -99,6 +100,24 @@ class _Neighbours:
         found += [(ANTI_AFFINITY, each.at(rows) > 0) for each in self._away if each.tally.total]
         found += [(OTHERS_ANTI_AFFINITY, each.at(rows) > 0) for each in self._repelling if each.tally.total]
         return found
+
+    def objection(self, row: int) -> str:
+        """The first that can be said against one node; empty when there is none."""
+        if self._near:
+            first = self._is_first()
+            for each in self._near:
+                if each.domains.of_row[row] == NONE if first else not each.here(row):
+                    return AFFINITY
+        if any(each.here(row) for each in self._away if each.tally.total):
+            return ANTI_AFFINITY
+        return OTHERS_ANTI_AFFINITY if any(each.here(row) for each in self._repelling if each.tally.total) else ""
+
+    def exceptions(self) -> Exceptions:
+        if self._near and not self._is_first():
+            return Exceptions(min((each.rows() for each in self._near), key=len), refuses_others=True)
+        parts = [each.domains.lacking for each in self._near]
+        parts += [each.rows() for each in (*self._away, *self._repelling) if each.tally.total]
+        return Exceptions(np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else NO_ROWS)
 
     def _is_first(self) -> bool:
         """Whether no pod that the affinity asks for is in any domain, and this one would be."""

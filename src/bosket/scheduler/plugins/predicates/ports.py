@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
@@ -23,8 +25,11 @@ class HostPorts(NodeFilter):
     def concerns(self, pod_class: PodClass) -> bool:
         return bool(pod_class.host_ports)
 
+    def known_by(self, pod_class: PodClass) -> Hashable:
+        return pod_class.host_ports
+
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
-        taken = sum(self._ledger.tally(each).rows[rows] for port in pod_class.host_ports for each in _rivals(port))
+        taken = sum(self._ledger.tally(each).rows.at(rows) for port in pod_class.host_ports for each in _rivals(port))
         return np.where(np.asarray(taken) > 0, self._code, 0).astype(np.int32)
 
 

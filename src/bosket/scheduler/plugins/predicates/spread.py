@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bosket.api.core import Node
 from bosket.kube.taint import tolerates
-from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
+from bosket.scheduler.framework.extension import Exceptions, NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.peer import SpreadConstraint
 from bosket.scheduler.model.task import PodClass
-from bosket.scheduler.plugins.domain import NONE, DomainCount, domains_of
+from bosket.scheduler.plugins.domain import NO_ROWS, NONE, DomainCount, Domains, domains_of
 from bosket.scheduler.plugins.mark_ledger import MarkLedger
 from bosket.scheduler.plugins.predicates.node_selector import own_nodes
 
@@ -32,6 +33,7 @@ class TopologySpread(NodeFilter):
         self._uneven, self._no_label = session.reason_book.numbers((UNEVEN, NO_LABEL))
         self._nothing: ReasonCodes = np.zeros(len(session.snapshot.nodes), dtype=np.int32)
         self._constraints: dict[int, list[_Constraint]] = {}
+        self._grounds: dict[Hashable, _Ground] = {}
 
     def concerns(self, pod_class: PodClass) -> bool:
         return pod_class.wishes is not None and bool(pod_class.wishes.spread)
@@ -46,34 +48,57 @@ class TopologySpread(NodeFilter):
             codes = np.where(missing, self._no_label, np.where(uneven, self._uneven, codes))
         return codes
 
+    def code(self, pod_class: PodClass, row: int) -> int:
+        for each in self._of(pod_class):
+            if each.is_missing(row):
+                return int(self._no_label)
+            if each.is_uneven(row):
+                return int(self._uneven)
+        return 0
+
+    def exceptions(self, pod_class: PodClass) -> Exceptions:
+        parts = [each.rows() for each in self._of(pod_class)]
+        return Exceptions(parts[0] if len(parts) == 1 else np.concatenate(parts))
+
     def _of(self, pod_class: PodClass) -> list[_Constraint]:
         found = self._constraints.get(pod_class.index)
         if found is None:
             wishes = pod_class.wishes
             assert wishes is not None
-            labelled = np.logical_and.reduce(
-                [domains_of(self._session, each.topology_key).of_row != NONE for each in wishes.spread]
-            )
             found = self._constraints[pod_class.index] = [
-                _Constraint(self._session, self._ledger, pod_class, each, labelled) for each in wishes.spread
+                _Constraint(self._ledger, self._ground(pod_class, each), pod_class, each) for each in wishes.spread
             ]
         return found
+
+    def _ground(self, pod_class: PodClass, constraint: SpreadConstraint) -> _Ground:
+        assert pod_class.wishes is not None
+        labels = tuple(each.topology_key for each in pod_class.wishes.spread)
+        policies = constraint.honors_affinity, constraint.honors_taints
+        key = (pod_class.fixed_index, labels, constraint.topology_key, policies)
+        found = self._grounds.get(key)
+        if found is None:
+            labelled = np.logical_and.reduce([domains_of(self._session, label).of_row != NONE for label in labels])
+            eligible: Mask = labelled & _included(self._session, pod_class, constraint)
+            found = self._grounds[key] = _Ground(domains_of(self._session, constraint.topology_key), eligible)
+        return found
+
+
+class _Ground:
+    """Which nodes and domains count for a constraint: the same for all classes that differ in their selector alone."""
+
+    def __init__(self, domains: Domains, eligible: Mask) -> None:
+        self.domains, self.eligible = domains, eligible
+        # Domains without a node that counts aren't there at all.
+        self.present = np.unique(domains.of_row[eligible])
 
 
 class _Constraint:
     """One constraint of one class: how many pods each domain has, and the fewest."""
 
-    def __init__(
-        self, session: Session, ledger: MarkLedger, pod_class: PodClass, constraint: SpreadConstraint, labelled: Mask
-    ) -> None:
-        eligible = labelled & _included(session, pod_class, constraint)
-        self._count = DomainCount(
-            ledger.tally(constraint.selector), domains_of(session, constraint.topology_key), eligible
-        )
-        # Domains without a node that counts aren't there at all.
-        self._present = np.zeros(len(self._count.domains) + 1, dtype=bool)
-        self._present[self._count.domains.of_row[eligible]] = True
-        self._too_few = int(self._present.sum()) < constraint.min_domains
+    def __init__(self, ledger: MarkLedger, ground: _Ground, pod_class: PodClass, constraint: SpreadConstraint) -> None:
+        self._count = DomainCount(ledger.tally(constraint.selector), ground.domains, ground.eligible)
+        self._present = ground.present
+        self._too_few = len(ground.present) < constraint.min_domains
         itself = constraint.selects_all or constraint.selector in pod_class.marks.staying
         self._allowed = constraint.max_skew - int(itself)  # what a domain may be ahead by before the pod is placed
         self._fewest = 0
@@ -90,14 +115,34 @@ class _Constraint:
         missing = self._count.domains.of_row[rows] == NONE
         return missing, self._count.at(rows) - self._fewest > self._allowed
 
+    def is_missing(self, row: int) -> bool:
+        """Whether a node lacks the label."""
+        return bool(self._count.domains.of_row[row] == NONE)
+
+    def is_uneven(self, row: int) -> bool:
+        """Whether a node's domain is too far ahead."""
+        self._catch_up()
+        return self._count.here(row) - self._fewest > self._allowed
+
+    def rows(self) -> NDArray[np.intp]:
+        """All nodes that lack the label, or whose domain is too far ahead."""
+        self._catch_up()
+        domains, counts = self._count.domains, self._count.per_domain()
+        assert counts is not None
+        # Only domains with pods are ahead of others, unless the skew itself is nonsense.
+        some = counts.places() if self._allowed >= 0 else np.arange(len(domains))
+        uneven = domains.rows_in(some[counts.at(some) - self._fewest > self._allowed]) if len(some) else NO_ROWS
+        return uneven if not len(domains.lacking) else np.concatenate((uneven, domains.lacking))
+
     def _catch_up(self) -> None:
         if self._looked_at == len(self._tally.log):
             return
         self._looked_at = len(self._tally.log)
         per_domain = self._count.per_domain()
         assert per_domain is not None
-        counts = per_domain[self._present]
-        self._fewest = 0 if self._too_few or not counts.size else int(counts.min())
+        # Only domains that are present have pods that count: if there are fewer of these, some have none.
+        is_one_empty = self._too_few or len(per_domain) < len(self._present) or not len(self._present)
+        self._fewest = 0 if is_one_empty else int(per_domain.at(self._present).min())
 
 
 def _included(session: Session, pod_class: PodClass, constraint: SpreadConstraint) -> Mask:
