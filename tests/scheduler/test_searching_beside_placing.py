@@ -18,12 +18,13 @@ from bosket.api.kai import BindRequest
 from bosket.api.object import KubeObject
 from bosket.runtime.clock import SystemClock
 from bosket.runtime.service import Environment
-from bosket.scheduler import Options, service
+from bosket.scheduler import Options, search_loop, service
 from bosket.scheduler.cache.apply import Applier
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.loop import Scheduler
+from bosket.scheduler.snapshot.own_decisions import OwnDecisions
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
 
@@ -202,6 +203,43 @@ async def test_a_check_tells_nobody_why_they_wait(gate: Gate, monkeypatch: pytes
         assert await count(measured, "checked") == 1
     assert told
     assert all("delay" in text for text in told)
+
+
+async def test_a_search_waits_while_many_pods_are_being_bound(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def under_way(own: OwnDecisions) -> int:
+        asked.append(len(own._tasks.requests.under_way))
+        return asked[-1]
+
+    monkeypatch.setattr(OwnDecisions, "binds_under_way", property(under_way))
+    monkeypatch.setattr(search_loop, "MANY_BINDS", 0)
+    monkeypatch.setattr(search_loop, "MOST_WAIT_SECONDS", 3600.0)
+    rig = await a_contended_cluster(group("late", "b"), *gang("late", 1, namespace=NAMESPACE))
+    gate.opened.set()
+
+    async def asked_often() -> bool:
+        return len(asked) >= 3
+
+    async with rig.running(scheduler()):
+        await rig.until(asked_often)
+        assert set(asked) == {1}
+        assert not gate.reached.is_set()
+        await rig.client.patch(
+            BindRequest, "late-0", {"status": {"phase": "Succeeded"}}, namespace=NAMESPACE, subresource="status"
+        )
+        assert await rig.until(lambda: leaving(rig))
+
+
+async def test_a_search_does_not_wait_for_ever_for_pods_to_be_bound(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_loop, "MANY_BINDS", 0)
+    monkeypatch.setattr(search_loop, "MOST_WAIT_SECONDS", 0.1)
+    rig = await a_contended_cluster(group("late", "b"), *gang("late", 1, namespace=NAMESPACE))
+    gate.opened.set()
+    async with rig.running(scheduler()):
+        assert await rig.until(lambda: leaving(rig))  # nobody carries the bind request out
 
 
 async def test_plugins_are_told_of_what_a_search_found(gate: Gate) -> None:

@@ -96,6 +96,7 @@ class Scheduler:
             metrics=self._metrics,
             placing=self._placing,
             configuration=lambda: self._configuration,
+            binds_under_way=lambda: self._state.own.binds_under_way,
             least_pause_seconds=options.least_pause_seconds,
         )
         self._decided: Snapshot | None = None

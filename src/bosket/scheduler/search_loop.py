@@ -3,7 +3,9 @@
 A search runs in a thread, on the newest snapshot when it starts, and may take seconds; pods for which there is room are
 placed meanwhile. What it finds is carried out where all that it rests on is still as it was. The rest is checked again
 on the newest snapshot, with the same victims and by the same rules (`proposal`); what isn't right any more is dropped,
-and counted. The next search begins when something has changed, after a rest as long as the last one took.
+and counted. The next search begins when something has changed, after a rest as long as the last one took. While many
+pods are being bound it waits a little: binder and API server then need the processor for pods that have their room, and
+each pod that is bound would change what the search rests on.
 """
 
 from __future__ import annotations
@@ -35,6 +37,10 @@ _log = logging.getLogger(__name__)
 CHECKS: Final = 3
 #: Findings that are checked at once, in evicted pods: others that wait for the check see the first ones carried out.
 CHECKED_PODS: Final = 500
+#: With more bind requests than that under way a search waits, but no longer than so many seconds.
+MANY_BINDS: Final = 100
+MOST_WAIT_SECONDS: Final = 5.0
+_BINDS_LOOK_SECONDS: Final = 0.05
 #: When nothing was found that a search fails with, it is tried again after so long, twice as long each time.
 FIRST_RETRY_SECONDS: Final = 1.0
 MOST_RETRY_SECONDS: Final = 60.0
@@ -65,10 +71,12 @@ class SearchLoop:
         metrics: SchedulerMetrics,
         placing: asyncio.Lock,
         configuration: Callable[[], Configuration],
+        binds_under_way: Callable[[], int],
         least_pause_seconds: float,
     ) -> None:
         """`placing` is held by the loop that places, from its snapshot until its decisions are applied: findings are
-        compared with a snapshot that shows them."""
+        compared with a snapshot that shows them. `binds_under_way`: how many pods are about to be bound."""
+        self._binds_under_way = binds_under_way
         self._clock, self._worker, self._failures = clock, worker, failures
         self._applier, self._metrics, self._placing = applier, metrics, placing
         self._configuration, self._least_pause_seconds = configuration, least_pause_seconds
@@ -92,6 +100,7 @@ class SearchLoop:
         try:
             while True:
                 await self._wait()
+                await self._let_binds_go_first()
                 spent = await self._search()
                 await self._clock.sleep(max(self._least_pause_seconds, spent))
         finally:
@@ -106,6 +115,11 @@ class SearchLoop:
         except TimeoutError:
             pass
         self._wanted.clear()
+
+    async def _let_binds_go_first(self) -> None:
+        until = self._clock.monotonic() + MOST_WAIT_SECONDS
+        while self._binds_under_way() > MANY_BINDS and self._clock.monotonic() < until:
+            await self._clock.sleep(_BINDS_LOOK_SECONDS)
 
     async def _search(self) -> float:
         """One search, and what comes of it; the seconds that it took."""

@@ -26,6 +26,7 @@ class BindRequests:
         self._of_pod: dict[ObjectKey, BindRequest] = {}
         self._to_node: dict[str, set[ObjectKey]] = {}
         self._dead: dict[ObjectKey, BindRequest] = {}
+        self.under_way: set[ObjectKey] = set()  #: those that the binder has still to carry out
         self._assumed: dict[ObjectKey, str] = {}  # request → uid of the one that it takes the place of, or ""
 
     def assume(self, request: BindRequest) -> None:
@@ -77,8 +78,11 @@ class BindRequests:
         """Decides anew whether the request is dead."""
         if self._is_dead(request):
             self._dead[request.key] = request
+            self.under_way.discard(request.key)
         else:
             self._dead.pop(request.key, None)
+            if request.status.phase != "Succeeded":
+                self.under_way.add(request.key)
 
     def judge_for_pod(self, pod: ObjectKey) -> None:
         if pod in self._of_pod:
@@ -120,6 +124,7 @@ class BindRequests:
         if request is None:
             return None
         self._dead.pop(key, None)
+        self.under_way.discard(key)
         self._assumed.pop(key, None)
         to_node = self._to_node[request.spec.selectedNode]
         to_node.discard(key)

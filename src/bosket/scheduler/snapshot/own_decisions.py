@@ -48,6 +48,11 @@ class OwnDecisions:
         """The request could not be written: its pod stands as before."""
         self._tasks.renew(self._tasks.requests.withdraw(key))
 
+    @property
+    def binds_under_way(self) -> int:
+        """Bind requests that were decided, written or not, and that the binder has still to carry out."""
+        return len(self._tasks.requests.under_way)
+
     def hold_back(self, pod: ObjectKey, uid: str, now: float) -> None:
         """The pod's binding failed: its job isn't decided on for a while."""
         if pod in self._tasks.pods:
