@@ -39,7 +39,7 @@ CHECKS: Final = 3
 CHECKED_PODS: Final = 500
 #: With more bind requests than that under way a search waits, but no longer than so many seconds.
 MANY_BINDS: Final = 100
-MOST_WAIT_SECONDS: Final = 5.0
+MOST_WAIT_SECONDS: Final = 10.0
 _BINDS_LOOK_SECONDS: Final = 0.05
 #: When nothing was found that a search fails with, it is tried again after so long, twice as long each time.
 FIRST_RETRY_SECONDS: Final = 1.0
