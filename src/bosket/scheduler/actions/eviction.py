@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
 from operator import attrgetter
 
 from bosket.scheduler.actions.order import JobsByQueue
@@ -105,18 +107,22 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
     tables: Tables | None = None
     budget = ActionBudget(session.search_budgets, session.action)
     kinds = session.job_kinds = session.job_kinds or JobKinds(session)
-    failed: dict[Hashable, FailedJobs] = {}
+    failed: defaultdict[Hashable, FailedJobs] = defaultdict(lambda: FailedJobs(kinds))
+    still_to_come = Counter(map(policy.alike, asking))
     turns = JobsByQueue(session, asking) if asking else None
     while turns is not None and (job := turns.pop()) is not None:
+        likeness = policy.alike(job)
+        still_to_come[likeness] -= 1
         if not policy.is_entitled(job) or (job.was_evicted and job.short_of_pods()):
             continue
-        failed_alike = failed.setdefault(policy.alike(job), FailedJobs(kinds))
+        failed_alike = failed[likeness]
         if session.settings.use_scheduling_signatures and not failed_alike.is_worth_trying(job):
             continue
         if _is_hopeless(session, job):
             continue
-        if not policy.has_a_chance(job) or not DomainRoom(session, job, job.next_tasks(), at_best=True).suffices():
-            failed_alike.add(job)
+        if not policy.has_a_chance(job) or not _may_have_domains(session, job):
+            if still_to_come[likeness]:
+                failed_alike.add(job)
             continue
         if tables is None:  # made when the first job is searched for: it costs more than finding out that none is
             tables = Tables(session)
@@ -144,7 +150,8 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
             session.not_placed(job, session.allowance.refused)
         if solution is None and _is_a_matter_of_time(session, policy, job, tables, for_job):
             session.not_placed(job, MinRuntimeNotElapsed(session.protection.first_end))
-        if not session.successors(job.job):  # otherwise another job like this one may have victims that it has not
+        # Another job like one that has successors may have victims that this one has not.
+        if still_to_come[likeness] and not session.successors(job.job):
             failed_alike.add(job)
         if for_job.cut_short():
             # KAI ends the whole action here; one large gang then keeps all others from being tried, cycle by cycle.
@@ -241,15 +248,22 @@ class Tables:
     """Who waits and who runs, kept from one search to the next."""
 
     def __init__(self, session: Session) -> None:
-        waiting = (session.state_of(job) for job in session.snapshot.unsettled if job.has_pending)
-        self.pending = JobTable(session, (state for state in waiting if state and state.has_left_over))
-        self.branches = Branches(session, self.pending)
+        self._session = session
         running = (session.state_of(job) for job in session.snapshot.jobs.values() if _may_be_active(job))
         self.running = JobTable(session, (state for state in running if state and _may_be_victim(state)))
 
+    @cached_property
+    def branches(self) -> Branches:
+        """Those who wait. Made for the first search: often nobody runs who may be evicted for those who ask."""
+        waiting = (self._session.state_of(job) for job in self._session.snapshot.unsettled if job.has_pending)
+        return Branches(
+            self._session, JobTable(self._session, (state for state in waiting if state and state.has_left_over))
+        )
+
     def renew(self, jobs: set[JobState]) -> None:
+        """These have changed, by what a search found."""
         for job in jobs:
-            self.pending.renew(job, keep=job.has_left_over)
+            self.branches.pending.renew(job, keep=job.has_left_over)
             self.running.renew(job, keep=_may_be_victim(job))
 
 
@@ -307,8 +321,15 @@ def preemption_delay_end(job: Job, *, evicted_at: float | None) -> float | None:
     return since + job.preemption_delay_seconds
 
 
+def _may_have_domains(session: Session, job: JobState) -> bool:
+    """Whether topologies have domains that are large enough for the job, if nobody else were there."""
+    return not job.is_constrained or DomainRoom(session, job, job.next_tasks(), at_best=True).suffices()
+
+
 def _is_hopeless(session: Session, job: JobState) -> bool:
     """Whether some task can't be placed whatever is evicted."""
+    if job.next_alike() is not None and not any(map(session.unfit, job.job.pod_sets[0].pending)):
+        return False  # which of them come next needn't be found out
     for task in job.next_tasks():
         unfit = session.unfit(task)
         if unfit is not None:

@@ -60,7 +60,7 @@ class Turns(Generic[L]):
             if not turns:
                 return None
             first = turns[0]
-            while first.outdated:
+            while first.outdated and len(turns) > 1:  # one that is alone needn't be ranked
                 first.outdated = False
                 first.renew()
                 heapq.heapreplace(turns, first)
@@ -80,7 +80,10 @@ class Turns(Generic[L]):
         if row not in self.leaves:
             self.leaves[row] = leaf
             for parent, turn in self._missing_turns(row):
-                heapq.heappush(self._turns.setdefault(parent, []), turn)
+                turns = self._turns.setdefault(parent, [])
+                if len(turns) == 1:
+                    turns[0].renew()
+                heapq.heappush(turns, turn)
         self._outdate(row)
 
     def change(self, row: int) -> tuple[Shares, Shares]:

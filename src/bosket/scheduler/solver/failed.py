@@ -53,6 +53,9 @@ def _requests(job: JobState) -> list[Vector]:
 
 def _makeup(job: JobState) -> Hashable:
     """Jobs with the same make-up are alike in everything that is compared here."""
+    only = job.job.pod_sets[0]
+    if only.only_class is not None and len(only.pending) == len(only.tasks) and job.next_alike() is not None:
+        return only.only_class.index, len(only.tasks)  # most jobs: of one pod set, and nothing was decided about it
     waiting: dict[str, Counter[PodClass]] = {pod_set.name: Counter() for pod_set in job.job.pod_sets}
     for task in job.left_over():
         waiting[job.pod_set(task).name][task.pod_class] += 1
