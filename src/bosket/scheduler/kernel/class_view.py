@@ -122,8 +122,12 @@ class ClassView:
         # all nodes after each placement would cost more the more there are.
         self._best: int | None = None
         self._best_total = -math.inf
-        #: whether pods go to the same node until it is full: see `NodeScorer.packs`
-        self.packs = not self._moving and all(each.packs(pod_class) for each in session.node_scores)
+        # Whether pods go to the same node until it is full, or a filter objects to it: see `NodeScorer.packs`.
+        self._stays = all(each.packs(pod_class) for each in session.node_scores) and not any(
+            map(goes_by_neighbours, self._moving)
+        )
+        #: whether they do with nobody looking at the node in between
+        self.packs = self._stays and not self._moving
         # The latest choice: the node, how many changes to nodes had been seen, and out of which it was chosen.
         self._chosen_row, self._chosen_at = -1, -2  # nothing yet
         self._chosen_among: tuple[Among, Scores | None] = (None, None)
@@ -155,13 +159,17 @@ class ClassView:
         """Whether a node can take a pod of this class now."""
         if not self._allowed_at[row] or not self._ledger.fits(self._class, row):
             return False
-        return not any(each.code(self._class, row) for each in self._moving)
+        return not self._is_refused(row)
+
+    def _is_refused(self, row: int) -> bool:
+        """Whether a filter that may change its mind objects to a node."""
+        return any(each.code(self._class, row) for each in self._moving)
 
     def best_of(self, rows: NDArray[np.intp], bonus: Scores | None = None) -> int | None:
         """The same as `best` for nodes of which there are few, in order."""
         if not len(rows):
             return None
-        if self.packs and self._goes_on(rows, bonus):
+        if self._stays and self._goes_on(rows, bonus):
             return self._chosen_row
         self.catch_up()
         total = self._total[rows] if bonus is None else self._total[rows] + bonus[rows]
@@ -175,7 +183,7 @@ class ClassView:
         """
         if not len(self.allowed):
             return None
-        if self.packs and self._goes_on(on, bonus):
+        if self._stays and self._goes_on(on, bonus):
             return self._chosen_row
         self.catch_up()
         if on is None and bonus is None:
@@ -190,13 +198,14 @@ class ClassView:
         return self._chosen(row, on, bonus) if total[row] > -math.inf else None
 
     def _chosen(self, row: int, among: Among, bonus: Scores | None) -> int:
-        if self.packs:
+        if self._stays:
             self._chosen_row, self._chosen_at, self._chosen_among = row, len(self._ledger.log), (among, bonus)
         return row
 
     def _goes_on(self, among: Among, bonus: Scores | None) -> bool:
         """Whether the latest choice is the best one again: all that happened since is that a pod of the class was
-        allocated there, and another one has room. No score has to be looked at then; see `NodeScorer.packs`."""
+        allocated there, another one has room, and filters say of all other nodes what they did. No score has to be
+        looked at then; see `NodeScorer.packs`."""
         ledger, row, now = self._ledger, self._chosen_row, self._chosen_at + 1
         log = ledger.log
         if len(log) != now or log[-1] != row or ledger.allocated_last != (self._class, now):
@@ -208,6 +217,8 @@ class ClassView:
         if share is not None and not ledger.shared.with_room(share, row):
             return False
         if not ledger.fits(self._class, row) or not ledger.fits_idle(self._class, row):
+            return False
+        if self._moving and (self._current_bases() != self._bases or self._is_refused(row)):
             return False
         self._chosen_at = now
         return True
@@ -417,9 +428,8 @@ class ClassView:
         """The same as `_score` for one row, without the cost of small arrays."""
         if not self._allowed_at[row] or not self._ledger.fits(self._class, row):
             return -math.inf
-        for node_filter in self._moving:
-            if node_filter.code(self._class, row):
-                return -math.inf
+        if self._moving and self._is_refused(row):
+            return -math.inf
         total = 0.0
         for scorer, scores in self.scorers:
             total += scorer.score(self._class, row) if scores is None else float(scores[row])
