@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from bosket.scheduler.actions.claims import serve_claims
 from bosket.scheduler.actions.order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.placement import place_job
+from bosket.scheduler.framework.placement import place_job, place_single
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.kernel.room import Room
@@ -27,7 +27,7 @@ def allocate(session: Session) -> None:
     turns, statement = JobsByQueue(session, waiting), Statement(session)
     while (job := turns.pop()) is not None:
         reason = shortages.recall(job)
-        if reason is None:
+        if reason is None and not place_single(session, statement, job):
             reason = place_job(session, statement, job)
             if reason is None:
                 statement.commit()

@@ -55,6 +55,32 @@ def place_job(
     return None
 
 
+def place_single(session: Session, statement: Statement, job: JobState) -> bool:
+    """Places and decides a job that lacks one pod, if it is among the simple ones and has room in what is idle.
+
+    The same as `place_job` and a commit, for half. False, and nothing has changed, where there is more to be done, or
+    to be said; the statement is empty before and after.
+    """
+    alike = job.next_alike()
+    if alike is None or alike[1] != 1 or not job.job.is_plain or session.over_capacity(job) is not None:
+        return False
+    (task,) = job.next_tasks()
+    pod_class = task.pod_class
+    if session.unfit(task) is not None or (pod_class.share is not None and session.too_dear(job, task)):
+        return False
+    row = session.view(pod_class).best()
+    if row is None:
+        return False
+    groups: tuple[str, ...] = ()
+    if pod_class.share is not None:
+        groups, waits = _devices(session, statement, task, row)
+    else:
+        waits = not session.is_free_now(pod_class, row)
+    if not waits:
+        statement.allocate_for_good(job, task, row, groups)
+    return not waits
+
+
 def _place_tasks(
     session: Session,
     statement: Statement,

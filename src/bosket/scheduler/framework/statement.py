@@ -99,6 +99,23 @@ class Statement:
         column = self._session.nodes.allocate(task.pod_class, row)
         self._record(ALLOCATE, job, task, Standing(ALLOCATED, row, gpu_groups), column)
 
+    def allocate_for_good(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
+        """`allocate` and `commit` of one task, in a statement that holds nothing else: what is needed to undo it isn't
+        kept, which is half of the cost of a job of one pod."""
+        session, pod_class = self._session, task.pod_class
+        nodes, share = session.nodes, pod_class.share
+        nodes.allocate(pod_class, row)
+        session.queues.charge(job.queue_row, nodes.cost(pod_class, row), preemptible=job.job.preemptible)
+        job.decide(task, Standing(ALLOCATED, row, gpu_groups))
+        if share is not None:
+            nodes.move_on_devices(share, row, gpu_groups, out=None, into=ALLOCATED)
+        for listener in session.placement_listeners:
+            listener.arrived(task, row)
+        for keeper in session.place_keepers:
+            keeper.done(ALLOCATE, task, row)
+        session.decided((self._bind(job, task, row, gpu_groups),), evicts=False)
+        session.started(job)
+
     def allocate_many(self, job: JobState, tasks: Sequence[Task], start: int, end: int, row: int) -> int:
         """Places equal tasks, those from `start` to `end`, on one node, as long as another one has room in what is
         idle; how many it placed. All of them wait and share no GPUs, the first is known to have room there.
@@ -341,11 +358,7 @@ class Statement:
         for each in self._operations:
             kind, job, task, row = each.kind, each.job, each.task, each.row
             if kind is ALLOCATE:
-                portion = 1.0 if task.pod_class.share is None else session.nodes.portion(task.pod_class, row)
-                bind = Bind(task, job.job, nodes[row].metadata.name, each.gpu_groups, portion)
-                for add_to in session.bind_details:
-                    bind = add_to(bind, row)
-                decided.append(bind)
+                decided.append(self._bind(job, task, row, each.gpu_groups))
                 if job not in waits:
                     waits[job] = False
             elif kind is PIPELINE:
@@ -366,6 +379,14 @@ class Statement:
             for job in self.jobs():
                 job.evictions_are_final()
         self._forget()
+
+    def _bind(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...]) -> Bind:
+        session, pod_class = self._session, task.pod_class
+        portion = 1.0 if pod_class.share is None else session.nodes.portion(pod_class, row)
+        bind = Bind(task, job.job, session.snapshot.nodes.nodes[row].metadata.name, gpu_groups, portion)
+        for add_to in session.bind_details:
+            bind = add_to(bind, row)
+        return bind
 
     def leave_in_effect(self) -> None:
         """Decides nothing, but everything goes on as if it were decided, until the session takes it back.
