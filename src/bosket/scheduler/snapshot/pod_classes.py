@@ -144,7 +144,10 @@ class PodClasses:
         if metadata.labels.get(APP_LABEL) == self._reservation_app:
             return NOTHING_BUT_A_PLACE
         annotations = metadata.annotations
-        about = _about_devices(tuple(annotations)) if annotations else ()
+        # Looked for in all names at once: most pods have annotations, and few of them such.
+        if SHARING.isdisjoint(annotations) and MIG_RESOURCE_PREFIX not in " ".join(annotations):
+            return NO_DEVICES
+        about = _about_devices(tuple(annotations))
         return _device_requests(pod, about) if about else NO_DEVICES
 
 
