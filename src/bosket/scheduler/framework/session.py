@@ -236,7 +236,10 @@ class Session:
         """Whether pods of a class needn't wait for resources of the node."""
         if not self.nodes.fits_idle(pod_class, row):
             return False
-        return not self.free_now or all(check(pod_class, row) for check in self.free_now)
+        for check in self.free_now:  # noqa: SIM110 - asked for every pod that is placed: a generator costs more
+            if not check(pod_class, row):
+                return False
+        return True
 
     def over_capacity(self, job: JobState) -> JobReason | None:
         """Why the job's queue has no room for its next tasks."""

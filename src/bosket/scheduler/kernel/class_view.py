@@ -163,7 +163,10 @@ class ClassView:
 
     def _is_refused(self, row: int) -> bool:
         """Whether a filter that may change its mind objects to a node."""
-        return any(each.code(self._class, row) for each in self._moving)
+        for each in self._moving:  # noqa: SIM110 - asked for every pod that is placed: a generator costs more
+            if each.code(self._class, row):
+                return True
+        return False
 
     def best_of(self, rows: NDArray[np.intp], bonus: Scores | None = None) -> int | None:
         """The same as `best` for nodes of which there are few, in order."""

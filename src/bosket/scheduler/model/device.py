@@ -121,6 +121,11 @@ class DeviceNeeds:
     claims: tuple[ClaimNeed, ...]
     extended: tuple[ExtendedNeed, ...]
     gpus: int  #: what queues and nodes count the claims as
+    #: the claims that are the same for all pods of the class
+    common: tuple[ObjectKey, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "common", tuple([each.key for each in self.claims if each.key is not None]))
 
     @property
     def instead(self) -> frozenset[int]:

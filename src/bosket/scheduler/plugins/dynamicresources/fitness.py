@@ -22,6 +22,7 @@ class ClaimFitness:
         self._session, self._ledger = session, ledger
         self._claims = session.snapshot.inventory.claims
         self._usable: set[int] = set()  # numbers of needs whose claims can be served somewhere
+        self._for_gpus: dict[tuple[str, ...], bool] = {}  # by the device classes that a claim asks for
 
     def __call__(self, task: Task) -> str | None:
         needs, devices = task.pod_class.device_needs, task.devices
@@ -29,18 +30,21 @@ class ClaimFitness:
             return None
         objection = devices.problem
         if not objection:
-            objections = (self._objection(task, ref) for ref in devices.refs if ref.name)
-            objection = next((text for text in objections if text), "")
+            for ref in devices.refs:
+                if ref.name and (objection := self._objection(task, ref)):
+                    break
         if not objection and needs.number not in self._usable:
             objection = self._unusable(task)
         return f"Pod {task.key} cannot be scheduled: {objection}" if objection else None
 
     def _objection(self, task: Task, ref: ClaimRef) -> str:
-        state = self._ledger.get().state_of(ref.key)
-        if state.users >= MOST_USERS and not state.has(task.uid):
+        state = self._ledger.get().known(ref.key)  # of a claim that nobody has there is none
+        if state is not None and state.users >= MOST_USERS and not state.has(task.uid):
             return f"ResourceClaim {ref.key} has reached its maximum number of consumers ({MOST_USERS})"
+        if ref.own:
+            return ""
         claim = self._claims[ref.key]
-        if ref.own or not _asks_for_gpus(claim):
+        if not self._asks_for_gpus(claim):
             return ""
         assert task.group is not None
         queue = self._session.snapshot.jobs[task.group].queue
@@ -72,7 +76,11 @@ class ClaimFitness:
             self._usable.add(needs.number)
         return ""
 
-
-def _asks_for_gpus(claim: ResourceClaim) -> bool:
-    requests = claim.spec.devices.requests
-    return any(each.exactly is not None and is_gpu(each.exactly.deviceClassName) for each in requests)
+    def _asks_for_gpus(self, claim: ResourceClaim) -> bool:
+        names = tuple(
+            [each.exactly.deviceClassName for each in claim.spec.devices.requests if each.exactly is not None]
+        )
+        found = self._for_gpus.get(names)
+        if found is None:
+            found = self._for_gpus[names] = any(map(is_gpu, names))
+        return found

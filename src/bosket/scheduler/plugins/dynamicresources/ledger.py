@@ -111,10 +111,14 @@ class DeviceLedger:
             found = self._claims[key] = ClaimState(None, (), ())
         return found
 
+    def known(self, key: ClaimKey) -> ClaimState | None:
+        """The same; None where nobody has the claim, or had it, and it isn't allocated."""
+        return self._claims.get(key)
+
     def basis(self, needs: DeviceNeeds) -> Hashable:
         """What verdicts about all nodes rest on."""
-        versions = tuple([self.state_of(each.key).version for each in needs.claims if each.key is not None])
-        return self.reaches.version, versions
+        common = needs.common
+        return self.reaches.version, tuple([self.state_of(key).version for key in common]) if common else ()
 
     def fit(self, needs: DeviceNeeds, row: int) -> Fit:
         """Whether pods with these needs can have their devices on the node. Kept until one of these changes."""
