@@ -109,7 +109,8 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
     kinds = session.job_kinds = session.job_kinds or JobKinds(session)
     failed: defaultdict[Hashable, FailedJobs] = defaultdict(lambda: FailedJobs(kinds))
     still_to_come = Counter(map(policy.alike, asking))
-    turns = JobsByQueue(session, asking) if asking else None
+    # Who isn't entitled now may be later, but only when others have been evicted: where nobody is, nobody will be.
+    turns = JobsByQueue(session, asking) if any(map(policy.is_entitled, asking)) else None
     while turns is not None and (job := turns.pop()) is not None:
         likeness = policy.alike(job)
         still_to_come[likeness] -= 1

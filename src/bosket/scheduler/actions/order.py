@@ -34,7 +34,7 @@ class JobsByQueue:
                 leaf.entries.sort(key=_key)
             if depth is not None:
                 self._cut(leaf.entries, depth)
-        self._turns = Turns(session, leaves)
+        self._turns = Turns(session, leaves, earlier=session.ranked)
 
     def push(self, job: JobState) -> None:
         leaf = self._turns.leaves.get(job.queue_row) or _Jobs()

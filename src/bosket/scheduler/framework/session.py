@@ -71,6 +71,7 @@ from bosket.scheduler.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from bosket.scheduler.framework.statement import Statement
+    from bosket.scheduler.framework.turns import Ranked
     from bosket.scheduler.solver.job_kind import JobKinds
 
 
@@ -103,6 +104,7 @@ class Session:
         self.version = 0  #: changes with every commit
         self.action = ""  #: the one that is under way, by its configured name
         self.searches = SearchTally()
+        self.ranked: dict[int, Ranked] = {}  #: queues as an action before ranked them; see `Turns`
         self.job_kinds: JobKinds | None = None  #: made by the first search, for all actions
         self.watch: Watch = unwatched
         #: what earlier searches found: actions that evict check it and search for nobody; None lets them search

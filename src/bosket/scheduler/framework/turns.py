@@ -18,6 +18,8 @@ from bosket.scheduler.model.resource import Shares
 
 #: Stands for the parent of the root queues.
 ROOT = -1
+#: Of a queue: its account and what the first that waits in it would change, and what it is compared by on that account.
+Ranked = tuple[Shares | None, tuple[Shares, Shares] | None, tuple[Any, ...]]
 
 
 class Leaf(Protocol):
@@ -36,8 +38,17 @@ L = TypeVar("L", bound=Leaf)
 class Turns(Generic[L]):
     """Leaves by queue, and which of them is next."""
 
-    def __init__(self, session: Session, leaves: dict[int, L], *, worst_first: bool = False) -> None:
-        """`leaves`: by queue row."""
+    def __init__(
+        self,
+        session: Session,
+        leaves: dict[int, L],
+        *,
+        worst_first: bool = False,
+        earlier: dict[int, Ranked] | None = None,
+    ) -> None:
+        """`leaves`: by queue row; `earlier`: by queue, how it was ranked the last time, of those whose order is the
+        same. It is kept up to date: between two actions little changes, and most queues needn't be ranked anew.
+        """
         self.tree = session.snapshot.queues
         self.order = queue_order(session)
         self.accounts = session.queues.allocated
@@ -50,7 +61,11 @@ class Turns(Generic[L]):
             for parent, turn in self._missing_turns(row):
                 self._turns.setdefault(parent, []).append(turn)
         for parent in sorted(self._turns, key=self._depth, reverse=True):  # a queue's rank rests on those below it
-            heapq.heapify(self._turns[parent])
+            turns = self._turns[parent]
+            if earlier is not None and len(turns) > 1:
+                for each in turns:
+                    earlier[each.row] = each.take_up(earlier.get(each.row))
+            heapq.heapify(turns)
 
     def next(self) -> int | None:
         """The queue whose turn it is; `took` or `gave` must follow when what waits in it changed."""
@@ -154,6 +169,13 @@ class _Turn:
         self._name = (queue.created, queue.name)
         # The rank, and what decides among queues of equal rank: one tuple, because these are compared without Python.
         self._key: tuple[Any, ...] = ()
+
+    def take_up(self, ranked: Ranked | None) -> Ranked:
+        """Ranks the queue, anew only if something has changed since it was `ranked`; how it is ranked now."""
+        if ranked is not None:
+            self._account, self._change, self._key = ranked
+        self.renew()
+        return self._account, self._change, self._key
 
     def renew(self) -> None:
         turns, row = self._turns, self.row

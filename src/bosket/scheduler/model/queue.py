@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from bosket.api.kai import Queue as QueueObject
-from bosket.api.kai import QueueResource
+from bosket.api.kai import QueueResource, QueueResources
 from bosket.api.time import InvalidDuration, parse_duration, time_or_zero
 from bosket.scheduler.model.resource import Shares
 
@@ -44,26 +46,19 @@ class QueueError(ValueError):
 
 def queue_from(obj: QueueObject) -> Queue:
     """Reads a Queue object. Raises QueueError naming the field when an amount makes no sense."""
-    resources = obj.spec.resources
-    shares = (resources.gpu, resources.cpu, resources.memory) if resources else (None, None, None)
-
-    def amounts(part: str) -> Shares:
-        gpus = _amount(obj, "gpu", part, shares[0])
-        millicores = _amount(obj, "cpu", part, shares[1])
-        memory = _amount(obj, "memory", part, shares[2])
-        if part != "overQuotaWeight":
-            memory = max(UNLIMITED, memory * MEGABYTE)
-        return gpus, millicores, memory
-
+    try:
+        amounts = _amounts(obj.spec.resources)
+    except _UnusableAmount as error:
+        raise QueueError(f"Queue {obj.metadata.name}: {error}") from None
     return Queue(
         name=obj.metadata.name,
         parent=obj.spec.parentQueue or "",
         display_name=obj.spec.displayName or obj.metadata.name,
         priority=DEFAULT_PRIORITY if obj.spec.priority is None else obj.spec.priority,
         created=time_or_zero(obj.metadata.creationTimestamp),
-        quota=amounts("quota"),
-        limit=amounts("limit"),
-        weight=amounts("overQuotaWeight"),
+        quota=amounts.quota,
+        limit=amounts.limit,
+        weight=amounts.weight,
         preempt_min_runtime=_seconds(obj, "preemptMinRuntime"),
         reclaim_min_runtime=_seconds(obj, "reclaimMinRuntime"),
     )
@@ -79,7 +74,35 @@ def _seconds(obj: QueueObject, field_name: str) -> float | None:
         raise QueueError(f"Queue {obj.metadata.name}: spec.{field_name}: {error}") from error
 
 
-def _amount(obj: QueueObject, name: str, part: str, share: QueueResource | None) -> float:
+class _UnusableAmount(ValueError):
+    """The field of a queue that is wrong, its value, and what would be right."""
+
+
+class _Amounts(NamedTuple):
+    """What a queue is owed, may use at most, and weighs."""
+
+    quota: Shares
+    limit: Shares
+    weight: Shares
+
+
+@lru_cache(maxsize=1024)
+def _amounts(resources: QueueResources | None) -> _Amounts:
+    """Of a thousand queues most say the same. Raises _UnusableAmount."""
+    shares = (resources.gpu, resources.cpu, resources.memory) if resources else (None, None, None)
+
+    def amounts(part: str) -> Shares:
+        gpus = _amount("gpu", part, shares[0])
+        millicores = _amount("cpu", part, shares[1])
+        memory = _amount("memory", part, shares[2])
+        if part != "overQuotaWeight":
+            memory = max(UNLIMITED, memory * MEGABYTE)
+        return gpus, millicores, memory
+
+    return _Amounts(amounts("quota"), amounts("limit"), amounts("overQuotaWeight"))
+
+
+def _amount(name: str, part: str, share: QueueResource | None) -> float:
     # A limit that is left out is none; KAI reads 0 there, in which nothing runs (docs/deviations.md).
     absent = UNLIMITED if part == "limit" else 0.0
     given = getattr(share, part) if share is not None else None
@@ -89,7 +112,7 @@ def _amount(obj: QueueObject, name: str, part: str, share: QueueResource | None)
     may_be_unlimited = part != "overQuotaWeight"
     if not math.isfinite(value) or (value < 0 and not (may_be_unlimited and value == UNLIMITED)):
         wanted = "0 or more, or -1 for unlimited" if may_be_unlimited else "0 or more"
-        raise QueueError(f"Queue {obj.metadata.name}: spec.resources.{name}.{part} is {value:g}, it must be {wanted}")
+        raise _UnusableAmount(f"spec.resources.{name}.{part} is {value:g}, it must be {wanted}")
     return value
 
 

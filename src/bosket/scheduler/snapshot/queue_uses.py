@@ -126,9 +126,11 @@ class _Counts:
 
     def __init__(self) -> None:
         self.jobs = 0
-        self._held, self._firm = dict[PodClass, int](), dict[PodClass, int]()
-        self._pending = dict[PodClass, int]()
-        self._shared, self._firm_shared = dict[Shares, int](), dict[Shares, int]()
+        self._held: dict[PodClass, int] = {}
+        self._firm: dict[PodClass, int] = {}
+        self._pending: dict[PodClass, int] = {}
+        self._shared: dict[Shares, int] = {}
+        self._firm_shared: dict[Shares, int] = {}
 
     def add(self, use: _JobUse, times: int) -> None:
         """A job came (1) or went (-1)."""
@@ -146,10 +148,10 @@ class _Counts:
 
     def use(self, smallest: int | None) -> QueueUse:
         """`smallest`: of the devices' sizes, which is what waiting pods are charged by."""
-        wanted = dict[Shares, int]()
+        wanted: dict[Shares, int] = {}
         _add(wanted, [(pod_class.shared_by(smallest), count) for pod_class, count in self._pending.items()])
-        held = _sum(_by_cost(self._held, self._shared))
-        firm = _sum(_by_cost(self._firm, self._firm_shared))
+        held = _sum(_by_cost(self._held, self._shared)) if self._held or self._shared else NOTHING
+        firm = _sum(_by_cost(self._firm, self._firm_shared)) if self._firm or self._firm_shared else NOTHING
         return QueueUse(held, firm, plus(held, _sum(wanted)))
 
 
