@@ -68,6 +68,10 @@ def _best(session: Session, used: Sequence[tuple[str, float]], whole: int, count
     Ties go by name.
     """
     scorers = session.gpu_scores
+    if count == 1 and len(used) == 1:  # one that is shared already, or a whole one
+        name, part = used[0]
+        is_better = not whole or sum([each.shared(part) for each in scorers]) >= sum([each.whole for each in scorers])
+        return [name] if is_better else []
     ranked = [(-sum([scorer.shared(part) for scorer in scorers]), False, name) for name, part in used]
     if whole:
         ranked += [(-sum([scorer.whole for scorer in scorers]), True, "")] * whole

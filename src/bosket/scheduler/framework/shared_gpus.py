@@ -68,7 +68,8 @@ class SharedGpus:
                 group, effect = arrive(group, memory, into)
                 idle, releasing = idle + effect.idle, releasing + effect.releasing
             groups[name] = group
-        self._changed(row)
+        self._outdated.add(row)
+        self._look_at_takers(row, before)
         return tuple(before), Effect(idle, releasing) if idle or releasing else NO_EFFECT
 
     def restore(self, row: int, before: GroupsBefore) -> None:
@@ -88,10 +89,32 @@ class SharedGpus:
         self._outdated.add(row)
         self._takers.pop(row, None)
 
+    def _look_at_takers(self, row: int, changed: Sequence[tuple[str, GpuGroup | None]]) -> None:
+        """Keeps what is known of groups with room, though some have changed: a pod that comes mostly leaves the room
+        where it was, or takes the last of it."""
+        known = self._takers.get(row)
+        if not known:
+            return
+        groups, size = self._groups[row], self.sizes[row]
+        for share, names in known.items():
+            memory = 0 if share is None else share.memory_on(size)
+            for name, stood in changed:
+                takes = groups[name].room(size) >= memory
+                if takes == (name in names):
+                    continue
+                if not takes:
+                    names.remove(name)
+                elif stood is None:
+                    names.append(name)
+                else:  # where it belongs in the order of groups isn't known
+                    self._takers.pop(row)
+                    return
+
     # What fits
 
     def with_room(self, share: GpuShare | None, row: int) -> list[str]:
-        """The groups of a node that take such a pod; one that asks for no share has room wherever others have."""
+        """The groups of a node that take such a pod; one that asks for no share has room wherever others have. The list
+        changes with the groups."""
         known = self._takers.get(row)
         if known is None:
             known = self._takers[row] = {}
