@@ -53,13 +53,21 @@ def _requests(job: JobState) -> list[Vector]:
 
 def _makeup(job: JobState) -> Hashable:
     """Jobs with the same make-up are alike in everything that is compared here."""
-    only = job.job.pod_sets[0]
-    if only.only_class is not None and len(only.pending) == len(only.tasks) and job.next_alike() is not None:
-        return only.only_class.index, len(only.tasks)  # most jobs: of one pod set, and nothing was decided about it
+    alone = _alone(job)
+    if alone is not None:
+        return alone
     waiting: dict[str, Counter[PodClass]] = {pod_set.name: Counter() for pod_set in job.job.pod_sets}
     for task in job.left_over():
         waiting[job.pod_set(task).name][task.pod_class] += 1
     return job.job.topologies(), _numbered(waiting.values()), _numbered(waiting_at_first(job))
+
+
+def _alone(job: JobState) -> tuple[int, int] | None:
+    """The class and the number of a job's tasks, where that is all there is to compare: of most jobs it is."""
+    only = job.job.pod_sets[0]
+    if only.only_class is None or len(only.pending) != len(only.tasks) or job.next_alike() is None:
+        return None
+    return only.only_class.index, len(only.tasks)
 
 
 def _numbered(by_set: Iterable[Counter[PodClass]]) -> tuple[Makeup, ...]:
