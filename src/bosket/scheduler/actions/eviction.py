@@ -144,7 +144,9 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
             session.not_placed(job, session.allowance.refused)
         if solution is None and _is_a_matter_of_time(session, policy, job, tables, for_job):
             session.not_placed(job, MinRuntimeNotElapsed(session.protection.first_end))
-        if not session.successors(job.job):  # otherwise another job like this one may have victims that it has not
+        if not session.successors(job.job) - {
+            job.job.key
+        }:  # otherwise another job like this one may have victims that it has not
             failed_alike.add(job)
         if for_job.cut_short():
             # KAI ends the whole action here; one large gang then keeps all others from being tried, cycle by cycle.
