@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -13,9 +14,12 @@ from hypothesis import strategies as st
 from bosket.api.core import Node
 from bosket.api.kai import SubGroup
 from bosket.api.object import KubeObject
-from bosket.scheduler.decide import decide
+from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.plugins.topology import plan
+from bosket.scheduler.plugins.topology.class_capacity import ClassCapacity
 from bosket.testing.build import PodBuilder, gang, job, node, pod, pod_group, queue, topology, within
 from bosket.testing.cluster import NOW, decided, evictions, pipelines, placements, reasons, snapshot_of, state_of
 from tests.scheduler import rules
@@ -130,6 +134,56 @@ def test_a_gang_that_waits_is_told_how_many_of_its_pods_have_room() -> None:
     _, decisions = two_cycles(*others, *mixed("g", 5, 5, 1))
     told = reasons(decisions)["g"]
     assert "The best is a.r0: 12 of 16 GPUs are free, 11 are asked for; it could take 2 of 3 pods." in told
+
+
+def test_a_search_ends_when_its_steps_are_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are counted, not time: a gang that would take more of them waits."""
+    monkeypatch.setattr(plan, "MOST_STEPS_OF_ALL", 2)
+    objects = [*racks((11, 6)), queue("q"), LEVELS]
+    assert placements(decided(objects, mixed("g", 5, 4, 6, 2))) == {}
+    assert len(placements(decided(objects, mixed("g", 6, 5)))) == 2
+
+
+def test_what_fits_in_no_domain_is_found_out_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """9 GPUs are free in the rack, and no two nodes have room for pods of 4 beside the one of 5."""
+
+    def search(*_: object) -> None:
+        raise AssertionError("a place is searched for")
+
+    monkeypatch.setattr(plan, "NodeRoom", search)
+    assert placements(decided(racks((5, 3, 3, 3)), queue("q"), LEVELS, mixed("g", 5, 4, 4))) == {}
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=6), st.lists(st.integers(1, 4), min_size=1, max_size=5))
+def test_a_domain_that_can_hold_a_gang_is_never_ruled_out(places: list[int], gpus: list[int]) -> None:
+    """Not before anything is placed, and not by what is kept of sums afterwards."""
+    snapshot = snapshot_of(racks(places[:3], places[3:]), queue("q"), LEVELS, mixed("g", *gpus))
+    session = open_session(snapshot, Configuration())
+    capacity = ClassCapacity(session, snapshot.topologies["t"])
+    (job,) = (session.state(each) for each in snapshot.jobs.values())
+    tasks = job.next_tasks()
+    free, statement = list(places), Statement(session)
+    for number, task in enumerate(tasks):
+        left = Counter(each.pod_class for each in tasks[number:])
+        holds = capacity.may_hold(left, 2)
+        for rack in range(len(holds)):
+            rows = [row for row in range(len(places)) if row // 3 == rack]
+            sizes = [int(each.pod_class.shared[0]) for each in tasks[number:]]
+            assert holds[rack] or not fits_on([free[row] for row in rows], sizes)
+        row = next((row for row, there in enumerate(free) if there >= task.pod_class.shared[0]), None)
+        if row is None:
+            return
+        statement.allocate(job, task, row)
+        free[row] -= int(task.pod_class.shared[0])
+
+
+def fits_on(free: list[int], sizes: list[int]) -> bool:
+    if not sizes:
+        return True
+    return any(
+        each >= sizes[0] and fits_on([*free[:i], each - sizes[0], *free[i + 1 :]], sizes[1:])
+        for i, each in enumerate(free)
+    )
 
 
 # Cycle by cycle

@@ -29,22 +29,25 @@ class DomainRoom:
         """`part`: the tasks that are to be placed, of those that wait; `at_best`: if nobody else were there."""
         by_level: dict[tuple[str, int], list[float]] = {}
         levels: list[TopologyLevel] = []
-        placed, by_fit = set(part), session.judges_by_fit(job)
+        by_fit = session.judges_by_fit(job)
+        waiting: dict[tuple[str, int], set[Task]] = {}  # those that no group around this one has counted
         for group in _groups(job.job.root):
             assert group.topology is not None
             tree = session.snapshot.topologies.get(group.topology.topology)
             number = tree.number_of(group.topology.required) if tree is not None else None
             if tree is None or number is None:
                 continue
-            if (tree.name, number) not in by_level:
+            key = tree.name, number
+            if key not in by_level:
                 levels.append(tree.levels[number])
-            members = (task for each in group.pod_sets() for task in each.tasks)
-            asked = [
-                task.pod_class.shared[0]
-                for task in members
-                if task in placed or (not by_fit and job.status(task) in ACTIVE_ALLOCATED)
-            ]
-            by_level.setdefault((tree.name, number), []).append(sum(asked))
+                waiting[key] = set(part)
+            members = [task for each in group.pod_sets() for task in each.tasks]
+            if by_fit:
+                counted = waiting[key].intersection(members)
+                waiting[key] -= counted
+            else:
+                counted = {task for task in members if task in waiting[key] or job.status(task) in ACTIVE_ALLOCATED}
+            by_level.setdefault(key, []).append(sum(task.pod_class.shared[0] for task in members if task in counted))
         free = _gpus(session, at_best=at_best) if levels else np.zeros(0)
         self._levels = [
             (_LevelRoom if by_fit else _LevelRoomAsInKai)(level, free, sorted(demands, reverse=True))
@@ -71,16 +74,17 @@ class _LevelRoom:
         self.free = np.bincount(level.of_row[inside], weights=free[inside], minlength=len(level.names))
 
     def suffices(self) -> bool:
-        """Whether each group could find a domain: for each size, domains could hold the larger ones together.
+        """Whether groups could find their domains: all of them together, and those of each size and above.
 
         A group takes as much as so many of that size as fit into it, and a domain has room for so many of them. A no
         is final.
         """
         free = np.maximum(self.free, 0.0) + ROUNDING
         demands = np.array([each for each in self._demands if each])
-        return all(
-            np.floor(demands[demands >= size] / size).sum() <= np.floor(free / size).sum() for size in set(demands)
-        )
+        if demands.sum() > free.sum():
+            return False
+        units = ((demands[demands >= size], size) for size in set(demands.tolist()))
+        return all(np.floor(large / size).sum() <= np.floor(free / size).sum() for large, size in units)
 
 
 class _LevelRoomAsInKai(_LevelRoom):
