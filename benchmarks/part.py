@@ -15,7 +15,7 @@ from benchmarks.workload import perf_folder, workload
 from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.scheduler.snapshot.recorded import load
-from bosket.testing.build import gang, job, node, pod_group, queue, topology, within
+from bosket.testing.build import job, node, pod, pod_group, queue, topology, within
 from bosket.testing.cluster import NOW, reasons, snapshot_of
 
 #: Leaf queues, and how many there are with those above them.
@@ -47,7 +47,8 @@ def run() -> Report:
         row = {"part": name, "nodes": FAIR_SHARE_NODES, "total_ms": spent_ms, "go_text": figure.text}
         report.rows.append({**row, "times_less": None if figure.low is None else figure.low / spent_ms})
     for running in (False, True):
-        _measure_hopeless(report, running=running)
+        for is_mixed in (False, True):
+            _measure_hopeless(report, running=running, is_mixed=is_mixed)
     return report
 
 
@@ -59,11 +60,16 @@ def _division_ms(file: Path) -> float:
     return _least_ms(lambda: open_session(snapshot, with_shares)) - _least_ms(lambda: open_session(snapshot, without))
 
 
-def _measure_hopeless(report: Report, *, running: bool) -> None:
-    """A gang that is one pod too large for every rack; the cluster is empty, or full of jobs of a queue over quota."""
-    name = f"a gang that fits in no rack, {'full' if running else 'empty'} cluster"
+def _measure_hopeless(report: Report, *, running: bool, is_mixed: bool) -> None:
+    """A gang that is one pod too large for every rack; the cluster is empty, or full of jobs of a queue over quota.
+
+    `is_mixed`: it has pods of half a node's GPUs, of all of them, and one of a single GPU.
+    """
+    kind = "a gang of different pods" if is_mixed else "a gang"
+    name = f"{kind} that fits in no rack, {'full' if running else 'empty'} cluster"
     progress(f"{name}, {HOPELESS_NODES} nodes")
-    size = RACK_NODES * GPUS + 1
+    gpus = [GPUS] * (RACK_NODES // 2) + [GPUS // 2] * RACK_NODES if is_mixed else [1] * (RACK_NODES * GPUS)
+    gpus.append(1)
     names = [f"n{i:05}" for i in range(HOPELESS_NODES)]
     others = [each for i, on in enumerate(names) for each in job(f"other-{i}", GPUS, on=on, queue="poor")]
     snapshot = snapshot_of(
@@ -74,7 +80,8 @@ def _measure_hopeless(report: Report, *, running: bool) -> None:
         [queue("q", quota=HOPELESS_NODES * GPUS), queue("poor", quota=0)],
         topology("t", "zone", "rack"),
         others if running else [],
-        [pod_group("g", min_member=size, topology=within("t", "rack")), *gang("g", size)],
+        [pod_group("g", min_member=len(gpus), topology=within("t", "rack"))],
+        [pod(f"g-{i}").gpu(each).of_group("g").build() for i, each in enumerate(gpus)],
     )
     told = reasons(decide(snapshot, Configuration()))["g"]
     spent_ms = _least_ms(lambda: decide(snapshot, Configuration()))

@@ -88,6 +88,82 @@ async def test_a_gang_that_needs_a_rack_gets_it_by_reclaim(cluster: Cluster) -> 
     assert len({rack_of[node] for node in await nodes_of(cluster, "gang", 2)}) == 1
 
 
+def gang_of(cluster: Cluster, queue: str, level: str, *gpus: int) -> list[dict[str, Any]]:
+    """A pod group in one domain of a level, of pods with so many GPUs each: pod-0, pod-1 …"""
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "gang"},
+        "spec": {
+            "queue": queue,
+            "minMember": len(gpus),
+            "topologyConstraint": {"topology": cluster.namespace, "requiredTopologyLevel": level},
+        },
+    }
+    annotations = {"pod-group-name": "gang"}
+    return [group, *[pod(f"pod-{i}", queue=queue, annotations=annotations, gpus=each) for i, each in enumerate(gpus)]]
+
+
+async def where_they_run(cluster: Cluster, count: int) -> list[str]:
+    """The nodes of pod-0, pod-1 …, when all of them run."""
+
+    async def all_run() -> list[str] | None:
+        pods = [await cluster.client.get(Pod, f"pod-{i}", cluster.namespace) for i in range(count)]
+        return [each.spec.nodeName for each in pods] if all(each.status.phase == "Running" for each in pods) else None
+
+    found = await cluster.eventually(all_run)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("gpus", [(4, 4, 8), (8, 4, 4)])
+async def test_a_gang_of_different_pods_runs_in_the_one_rack_that_has_room_for_it(
+    cluster: Cluster, gpus: tuple[int, ...]
+) -> None:
+    rack_of = await racks(cluster, ("a", "r1", 8), ("a", "r1", 4), ("a", "r2", 8), ("a", "r2", 8))
+    queue = await cluster.add_queue(gpu_quota=28)
+    await cluster.start_services("scheduler", "binder")
+    for manifest in gang_of(cluster, queue, RACK, *gpus):
+        await cluster.client.create(manifest, cluster.namespace)
+    assert {rack_of[node] for node in await where_they_run(cluster, 3)} == {"a/r2"}
+
+
+async def test_a_gang_of_different_pods_gets_its_rack_by_reclaim(cluster: Cluster) -> None:
+    rack_of = await racks(cluster, ("a", "r1", 4), ("a", "r2", 4), ("a", "r2", 4))
+    poor, rich = await cluster.add_queue(gpu_quota=0), await cluster.add_queue(gpu_quota=8)
+    await cluster.start_services("podgrouper", "scheduler", "binder")
+    for number in range(3):
+        manifest = job(f"filler-{number}", pods=1, gpus=4, queue=poor, priority="train")
+        await cluster.client.create(manifest, cluster.namespace)
+    for number in range(3):
+        await nodes_of(cluster, f"filler-{number}", 1)
+    for manifest in gang_of(cluster, rich, RACK, 2, 4, 2):
+        await cluster.client.create(manifest, cluster.namespace)
+    assert {rack_of[node] for node in await where_they_run(cluster, 3)} == {"a/r2"}
+
+
+@pytest.mark.parametrize("level", [ZONE, RACK])
+async def test_a_level_that_there_is_one_domain_of_is_fulfilled_by_it(cluster: Cluster, level: str) -> None:
+    """One node in one rack in one zone; without room there, the gang waits for that, and for nothing else."""
+    rack_of = await racks(cluster, ("a", "r1", 3))
+    queue = await cluster.add_queue(gpu_quota=3)
+    await cluster.start_services("podgrouper", "scheduler", "binder")
+    await cluster.client.create(pod("pod-0", gpus=2, queue=queue), cluster.namespace)
+    await where_they_run(cluster, 1)
+    await cluster.client.create(
+        within(cluster.namespace, level, job("gang", pods=2, gpus=1, queue=queue)), cluster.namespace
+    )
+
+    async def is_told_what_is_free() -> bool:
+        pods = (await cluster.client.list(Pod, cluster.namespace, labels="job-name=gang")).items
+        texts = [condition.message for each in pods for condition in each.status.conditions]
+        return any("1 of 3 GPUs are free, 2 are asked for" in text for text in texts)
+
+    await cluster.eventually(is_told_what_is_free)
+    await cluster.client.delete(Pod, "pod-0", cluster.namespace)
+    assert await nodes_of(cluster, "gang", 2) == set(rack_of)
+
+
 async def test_two_sub_groups_run_in_two_racks_of_one_zone(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -124,13 +124,6 @@ def test_a_level_goes_by_its_other_name_too() -> None:
     assert set(placements(decisions).values()) == {"n2", "n3"}
 
 
-def test_where_all_nodes_are_in_one_rack_there_is_no_zone_to_choose_as_in_kai() -> None:
-    nodes = racks(("a", "r1", 2), ("a", "r1", 2))
-    decisions = decided(nodes, queue("q"), topology("t", ZONE, RACK), constrained("g", 4, within("t", ZONE)))
-    assert placements(decisions) == {}
-    assert "All nodes that may be used are in a.r1, a domain of level rack" in reasons(decisions)["g"]
-
-
 def test_where_all_nodes_are_in_one_rack_it_is_taken_if_racks_are_preferred() -> None:
     nodes = racks(("a", "r1", 2), ("a", "r1", 2))
     decisions = decided(nodes, queue("q"), topology("t", ZONE, RACK), constrained("g", 4, within("t", ZONE, RACK)))

@@ -16,7 +16,7 @@ from bosket.testing.cluster import decided, evictions, snapshot_of
 NODES = [node("n0", gpus=4, zone="a", rack="r1"), node("n1", gpus=2, zone="a", rack="r2")]
 
 
-def room(*sizes: int, running: int = 0) -> DomainRoom:
+def room(*sizes: int, running: int = 0, by_fit: bool = False) -> DomainRoom:
     """For a job with a sub-group of so many one-GPU pods for each size, each of which must be in one rack.
 
     `running`: how many of each run on n0.
@@ -35,6 +35,8 @@ def room(*sizes: int, running: int = 0) -> DomainRoom:
     )
     session = Session(snapshot, Configuration())
     (job,) = (session.state(each) for each in snapshot.jobs.values())
+    if by_fit:
+        session.judge_by_fit(job)
     return DomainRoom(session, job, job.left_over())
 
 
@@ -56,6 +58,35 @@ def test_what_victims_leave_counts_for_the_domain_of_their_node() -> None:
 def test_a_group_counts_with_what_it_has_as_in_kai() -> None:
     assert not room(5, running=2).suffices()
     assert room(4, running=2).suffices() is False
+
+
+@pytest.mark.parametrize(
+    ("sizes", "enough"), [((4, 2), True), ((2, 2, 2), True), ((5,), False), ((3, 3), False), ((4, 3), False)]
+)
+def test_a_no_is_final_for_jobs_that_are_judged_by_what_really_fits(sizes: tuple[int, ...], enough: bool) -> None:
+    assert room(*sizes, by_fit=True).suffices() is enough
+
+
+def test_such_a_job_finds_domains_that_kais_order_misses() -> None:
+    """KAI puts the group of 4 GPUs into the domain with 6; those of 3 have no room together then."""
+    assert kais_and_ours((4, 3, 3), (6, 4)) == (False, True)
+    assert kais_and_ours((4, 4, 3), (6, 4)) == (False, False)
+
+
+def kais_and_ours(sizes: tuple[int, ...], free: tuple[int, int]) -> tuple[bool, bool]:
+    """Whether groups of these sizes have room in two racks with so much free, as KAI sees it, and really."""
+    found = []
+    for by_fit in (False, True):
+        domains = room(*sizes, by_fit=by_fit)
+        for row, (wanted, there) in enumerate(zip(free, (4, 2), strict=True)):
+            domains.add(row, wanted - there)
+        found.append(domains.suffices())
+    return found[0], found[1]
+
+
+def test_such_a_group_counts_with_what_it_waits_for() -> None:
+    assert room(4, running=2, by_fit=True).suffices()
+    assert not room(5, running=1, by_fit=True).suffices()
 
 
 def test_nobody_is_looked_for_where_even_empty_domains_are_too_small(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ class _Stopwatch:
         cpu, clock = time.process_time(), time.perf_counter()
         yield
         cost = _Cost(time.process_time() - cpu, time.perf_counter() - clock)
-        if step in ("load", "open", "action"):
+        if step in ("load", "open", "action", "action again"):
             self.spent[name or step] = self.spent.get(name or step, _Cost()).plus(cost)
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from bosket.kube.codec import gc_paused
 from bosket.scheduler.actions import ACTIONS, SEARCHING
+from bosket.scheduler.actions.allocate import ALLOCATE, allocate_what_is_left
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.plugin import Plugin, closing, installed_plugins, make_plugin
@@ -40,6 +41,8 @@ def decide(
         for name in configuration.actions:
             with watch("action", name):
                 run_action(session, name)
+        if ALLOCATE in configuration.actions:
+            allocate_what_is_left(session)
         with watch("close", ""):
             return _close(session, configuration, plugins, watch)
 

@@ -157,6 +157,8 @@ class SchedulerMetrics:
                 self._plugin.labels(name, "OnSessionClose").set(milliseconds)
             case "action":
                 self._action.labels(name).set(milliseconds)
+            case "action again":
+                self._action.labels(name).inc(milliseconds)
             case "search":
                 self._searches.turn_took(milliseconds / 1000)
             case "close":

@@ -134,6 +134,8 @@ class DomainShort(msgspec.Struct, frozen=True):
         if self.resources:
             parts = (f"{each}, requested: {asked:g}, available: {free:g}" for each, asked, free in self.resources)
             return f"<{name}>: " + ", ".join(f"{name} didn't have enough resources: {part}" for part in parts)
+        if self.pods >= self.required:
+            return f"<{name}>: node-group {name} has room for the pods, but not where they may be"
         return f"<{name}>: node-group {name} can allocate only {self.pods} of {self.required} required pods"
 
 
@@ -156,24 +158,10 @@ class DomainsShort(msgspec.Struct, frozen=True):
         count = len(self.domains) + self.more
         none = f"None of {count} domains" if count > 1 else "The one domain"
         cannot = "can" if count > 1 else "can't"
-        pods = "" if self.best.resources else f"; it could take {self.best.pods} of {self.best.required} pods"
+        is_told = not self.best.resources and self.best.pods < self.best.required
+        pods = f"; it could take {self.best.pods} of {self.best.required} pods" if is_told else ""
         best = f"The best is {self.best.domain}: {self.scarcest}{pods}" if self.scarcest else str(self.best)
         return f"{none} of level {self.level} {cannot} hold the pods together. {best}."
-
-
-class LevelTooWide(msgspec.Struct, frozen=True):
-    """All nodes that may be used are in one domain of a narrower level, and only what is in it is chosen from."""
-
-    level: str
-    domain: str
-    narrower: str
-    code: str = NOT_ENOUGH
-
-    def __str__(self) -> str:
-        return (
-            f"All nodes that may be used are in {self.domain}, a domain of level {self.narrower}: there is none of the "
-            f"wider level {self.level} to choose. Require level {self.narrower}, or prefer it too"
-        )
 
 
 class TopologyUnsatisfied(msgspec.Struct, frozen=True):
@@ -184,7 +172,7 @@ class TopologyUnsatisfied(msgspec.Struct, frozen=True):
     job: ObjectKey
     subgroup: str  #: empty for the job as a whole
     because: str = ""
-    shortage: DomainsShort | LevelTooWide | None = None  #: a reason of its own
+    shortage: DomainsShort | None = None  #: a reason of its own
     scarcest: Scarcity | None = None  #: in all of the domain that was looked at
     code: str = POD_SCHEDULING_ERRORS
 
@@ -383,7 +371,6 @@ JobReason = (
     | SpecUnusable
     | NotReady
     | GatesClosed
-    | LevelTooWide
     | NotTried
     | SearchCutShort
     | TopologyUnsatisfied

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bosket.scheduler.actions.allocate import allocate
+from bosket.scheduler.actions.allocate import ALLOCATE, allocate
 from bosket.scheduler.actions.consolidation import consolidate
 from bosket.scheduler.actions.preempt import preempt
 from bosket.scheduler.actions.reclaim import reclaim
@@ -12,7 +12,7 @@ from bosket.scheduler.actions.stale_gang import evict_stale_gangs
 from bosket.scheduler.framework.session import Session
 
 ACTIONS: Mapping[str, Callable[[Session], None]] = {
-    "allocate": allocate,
+    ALLOCATE: allocate,
     "consolidation": consolidate,
     "reclaim": reclaim,
     "preempt": preempt,

@@ -12,7 +12,10 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.kernel.room import Room
 from bosket.scheduler.model.task import PodClass
-from bosket.scheduler.reason import GangShort, JobReason, NodesRefused
+from bosket.scheduler.reason import GangShort, JobReason, NodesRefused, TopologyUnsatisfied
+from bosket.scheduler.solver.domain_room import DomainRoom
+
+ALLOCATE = "allocate"
 
 
 def allocate(session: Session) -> None:
@@ -38,6 +41,47 @@ def allocate(session: Session) -> None:
             continue
         if job.has_left_over and job.next_tasks():
             turns.push(job)
+
+
+def allocate_what_is_left(session: Session) -> None:
+    """At the end of the cycle: jobs that KAI's estimates keep waiting are judged by what really fits.
+
+    Those that still wait then are passed over: from the next cycle on they have their turn with all others, and others
+    may be evicted for them. Until then nobody whom KAI serves is kept waiting by them.
+    """
+    late = [job for job in session.candidates() if _is_worth_another_try(session, job)]
+    if not late:
+        return
+    with session.watch("action again", ALLOCATE):
+        session.action = ALLOCATE
+        session.take_back()
+        _try_again(session, late)
+
+
+def _try_again(session: Session, late: list[JobState]) -> None:
+    for each in late:
+        session.judge_by_fit(each)
+    turns, statement = JobsByQueue(session, late), Statement(session)
+    while (job := turns.pop()) is not None:
+        reason = place_job(session, statement, job)
+        if reason is None:
+            statement.commit()
+            session.placed_after_all(job)
+            if job.has_left_over and job.next_tasks():
+                turns.push(job)
+        elif isinstance(reason, GangShort | TopologyUnsatisfied) and _may_fit(session, job):
+            session.passed_over(job.job)
+
+
+def _is_worth_another_try(session: Session, job: JobState) -> bool:
+    if not job.is_constrained or not job.has_left_over or job.was_evicted or session.judges_by_fit(job):
+        return False
+    return any(plan.concerns(job) for plan in session.placement_plans)
+
+
+def _may_fit(session: Session, job: JobState) -> bool:
+    """Whether domains have the GPUs for it, if nobody else were there."""
+    return DomainRoom(session, job, job.next_tasks(), at_best=True).suffices()
 
 
 class _Shortages:

@@ -152,7 +152,7 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
         if solution is None and _is_a_matter_of_time(session, policy, job, tables, for_job):
             session.not_placed(job, MinRuntimeNotElapsed(session.protection.first_end))
         # Another job like one that has successors may have victims that this one has not.
-        if still_to_come[likeness] and not session.successors(job.job):
+        if still_to_come[likeness] and not session.successors(job.job) - {job.job.key}:
             failed_alike.add(job)
         if for_job.cut_short():
             # KAI ends the whole action here; one large gang then keeps all others from being tried, cycle by cycle.

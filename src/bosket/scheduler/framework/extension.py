@@ -7,7 +7,7 @@ the order in the configuration; sums of floats are made in that order, because e
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -138,6 +138,18 @@ class NodeSubsetChoice(Protocol):
     def __call__(
         self, job: JobState, group: PodSet | SubGroupSet, tasks: Sequence[Task], on: Mask
     ) -> NodeSubsets | JobReason | None: ...
+
+
+class PlacementPlan(Protocol):
+    """Finds nodes for all tasks of a job at once, where placing its parts one after the other fails."""
+
+    def concerns(self, job: JobState) -> bool:
+        """Whether it could find nodes where that fails."""
+        ...
+
+    def find(self, job: JobState, tasks: Sequence[Task], on: Mask) -> Mapping[Task, int] | None:
+        """By task, the row of its node, in the order in which they are to be placed; None where there is no room."""
+        ...
 
 
 class GpuScorer(Protocol):

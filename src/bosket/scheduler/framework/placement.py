@@ -43,6 +43,10 @@ def place_job(
     start = statement.length  # without a checkpoint of its own: jobs of one pod are most of all jobs
     if job.is_constrained and rows is None:
         failed = _Together(session, statement, job, real=real).place(job.job.root, tasks, on)
+        if failed is not None and session.judges_by_fit(job):
+            statement.rollback(start)
+            if _place_by_plan(session, statement, job, tasks, on=on, real=real):
+                failed = None
     else:
         failed = _place_tasks(session, statement, job, tasks, on=on, rows=rows, real=real)
     if failed is None and real and not job.is_satisfied():
@@ -79,6 +83,17 @@ def place_single(session: Session, statement: Statement, job: JobState) -> bool:
     if not waits:
         statement.allocate_for_good(job, task, row, groups)
     return not waits
+
+
+def _place_by_plan(
+    session: Session, statement: Statement, job: JobState, tasks: list[Task], *, on: Mask | None, real: bool
+) -> bool:
+    """Places tasks of a job as some plugin plans it for all of them; whether it could. Otherwise some may be placed."""
+    everywhere = np.ones(len(session.snapshot.nodes), dtype=bool) if on is None else on
+    for plan in session.placement_plans:
+        if plan.concerns(job) and (rows := plan.find(job, tasks, everywhere)) is not None:
+            return _place_tasks(session, statement, job, list(rows), on=None, rows=rows, real=real) is None
+    return False
 
 
 def _place_tasks(

@@ -30,6 +30,7 @@ from bosket.scheduler.framework.extension import (
     NodeSubsetChoice,
     PlaceKeeper,
     PlacementListener,
+    PlacementPlan,
     QueueOrder,
     ReasonBook,
     ReasonCodes,
@@ -120,6 +121,7 @@ class Session:
         self.node_filters: AllOf[NodeFilter] = AllOf()
         self.node_scores: SumOf[NodeScorer] = SumOf()
         self.node_subsets: FirstOpinion[NodeSubsetChoice] = FirstOpinion()
+        self.placement_plans: InTurn[PlacementPlan] = InTurn()
         self.gpu_scores: SumOf[GpuScorer] = SumOf()
         self.capacity_checks: FirstOpinion[CapacityCheck] = FirstOpinion()
         self.placement_listeners: EachOf[PlacementListener] = EachOf()
@@ -153,6 +155,7 @@ class Session:
         self._evictions = 0  # among them
         self._started: list[Job] = []
         self._passed_over: list[Job] = []
+        self._tried_again: set[ObjectKey] = set()  # jobs that are judged by what really fits, at the end of the cycle
 
     # What actions ask
 
@@ -354,6 +357,22 @@ class Session:
         """The job gets nothing, but the others of this cycle go on as if it did. The next cycle is for them."""
         self._passed_over.append(job)
         self.look_again_at(self.snapshot.now)
+
+    def judges_by_fit(self, job: JobState) -> bool:
+        """Whether the job may be placed wherever it really fits, and not only where KAI's estimates let it be tried.
+
+        So that everybody whom KAI serves is served, that is at the end of the cycle that a job is first tried in, with
+        what others leave; from the next one on it is when the job has its turn, and when victims are looked for.
+        """
+        return job.job.key in self._tried_again or self.is_passed_over(job.job)
+
+    def judge_by_fit(self, job: JobState) -> None:
+        """From now on, in this cycle."""
+        self._tried_again.add(job.job.key)
+
+    def placed_after_all(self, job: JobState) -> None:
+        """The reasons why it couldn't be placed earlier in the cycle don't count any more."""
+        self._reasons.pop(job.job.key, None)
 
     def started(self, job: JobState) -> None:
         """Records that the job's first tasks are bound."""

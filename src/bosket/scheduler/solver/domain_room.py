@@ -1,8 +1,8 @@
 """Whether the domains of a topology could have the GPUs for the groups of a job that must each be in one of them.
 
 A condition of the search for victims beside the room on nodes: without it, all victims of a cluster would be simulated
-for a gang that fits in no rack. As in KAI, a group counts with all its GPUs, also those it has: more of a group that
-runs is only looked for where the whole of it would fit.
+for a gang that fits in no rack. As in KAI, a group counts with all its GPUs, also those it has, and takes the domain
+with the most; groups of jobs that are judged by what really fits count with what they wait for, and a no is final.
 """
 
 from __future__ import annotations
@@ -29,23 +29,28 @@ class DomainRoom:
         """`part`: the tasks that are to be placed, of those that wait; `at_best`: if nobody else were there."""
         by_level: dict[tuple[str, int], list[float]] = {}
         levels: list[TopologyLevel] = []
-        placed = set(part)
+        by_fit = session.judges_by_fit(job)
+        waiting: dict[tuple[str, int], set[Task]] = {}  # those that no group around this one has counted
         for group in _groups(job.job.root):
             assert group.topology is not None
             tree = session.snapshot.topologies.get(group.topology.topology)
             number = tree.number_of(group.topology.required) if tree is not None else None
             if tree is None or number is None:
                 continue
-            if (tree.name, number) not in by_level:
+            key = tree.name, number
+            if key not in by_level:
                 levels.append(tree.levels[number])
-            members = (task for each in group.pod_sets() for task in each.tasks)
-            asked = [
-                task.pod_class.shared[0] for task in members if task in placed or job.status(task) in ACTIVE_ALLOCATED
-            ]
-            by_level.setdefault((tree.name, number), []).append(sum(asked))
+                waiting[key] = set(part)
+            members = [task for each in group.pod_sets() for task in each.tasks]
+            if by_fit:
+                counted = waiting[key].intersection(members)
+                waiting[key] -= counted
+            else:
+                counted = {task for task in members if task in waiting[key] or job.status(task) in ACTIVE_ALLOCATED}
+            by_level.setdefault(key, []).append(sum(task.pod_class.shared[0] for task in members if task in counted))
         free = _gpus(session, at_best=at_best) if levels else np.zeros(0)
         self._levels = [
-            _LevelRoom(level, free, sorted(demands, reverse=True))
+            (_LevelRoom if by_fit else _LevelRoomAsInKai)(level, free, sorted(demands, reverse=True))
             for level, demands in zip(levels, by_level.values(), strict=True)
         ]
 
@@ -68,6 +73,21 @@ class _LevelRoom:
         #: (domain,): GPUs that are idle, being released, or freed by victims
         self.free = np.bincount(level.of_row[inside], weights=free[inside], minlength=len(level.names))
 
+    def suffices(self) -> bool:
+        """Whether groups could find their domains: all of them together, and those of each size and above.
+
+        A group takes as much as so many of that size as fit into it, and a domain has room for so many of them. A no
+        is final.
+        """
+        free = np.maximum(self.free, 0.0) + ROUNDING
+        demands = np.array([each for each in self._demands if each])
+        if demands.sum() > free.sum():
+            return False
+        units = ((demands[demands >= size], size) for size in set(demands.tolist()))
+        return all(np.floor(large / size).sum() <= np.floor(free / size).sum() for large, size in units)
+
+
+class _LevelRoomAsInKai(_LevelRoom):
     def suffices(self) -> bool:
         """Whether each group finds a domain, those with the most GPUs tried first."""
         left = np.sort(self.free)[::-1]

@@ -37,10 +37,11 @@ class Demand:
     def __init__(self, tasks: Sequence[Task], width: int) -> None:
         """`width`: how many resources there are."""
         self.count = len(tasks)
+        self.classes = Counter(map(_pod_class, tasks))
         self.total: Vector = np.zeros(width)
         self.most: Vector = np.zeros(width)
         users = np.zeros(width, dtype=np.intp)
-        for pod_class, count in Counter(map(_pod_class, tasks)).items():
+        for pod_class, count in self.classes.items():
             request = pod_class.demand_by(None)
             self.total[: len(request)] += request * count
             self.most[: len(request)] = np.maximum(self.most[: len(request)], request)
@@ -50,6 +51,11 @@ class Demand:
         users[[CPU, MEMORY]] = self.count
         #: whether they are alike enough to be counted in pods; otherwise amounts are added up
         self.is_uniform = bool(((users == 0) | (users == self.count)).all())
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether all ask for the same: what is counted by the largest of them is right then."""
+        return len({tuple(pod_class.demand_by(None).tolist()) for pod_class in self.classes}) == 1
 
     def pods_on(self, ledger: NodeLedger, rows: Rows) -> NDArray[np.float64]:
         """(row,): how many of the largest of them each node could take."""
@@ -69,8 +75,8 @@ class TreeCapacity:
 
     def __init__(self, ledger: NodeLedger, tree: TopologyTree) -> None:
         self._ledger, self.tree = ledger, tree
-        self._free: dict[int, _KeptSums] = {}  # by resource
-        self._pods: dict[tuple[bytes, int], _KeptSums] = {}  # by what the largest pod asks for
+        self._free: dict[int, KeptSums] = {}  # by resource
+        self._pods: dict[tuple[bytes, int], KeptSums] = {}  # by what the largest pod asks for
 
     def fits(self, demand: Demand, level: int) -> Mask:
         """(domain,): whether all tasks could go there, as far as sums tell."""
@@ -84,7 +90,7 @@ class TreeCapacity:
         kept = self._pods.get(key)
         if kept is None:
             ledger = self._ledger
-            kept = self._pods[key] = _KeptSums(ledger, self.tree, lambda rows: demand.pods_on(ledger, rows))
+            kept = self._pods[key] = KeptSums(ledger, self.tree, lambda rows: demand.pods_on(ledger, rows))
         return kept.at(level)
 
     def fullness(self, demand: Demand, level: int) -> Sums:
@@ -102,11 +108,11 @@ class TreeCapacity:
         kept = self._free.get(place)
         if kept is None:
             idle, releasing = self._ledger.idle[place], self._ledger.releasing[place]
-            kept = self._free[place] = _KeptSums(self._ledger, self.tree, lambda rows: idle[rows] + releasing[rows])
+            kept = self._free[place] = KeptSums(self._ledger, self.tree, lambda rows: idle[rows] + releasing[rows])
         return kept.at(level)
 
 
-class _KeptSums:
+class KeptSums:
     """An amount of every node, and its sums by domain."""
 
     def __init__(self, ledger: NodeLedger, tree: TopologyTree, amounts: Callable[[Rows], NDArray[np.float64]]) -> None:

@@ -1,7 +1,8 @@
 """The choice of domains for one group of tasks, in the order in which they are to be tried.
 
 Called for every group with a constraint whenever its tasks are to be placed. As in KAI, only the narrowest domain that
-all nodes on offer are in is looked at, and what is inside it.
+all nodes on offer are in is looked at, and what is inside it; for jobs that are judged by what really fits, no narrower
+one than the level that is asked for.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
-from bosket.scheduler.model.topology import OUTSIDE
+from bosket.scheduler.model.topology import OUTSIDE, TopologyTree
 from bosket.scheduler.plugins.score import TOPOLOGY
 from bosket.scheduler.plugins.topology.capacity import Demand, TreeCapacity
+from bosket.scheduler.plugins.topology.constraint import Levels
 from bosket.scheduler.plugins.topology.shortage import Shortage
-from bosket.scheduler.reason import DomainsShort, LevelTooWide, Scarcity, TopologyUnsatisfied
+from bosket.scheduler.reason import DomainsShort, Scarcity, TopologyUnsatisfied
 
 #: Domains of the preferred level get scores from 1 to this, the emptiest the most.
 BEST_SCORE = 10
@@ -36,7 +38,7 @@ class Choice:
         job: JobState,
         group: PodSet | SubGroupSet,
         capacity: TreeCapacity,
-        levels: tuple[int, int],
+        levels: Levels,
     ) -> None:
         """`levels`: the narrowest and the widest that will do."""
         assert group.topology is not None
@@ -52,12 +54,13 @@ class Choice:
         if not tree.inside.any():
             return self._unsatisfied(f"no node has the labels of all its levels: {', '.join(tree.labels)}")
         start, domain = self._start(np.flatnonzero(on & tree.inside))
-        if not capacity.fits(demand, start)[domain]:
+        may_differ = self._session.judges_by_fit(self._job) and capacity.fullness(demand, start)[domain] <= 1
+        if not capacity.fits(demand, start)[domain] and not may_differ:
             where = "the cluster" if not start else tree.levels[start].names[domain]
             missing = Shortage(self._session, capacity, demand).scarcest(start, domain)
             return self._unsatisfied(f"not enough resources in {where} to allocate the job", scarcest=missing)
         inside = tree.below(start, domain)
-        allowed = self._domains_beside_others(tasks)
+        allowed = domains_beside_others(self._job, self._group, tree, self._widest, tasks)
         ranks = self._ranks(demand, start)
         domains: list[tuple[int, int]] = []
         for level in range(self._narrowest, max(self._widest, start) - 1, -1):
@@ -73,9 +76,14 @@ class Choice:
         return (on & self._tree.levels[level].nodes_of(domain) for level, domain in domains)
 
     def _start(self, rows: NDArray[np.intp]) -> tuple[int, int]:
-        """The narrowest domain that all these nodes are in, no narrower than the preferred level."""
+        """The narrowest domain that all these nodes are in, no narrower than the preferred level.
+
+        Where none is preferred KAI goes on below the required level, too, and then finds no domain of that level,
+        though all nodes are in one. That is followed in the first cycle that a job is tried in.
+        """
         found = (0, 0)
-        narrowest = self._narrowest if self._constraint.preferred else len(self._tree.levels) - 1
+        is_capped = self._constraint.preferred or self._session.judges_by_fit(self._job)
+        narrowest = self._narrowest if is_capped else len(self._tree.levels) - 1
         for number in range(1, narrowest + 1 if len(rows) else 0):
             domains = self._tree.levels[number].of_row[rows]
             if (domains != domains[0]).any():
@@ -96,26 +104,6 @@ class Choice:
             ranks.append(place)
         return ranks
 
-    def _domains_beside_others(self, tasks: Sequence[Task]) -> list[Mask]:
-        """By level: (domain,), whether the group may go there, given where others of it are.
-
-        As in KAI, only the pod sets of which tasks are to be placed count.
-        """
-        levels = self._tree.levels
-        everywhere = [np.ones(len(level.names), dtype=bool) for level in levels]
-        if not self._constraint.required:
-            return everywhere
-        if self._job.only_set is not None and not self._job.only_set.active:
-            return everywhere
-        names = {self._job.pod_set(task).name for task in tasks}
-        pod_sets = [each for each in self._group.pod_sets() if each.name in names and self._job.in_set(each).active]
-        if not pod_sets:
-            return everywhere
-        standing = (self._job.standing(task) for each in pod_sets for task in each.tasks)
-        rows = [stands.row for stands in standing if stands.status in ACTIVE_ALLOCATED]
-        there = {int(levels[self._widest].of_row[row]) for row in rows if row != NOWHERE} - {OUTSIDE}
-        return self._tree.below(self._widest, *there)
-
     def _scores(self, inside: Sequence[Mask], ranks: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:
         """(node,): by the order of the preferred level's domains; others aren't looked at."""
         level = self._tree.levels[self._narrowest]
@@ -126,26 +114,47 @@ class Choice:
             by_domain[domain] = np.floor(place / len(domains) * BEST_SCORE) * TOPOLOGY
         return by_domain[level.of_row]
 
-    def _shortage(self, demand: Demand, start: tuple[int, int], allowed: Mask) -> DomainsShort | LevelTooWide | None:
+    def _shortage(self, demand: Demand, start: tuple[int, int], allowed: Mask) -> DomainsShort | None:
         """What the domains of the required level lack; None when there are none to lack anything."""
         if not allowed.any():
             return None
-        if start[0] > self._widest:
-            narrower = self._tree.levels[start[0]]
-            return LevelTooWide(self._constraint.required, narrower.names[start[1]], narrower.label)
-        candidates = np.flatnonzero(allowed & self._tree.below(*start)[self._widest])
-        if not len(candidates):
-            candidates = np.flatnonzero(allowed)
+        candidates = np.flatnonzero(allowed)
+        if start[0] <= self._widest and len(inside := np.flatnonzero(allowed & self._tree.below(*start)[self._widest])):
+            candidates = inside
         shortage = Shortage(self._session, self._capacity, demand)
         return shortage.of_level(self._widest, self._constraint.required, candidates)
 
     def _unsatisfied(
         self,
         because: str,
-        shortage: DomainsShort | LevelTooWide | None = None,
+        shortage: DomainsShort | None = None,
         scarcest: Scarcity | None = None,
     ) -> TopologyUnsatisfied:
         job = self._job.job
         group = self._group.name if job.group.spec.subGroups else ""
         required = self._constraint.required
         return TopologyUnsatisfied(self._tree.name, required, job.key, group, because, shortage, scarcest)
+
+
+def domains_beside_others(
+    job: JobState, group: PodSet | SubGroupSet, tree: TopologyTree, widest: int, tasks: Sequence[Task]
+) -> list[Mask]:
+    """By level: (domain,), whether a group may go there, given where others of it are.
+
+    `widest`: the level that is required; `tasks`: those to be placed. As in KAI, only the pod sets of which tasks are
+    to be placed count.
+    """
+    levels = tree.levels
+    everywhere = [np.ones(len(level.names), dtype=bool) for level in levels]
+    if group.topology is None or not group.topology.required:
+        return everywhere
+    if job.only_set is not None and not job.only_set.active:
+        return everywhere
+    names = {job.pod_set(task).name for task in tasks}
+    pod_sets = [each for each in group.pod_sets() if each.name in names and job.in_set(each).active]
+    if not pod_sets:
+        return everywhere
+    standing = (job.standing(task) for each in pod_sets for task in each.tasks)
+    rows = [stands.row for stands in standing if stands.status in ACTIVE_ALLOCATED]
+    there = {int(levels[widest].of_row[row]) for row in rows if row != NOWHERE} - {OUTSIDE}
+    return tree.below(widest, *there)

@@ -12,6 +12,8 @@ from bosket.scheduler.reason import DomainShort, DomainsShort, Scarcity
 
 #: What amounts of resources are called, and how much one of them is; others go by their name, in their own unit.
 SHOWN = {GPU: ("GPUs", 1.0), CPU: ("CPU cores", 1000.0), MEMORY: ("GiB of memory", float(2**30))}
+#: Sums of parts of GPUs are whole numbers but for this.
+ROUNDING = 1e-9
 #: So many domains are named, one by one.
 MOST_NAMED = 10
 
@@ -26,14 +28,16 @@ class Shortage:
         """Of some domains of a level, which people call so; the best could take the most pods, or has the most free."""
         level, capacity = self._capacity.tree.levels[number], self._capacity
         fullness = capacity.fullness(self._demand, number)
-        pods = capacity.pods(self._demand, number) if self._demand.is_uniform else np.zeros(len(fullness))
+        is_alike = self._demand.is_uniform and self._demand.is_alike
+        pods = capacity.pods(self._demand, number) if is_alike else np.zeros(len(fullness))
         best = int(domains[np.lexsort((domains, fullness[domains], -pods[domains]))[0]])
 
         def short(domain: int) -> DomainShort:
             name = level.names[domain]
-            if self._demand.is_uniform:
+            if is_alike:
                 return DomainShort(name, int(pods[domain]), self._demand.count)
-            return DomainShort(name, resources=self._lacking(number, domain))
+            lacking = self._lacking(number, domain)
+            return DomainShort(name, 0 if lacking else self._placeable(number, domain), self._demand.count, lacking)
 
         named = tuple(short(each) for each in domains[:MOST_NAMED].tolist())
         return DomainsShort(shown, named, len(domains) - len(named), short(best), self.scarcest(number, best))
@@ -64,6 +68,24 @@ class Shortage:
         names, demand = self._session.snapshot.resource_names, self._demand
         amounts = ((place, float(demand.total[place]), self._free(place, level, domain)) for place in demand.places)
         return tuple((names[place], asked, free) for place, asked, free in amounts if free < asked)
+
+    def _placeable(self, level: int, domain: int) -> int:
+        """How many pods of different sizes a domain takes when the largest come first, each on the fullest node."""
+        rows = self._capacity.tree.levels[level].rows.members(domain)
+        free = self._session.nodes.free()[:, rows]
+        free[GPU] = self._session.nodes.free_gpus()[rows]
+        placed = 0
+        for pod_class in sorted(self._demand.classes, key=lambda each: (each.shared, each.index), reverse=True):
+            asked = pod_class.demand_by(self._session.largest_device_mib)
+            needed = np.flatnonzero(asked > 0)
+            slots = np.floor(free[needed] / asked[needed, None] + ROUNDING).min(axis=0)
+            slots = np.where(self._session.view(pod_class).allowed[rows], np.maximum(slots, 0.0), 0.0)
+            order = np.argsort(np.where(slots > 0, slots, np.inf), kind="stable")
+            before = np.cumsum(slots[order]) - slots[order]
+            taken = np.clip(self._demand.classes[pod_class] - before, 0.0, slots[order])
+            free[:, order] -= asked[:, None] * taken
+            placed += int(taken.sum())
+        return placed
 
     def _free(self, place: int, level: int, domain: int) -> float:
         return float(self._capacity.free(place, level)[domain])
