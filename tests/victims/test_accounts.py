@@ -150,7 +150,7 @@ def test_in_a_simulation_everybody_has_the_turn_that_he_would_have_among_all_who
     waiting = [state for state in map(session.state_of, snapshot.jobs.values()) if state and state.has_left_over]
     everybody = [state for state in map(session.state_of, snapshot.jobs.values()) if state and state.job.pod_sets]
     table = JobTable(session, waiting)
-    table.find_runs()
+    table.find_requests()
     branches = Branches(session, table)
 
     def drawn(turns, taking_part):

@@ -41,8 +41,16 @@ class _Reclaim(Policy):
             queue = tree.queues[row]
             return QueueStanding(queue.name, allocated[row], queue.quota, fair_share[row], queue.priority)
 
+        known: dict[int, Reclaimed] = {}  # by the victim's queue
+
         def cause(victim: JobState, task: Task, moves_to: str) -> Reclaimed:
             del task, moves_to
+            found = known.get(victim.queue_row)
+            if found is None:
+                found = known[victim.queue_row] = between(victim)
+            return found
+
+        def between(victim: JobState) -> Reclaimed:
             mine, theirs = tree.where_paths_part(preemptor.queue_row, victim.queue_row)
             within_quota = fits(plus(allocated[mine], request), tree.queues[mine].quota)
             return Reclaimed(standing(theirs), standing(mine), within_quota)

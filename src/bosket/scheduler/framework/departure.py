@@ -6,7 +6,6 @@ found out once, and is then added to the accounts at a stroke instead of task by
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.job_state import NOWHERE, JobState, PodSetState, Standing
+from bosket.scheduler.framework.ledger import is_exact
 from bosket.scheduler.model.resource import NOTHING, Shares, plus
 from bosket.scheduler.model.task import PodClass, Task, TaskStatus
 
@@ -54,6 +54,7 @@ class Aftermath(NamedTuple):
     key: tuple[object, ...]  #: of the job, in the order of jobs
     tasks: list[Task]  #: that come next
     request: Shares  #: what these ask for
+    least: Shares  #: the same, if all GPUs were as large as the largest
 
 
 class SetChange(NamedTuple):
@@ -68,14 +69,15 @@ class Departure:
     """What it takes to evict some tasks of a job. Valid while all of them stand as they did when it was made."""
 
     __slots__ = (
-        "aftermath", "cost", "costs", "is_simple", "is_whole", "job", "leaves", "operations", "releasing", "rows",
+        "aftermath", "cost", "costs", "is_exact",
+        "is_simple", "is_whole", "job", "leaves", "operations", "releasing", "rows",
         "sets", "stood", "taken_from_idle", "tasks",
     )  # fmt: skip
 
     def __init__(self, session: Session, job: JobState, tasks: Sequence[Task]) -> None:
         self.job, self.tasks = job, tasks
         self.stood: dict[Task, Standing] = {task: job.standing(task) for task in tasks}
-        self.leaves = {task: stood._replace(status=RELEASING) for task, stood in self.stood.items()}
+        self.leaves = {task: Standing(RELEASING, row, groups) for task, (_, row, groups) in self.stood.items()}
         self.rows = list({stood.row: None for stood in self.stood.values()})
         self.operations: list[Operation] = []  #: one for each task, made by the first statement that evicts them
         #: what comes next in the job when these tasks and no others have gone, once somebody has found it out
@@ -87,13 +89,16 @@ class Departure:
         self.is_whole = all(amount.is_integer() for each in classes for _, amount in each.holds)
         #: whether the tasks may go together: shared GPUs are told apart
         self.is_simple = self._find_changes(session)
+        #: whether accounts of queues don't depend on the order in which these tasks and others leave
+        costs = {self.costs[0]} if self.is_simple and len(classes) == 1 else {job.cost(task) for task in tasks}
+        self.is_exact = job.job.preemptible and all(map(is_exact, costs))
 
     def _find_changes(self, session: Session) -> bool:
         released: dict[int, float] = {}
         from_idle: dict[int, float] = {}
         width = len(session.snapshot.nodes)
         going: dict[PodSetState, list[Task]] = {}
-        promised: Counter[PodSetState] = Counter()
+        promised: dict[PodSetState, int] = {}
         if not self.is_whole or not all(map(_is_simple, {task.pod_class for task in self.tasks})):
             return False
         for task, (status, row, _) in self.stood.items():
@@ -110,8 +115,9 @@ class Departure:
             self.cost = plus(self.cost, pod_class.shared)
             state = self.job.state_of(task)
             going.setdefault(state, []).append(task)
-            promised[state] += is_promised
-        self.sets = [SetChange(state, tasks, promised[state]) for state, tasks in going.items()]
+            if is_promised:
+                promised[state] = promised.get(state, 0) + 1
+        self.sets = [SetChange(state, tasks, promised.get(state, 0)) for state, tasks in going.items()]
         self.releasing = _change(released)
         self.taken_from_idle = _change(from_idle) if from_idle else None
         return True

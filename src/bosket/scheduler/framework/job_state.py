@@ -61,7 +61,8 @@ class JobState:
     """Where a job's tasks stand, and what follows from it: which tasks come next."""
 
     __slots__ = (
-        "_found", "_min_children", "_narrowed", "_next", "_next_request", "_part", "_session", "_sets", "_stands",
+        "_found", "_least_request", "_min_children", "_narrowed",
+        "_next", "_next_request", "_part", "_session", "_sets", "_stands",
         "had_active", "is_constrained", "job", "only_set", "queue_row",
     )  # fmt: skip
 
@@ -86,6 +87,7 @@ class JobState:
         self.had_active = job.is_active
         self._next: list[Task] | None = None
         self._next_request: Shares | None = None
+        self._least_request: Shares | None = None
 
     # Where tasks stand
 
@@ -131,7 +133,7 @@ class JobState:
 
     def allocate_waiting(self, tasks: Sequence[Task], stands: Standing) -> None:
         """Notes that tasks of one pod set, which waited until now, are allocated; `decide` for all of them."""
-        self._next = self._next_request = None
+        self._next = self._next_request = self._least_request = None
         self._stands.update(dict.fromkeys(tasks, stands))
         self.state_of(tasks[0]).active += len(tasks)
 
@@ -139,7 +141,7 @@ class JobState:
         self._stand(task, self.standing(task), stood)
 
     def _stand(self, task: Task, before: Standing, after: Standing) -> None:
-        self._next = self._next_request = None
+        self._next = self._next_request = self._least_request = None
         state = self.only_set if self.only_set is not None else self._sets[task.subgroup]
         if before is WAITS and after.status is ALLOCATED:  # by far the most frequent
             self._stands[task] = after
@@ -249,7 +251,7 @@ class JobState:
 
     def evictions_are_final(self) -> None:
         """What was evicted is on its way out: it isn't placed again."""
-        self._next = self._next_request = None
+        self._next = self._next_request = self._least_request = None
         for state in self._sets.values():
             state.evicted.clear()
 
@@ -257,20 +259,20 @@ class JobState:
 
     def depart(self, leaves: Mapping[Task, Standing], sets: Iterable[SetChange]) -> None:
         """Notes that active tasks are evicted, the same as `decide` for each of them. `sets`: what that changes."""
-        self._next = self._next_request = None
+        self._next = self._next_request = self._least_request = None
         self._stands.update(leaves)
         for state, tasks, pipelined in sets:
             state.active -= len(tasks)
             state.pipelined -= pipelined
             state.evicted += tasks
 
-    def recall(self, tasks: list[Task], request: Shares) -> None:
-        """What `next_tasks` and `next_request` would give, as things stand, found out before."""
-        self._next, self._next_request = tasks, request
+    def recall(self, tasks: list[Task], request: Shares, least: Shares) -> None:
+        """What `next_tasks`, `next_request` and `least_request` would give, as things stand, found out before."""
+        self._next, self._next_request, self._least_request = tasks, request, least
 
     def arrive(self, tasks: Sequence[Task], stands: Sequence[Standing]) -> None:
         """Notes that tasks without an active place get one, the same as `decide` for each of them."""
-        self._next = self._next_request = None
+        self._next = self._next_request = self._least_request = None
         for task, stand in zip(tasks, stands, strict=True):
             if stand.status == task.status:
                 self._stands.pop(task, None)
@@ -291,7 +293,7 @@ class JobState:
 
     def revert(self, memento: JobMemento) -> None:
         """Puts back how tasks stood, whatever was decided since."""
-        self._next = self._next_request = None
+        self._next = self._next_request = self._least_request = None
         self._stands = memento.stands
         for state, active, pipelined, evicted, first in memento.sets:
             state.active, state.pipelined, state.evicted, state._first = active, pipelined, evicted, first
@@ -318,14 +320,14 @@ class JobState:
             tasks = self._next_of(self.job.root)
             self._part = None
         self._narrowed = tasks
-        self._next = self._next_request = None
+        self._next = self._next_request = self._least_request = None
         try:
             yield
         finally:
             for name, state in self._sets.items():
                 state.minimum = minima[name]
             self._min_children = None
-            self._narrowed = self._next = self._next_request = None
+            self._narrowed = self._next = self._next_request = self._least_request = None
 
     def _narrow(self, subgroup: PodSet | SubGroupSet, part: Mapping[str, list[Task]]) -> bool:
         """Asks no more of a set than it has children with tasks; whether it has any."""
@@ -369,8 +371,11 @@ class JobState:
 
     def least_request(self) -> Shares:
         """What the next tasks ask for together, if all GPUs were as large as the largest."""
-        largest = self._session.largest_device_mib
-        return self.next_request() if self._session.smallest_device_mib == largest else self._request_by(largest)
+        if self._least_request is None:
+            largest = self._session.largest_device_mib
+            is_same = self._session.smallest_device_mib == largest
+            self._least_request = self.next_request() if is_same else self._request_by(largest)
+        return self._least_request
 
     def _request_by(self, device_mib: int | None) -> Shares:
         alike = self.next_alike()

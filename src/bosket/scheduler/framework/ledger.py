@@ -25,6 +25,9 @@ from bosket.scheduler.model.resource import GPU, NOTHING, PODS, Shares, plus
 from bosket.scheduler.model.task import PodClass, Task, TaskStatus
 from bosket.scheduler.snapshot.snapshot import Snapshot
 
+#: Parts of a GPU that are added up exactly: multiples of one by this.
+SMALLEST_PART = 1024.0
+
 NodeCells = Cells[tuple[int, int]]  #: by resource and node
 
 
@@ -71,6 +74,7 @@ class NodeLedger:
         self._costs: dict[tuple[int, int], Shares] = {}  # by class and size of devices
         self._free = self.idle + self.releasing
         self._free_seen = 0  # how much of the log it is true for
+        self._sound: dict[bool, Mask] = {}  # by whether GPUs count, as of `_free_seen`
         self._unasked: dict[int, list[int]] = {}  # by class
 
     def cost(self, pod_class: PodClass, row: int) -> Shares:
@@ -177,7 +181,17 @@ class NodeLedger:
         if self._free_seen != len(self.log):
             np.add(self.idle, self.releasing, out=self._free)
             self._free_seen = len(self.log)
+            self._sound.clear()
         return self._free
+
+    def _sound_nodes(self, *, gpus: bool) -> Mask:
+        """(node,): which hold no more than they have of anything, GPUs left out on request."""
+        free = self.free()
+        found = self._sound.get(gpus)
+        if found is None:
+            amounts = free if gpus else np.delete(free, GPU, axis=0)
+            found = self._sound[gpus] = np.asarray((amounts >= 0).all(axis=0))
+        return found
 
     def _not_asked_for(self, pod_class: PodClass) -> list[int]:
         """The resources that a class doesn't ask for, by place. Who shares GPUs asks for room on these alone."""
@@ -254,7 +268,9 @@ class NodeLedger:
             fits &= free[place] >= amount
         if pod_class.share is not None:
             fits &= self._devices_suffice_on(pod_class.share, free[GPU], rows)
-        if self.overdrawn:
+        if self.overdrawn and rows is EVERYWHERE:
+            fits &= self._sound_nodes(gpus=pod_class.share is None)  # what is asked for is there anyhow
+        elif self.overdrawn:
             for place in self._not_asked_for(pod_class):
                 fits &= free[place] >= 0
         return fits
@@ -272,6 +288,12 @@ class NodeLedger:
 
 
 QueueAccounts = list[Shares]  #: of a queue and its ancestors, as they were
+
+
+def is_exact(amounts: Shares) -> bool:
+    """Whether sums of such amounts don't depend on their order: whole numbers, and halves, quarters … of GPUs."""
+    gpus, millicores, memory = amounts
+    return not (gpus * SMALLEST_PART % 1 or millicores % 1 or memory % 1)
 
 
 class QueueLedger:
@@ -311,21 +333,41 @@ class QueueLedger:
     ) -> None:
         """Charges (or credits, by the sign) whole amounts one after the other; their total where that is the same.
 
-        It is where accounts are whole numbers, too. Otherwise sums depend on their order, in the last digit.
+        It is where accounts are exact, too. Otherwise sums depend on their order, in the last digit.
         """
-        if len(amounts) > 1 and self._is_whole(row, preemptible=preemptible):
+        if len(amounts) > 1 and self._are_exact(row, preemptible=preemptible):
             amounts = (total,)
         change = self.charge if sign > 0 else self.credit
         for each in amounts:
             change(row, each, preemptible=preemptible)
 
-    def _is_whole(self, row: int, *, preemptible: bool) -> bool:
-        """Whether a queue and all above it hold whole numbers of everything."""
+    def _are_exact(self, row: int, *, preemptible: bool) -> bool:
+        """Whether what a queue and all above it hold can be added up in any order."""
         for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
             for step in self.tree.paths[row]:
-                gpus, millicores, memory = accounts[step]
-                if gpus % 1 or millicores % 1 or memory % 1:
+                if not is_exact(accounts[step]):
                     return False
+        return True
+
+    def credit_all(self, amounts: Iterable[tuple[int, Shares]]) -> bool:
+        """Credits queues with what preemptible jobs held, if in any order that comes to the same; whether it did.
+
+        `amounts`: by queue row, each exact.
+        """
+        paths, totals = self.tree.paths, dict[int, Shares]()
+        for row, (gpus, millicores, memory) in amounts:
+            for step in paths[row]:
+                total = totals.get(step)
+                if total is None:
+                    totals[step] = (gpus, millicores, memory)
+                else:
+                    totals[step] = (total[0] + gpus, total[1] + millicores, total[2] + memory)
+        accounts = self.allocated
+        if not all(is_exact(accounts[step]) for step in totals):
+            return False
+        for step, (gpus, millicores, memory) in totals.items():
+            had = accounts[step]
+            accounts[step] = (had[0] - gpus, had[1] - millicores, had[2] - memory)
         return True
 
     def charge_many(self, row: int, amount: Shares, times: int, *, preemptible: bool) -> list[QueueAccounts]:

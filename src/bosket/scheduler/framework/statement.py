@@ -228,8 +228,11 @@ class Statement:
         together = [each for each in departures if each.is_simple]
         if self._baseline is None or not all(each.is_whole for each in departures):
             together = []
+        queues, are_charged = self._session.queues, False
         if together:
             self._release_all(together)
+            if all(each.is_exact for each in departures):
+                are_charged = queues.credit_all([(each.job.queue_row, each.cost) for each in together])
         for each in departures:
             job = each.job
             if self._baseline is not None and job not in self._jobs_before:
@@ -239,9 +242,10 @@ class Statement:
                     self.evict(job, task)
                 continue
             # Queue by queue in the order of departures: sums with parts of GPUs depend on it, in the last digit.
-            self._session.queues.change_together(
-                job.queue_row, each.costs, preemptible=job.job.preemptible, sign=-1, total=each.cost
-            )
+            if not are_charged:
+                queues.change_together(
+                    job.queue_row, each.costs, preemptible=job.job.preemptible, sign=-1, total=each.cost
+                )
             job.depart(each.leaves, each.sets)
             self._evicted |= each.stood
             self._stood |= each.stood

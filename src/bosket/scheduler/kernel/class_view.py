@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 #: From this many changed columns on, computing them together is cheaper; from so many changes on, all columns.
 FEW_ROWS = 16
 FEW_CHANGES = 256
+#: How many columns cost as much as one of them, if all are computed together.
+MUCH_CHEAPER = 16
 EVERYWHERE = slice(None)
 NO_SCORES: Scores = np.empty(0)
 
@@ -390,7 +392,9 @@ class ClassView:
         elif now - seen == 1:
             self._renew(log[seen])
         elif len(rows := set(log[seen:])) > FEW_ROWS:
-            self._score(np.fromiter(rows, np.intp, len(rows)))
+            # Slices of arrays cost far less than lists of rows.
+            is_most = len(rows) * MUCH_CHEAPER >= len(self.allowed)
+            self._score(EVERYWHERE if is_most else np.fromiter(rows, np.intp, len(rows)))
         else:
             for row in rows:
                 self._renew(row)

@@ -13,7 +13,7 @@ import numpy as np
 
 from bosket.scheduler.framework.job_state import NOWHERE
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Amounts2D, Mask
+from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.solver.batch_index import BatchIndex
 from bosket.scheduler.solver.budget import Budget
@@ -71,15 +71,15 @@ class Accumulation:
         index: BatchIndex,
         *,
         feasible: Mask,
-        free: Amounts2D,
+        room: Room,
         domains: DomainRoom,
         budget: Budget,
         most_victims: int | None = None,
     ) -> None:
         """`start`: the pending tasks, with the victims that an earlier search has found and that go in any case.
 
-        `free`: what nodes have before anybody is evicted; `most_victims`: how many steps are taken at most; all that
-        there are by default.
+        `room`: for the pending tasks on the nodes that are `feasible`, before anybody is evicted; `most_victims`: how
+        many steps are taken at most; all that there are by default.
         """
         self._budget, self._most_victims = budget, most_victims
         self.session = session
@@ -87,10 +87,9 @@ class Accumulation:
         self.potential: list[Batch] = []
         self.feasible = feasible  #: nodes that may be used whatever victims are chosen
         self._victims, self._index = victims, index
-        self._unevicted = Room(session, start.pending, feasible, free)  # what there is without any victim
-        self._room, self._domains = Room(session, start.pending, feasible, free), domains
+        self._room, self._domains = room.copy(), domains
         self._is_enough = False
-        room, groups = self._unevicted, grouped_classes(session, start.preemptor, start.pending)
+        groups = grouped_classes(session, start.preemptor, start.pending)
         self._by_nodes = _Remembered(lambda batches: room.suffices_with(map(index.held, batches)))
         self._by_domains = _Remembered(
             lambda batches: not groups or room.suffices_in_domains_with(map(index.held, batches), groups)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bosket.scheduler.framework.departure import Departure
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.solver.room import Held, held_by
@@ -21,7 +22,7 @@ class BatchIndex:
         self._session = session
         self._bits: dict[Task, int] = {}
         self._masks: dict[Batch, int] = {}
-        self._held: dict[Batch, Held] = {}
+        self._held: dict[int, Held] = {}  # by the tasks, as bits
         self._departures: dict[Batch, Departure] = {}
 
     def mask(self, batches: Iterable[Batch]) -> int:
@@ -42,16 +43,28 @@ class BatchIndex:
 
     def held(self, batch: Batch) -> Held:
         """What the tasks of a batch hold on their nodes."""
-        found = self._held.get(batch)
+        mask = self._masks.get(batch)
+        return self._held_by(batch.job, batch.tasks, self.mask((batch,)) if mask is None else mask)
+
+    def held_by_all(self, job: JobState) -> Held:
+        """What all active tasks of a job hold: mostly they are a batch."""
+        tasks = job.active_tasks()
+        return self._held_by(job, tasks, self._mask_of(tasks))
+
+    def _held_by(self, job: JobState, tasks: Sequence[Task], mask: int) -> Held:
+        found = self._held.get(mask)
         if found is None:
-            found = self._held[batch] = held_by(self._session, ((batch.job, task) for task in batch.tasks))
+            found = self._held[mask] = held_by(self._session, ((job, task) for task in tasks))
         return found
 
     def departures(self, batches: Iterable[Batch]) -> list[Departure]:
         """How to evict all tasks of these batches, each once."""
-        seen, result = 0, []
+        result: list[Departure] = []
+        seen, masks = 0, self._masks
         for batch in batches:
-            mask = self.mask((batch,))
+            mask = masks.get(batch)
+            if mask is None:
+                mask = self.mask((batch,))
             if not mask & seen:
                 found = self._departures.get(batch)
                 if found is None:

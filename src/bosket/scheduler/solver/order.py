@@ -32,10 +32,9 @@ class JobTable:
             self.by_queue.setdefault(job.queue_row, []).append((key, job))
         for entries in self.by_queue.values():
             entries.sort(key=_key)
-        self._runs: dict[int, list[int]] = {}
+        self._runs: dict[int, list[int]] = {}  # of queues that were asked about since they changed
         self._requests: dict[int, list[Shares]] = {}
         self._changed = set(self.by_queue)  # queues whose requests aren't known
-        self._outdated_runs: set[int] = set()
         self._versions: dict[int, int] = {}  # of queues, and of those above them
         self._children: dict[int, dict[int, None]] = {}
         for row in sorted(self.by_queue):
@@ -46,7 +45,7 @@ class JobTable:
         """The job changed; unless it is kept it no longer belongs here."""
         before = self._keys.pop(job, None)
         requests = self._requests.get(job.queue_row, []) if job.queue_row not in self._changed else None
-        self._outdated_runs.add(job.queue_row)
+        self._runs.pop(job.queue_row, None)
         if (holdings := self._holdings.get(job.queue_row)) is not None:
             holdings.renew(job, keep=keep)
         for row in self._session.snapshot.queues.paths[job.queue_row]:
@@ -67,15 +66,12 @@ class JobTable:
                 requests.insert(place, job.next_request())
                 self._requests[job.queue_row] = requests
 
-    def find_runs(self) -> None:
-        """Finds the runs of queues that changed. Jobs that are narrowed or evicted for the time being ask for something
-        else, so that this is done before anything is simulated."""
+    def find_requests(self) -> None:
+        """Finds what jobs ask for in queues that changed. Jobs that are narrowed or evicted for the time being ask for
+        something else, so that this is done before anything is simulated."""
         for row in self._changed:
             self._requests[row] = [job.next_request() for _, job in self.by_queue[row]]
-        for row in self._changed | self._outdated_runs:
-            self._runs[row] = _ends_of_runs(self.requests(row))
         self._changed.clear()
-        self._outdated_runs.clear()
 
     def _add_to_tree(self, row: int) -> None:
         tree = self._session.snapshot.queues
@@ -100,12 +96,15 @@ class JobTable:
         return found.held()
 
     def requests(self, row: int) -> list[Shares]:
-        """What each job of a queue asks for next; as of `find_runs`."""
+        """What each job of a queue asks for next; as of `find_requests`."""
         return self._requests.get(row, [])
 
     def runs(self, row: int) -> list[int]:
-        """For each job of a queue, where the run of those ends that ask for the same; as of `find_runs`."""
-        return self._runs.get(row, [])
+        """For each job of a queue, where the run of those ends that ask for the same; as of `find_requests`."""
+        found = self._runs.get(row)
+        if found is None:
+            found = self._runs[row] = _ends_of_runs(self.requests(row))
+        return found
 
 
 def _ends_of_runs(values: Sequence[object]) -> list[int]:

@@ -25,6 +25,8 @@ from bosket.scheduler.model.topology import OUTSIDE, TopologyLevel
 #: Parts of GPUs add up to whole ones but for this.
 ROUNDING = 1e-9
 
+NO_ROWS = np.empty(0, dtype=np.intp)
+
 
 Amounts = NDArray[np.float64]  #: (node,), of one resource
 Classes = Mapping[PodClass, int]  #: how many pods of which class
@@ -138,6 +140,16 @@ class Room:
         self._concerned = concerned
         # By identity, with the object itself, so that no other one gets its identity: what of it is on these nodes.
         self._known: dict[int, tuple[Held, _Part | None]] = {}
+        #: by class: (node,): how many pods each node could take
+        self._slots = {each: self._slots_in(self._free, self._usable, each) for each in self._wanted}
+
+    def copy(self) -> Room:
+        """The same room, to which other amounts may be added. What is known of victims serves both."""
+        made = Room.__new__(Room)
+        made.__dict__ |= self.__dict__
+        made._usable, made._free = self._usable.copy(), self._free.copy()
+        made._slots = {pod_class: slots.copy() for pod_class, slots in self._slots.items()}
+        return made
 
     def _part(self, held: Held) -> _Part | None:
         """What of this is on nodes that matter; None where nothing is. The same object is mostly asked about again."""
@@ -151,62 +163,80 @@ class Room:
 
     def add(self, held: Held) -> None:
         """These amounts are free as well, and their nodes may be used."""
-        self._add((held,), self._free, self._usable)
+        rows = self._add((held,), self._free, self._usable)
+        for pod_class, slots in self._slots.items():
+            allowed = self._only_allowed(rows, pod_class)
+            slots[allowed] = self._slots_on(allowed, self._free, pod_class)
 
-    def _add(self, held: Iterable[Held], free: Amounts2D, usable: Mask) -> None:
+    def _only_allowed(self, rows: NDArray[np.intp], pod_class: PodClass) -> NDArray[np.intp]:
+        """Those of the rows that matter to which nothing objects; the same where one class alone is wanted."""
+        return rows[self._allowed[pod_class][rows]] if len(self._wanted) > 1 else rows
+
+    def _add(self, held: Iterable[Held], free: Amounts2D, usable: Mask) -> NDArray[np.intp]:
+        """Adds amounts; returns the rows of their nodes that matter, each once."""
         parts = [part for each in held if (part := self._part(each)) is not None]
+        if not parts:
+            return NO_ROWS
         if len(parts) == 1:
             rows, places, amounts = parts[0]
             free.reshape(-1)[places] += amounts
-            usable[rows] = True
-        elif parts:
+        else:
             rows, places, amounts = map(np.concatenate, zip(*parts, strict=True))
             np.add.at(free.reshape(-1), places, amounts)  # several of them may be on one node
-            usable[rows] = True
+            there = np.zeros(len(usable), dtype=bool)
+            there[rows] = True
+            rows = np.flatnonzero(there)
+        usable[rows] = True
+        return rows
 
     def suffices(self) -> bool:
         """Whether every class by itself could be placed; if not, no choice of victims among these helps."""
-        return self._suffice(self._free, self._usable)
+        return all(self._slots[each].sum() >= count for each, count in self._wanted.items())
 
     def suffices_with(self, held: Iterable[Held]) -> bool:
-        """The same, if those who hold this went as well."""
-        return self._suffice(*self._without(held))
+        """The same, if those who hold this went as well. Only their nodes have to be looked at."""
+        free = self._free.copy()
+        rows = self._add(held, free, self._usable.copy())
+        for pod_class, count in self._wanted.items():
+            slots, allowed = self._slots[pod_class], self._only_allowed(rows, pod_class)
+            if slots.sum() - slots[allowed].sum() + self._slots_on(allowed, free, pod_class).sum() < count:
+                return False
+        return True
 
     def suffices_in_domains_with(self, held: Iterable[Held], groups: Iterable[tuple[TopologyLevel, Classes]]) -> bool:
         """The same for tasks that must each be in one domain, with the others of their group.
 
         `groups`: by level, how many of which class.
         """
-        free, usable = self._without(held)
-        return all(self._some_domain_takes(free, usable, *each) for each in groups)
-
-    def _without(self, held: Iterable[Held]) -> tuple[Amounts2D, Mask]:
         free, usable = self._free.copy(), self._usable.copy()
         self._add(held, free, usable)
-        return free, usable
+        slots = {pod_class: self._slots_in(free, usable, pod_class) for pod_class in self._wanted}
+        return all(_some_domain_takes(slots, *each) for each in groups)
 
-    def _suffice(self, free: Amounts2D, usable: Mask) -> bool:
-        return all(self._slots(free, usable, each, count)[1].sum() >= count for each, count in self._wanted.items())
-
-    def _some_domain_takes(self, free: Amounts2D, usable: Mask, level: TopologyLevel, classes: Classes) -> bool:
-        """Whether one domain has room for every class by itself."""
-        takes = np.ones(len(level.names), dtype=bool)
-        for pod_class, count in classes.items():
-            rows, slots = self._slots(free, usable, pod_class, count)
-            domains = level.of_row[rows]
-            inside = domains != OUTSIDE
-            takes &= np.bincount(domains[inside], weights=slots[inside], minlength=len(takes)) >= count
-        return bool(takes.any())
-
-    def _slots(self, free: Amounts2D, usable: Mask, pod_class: PodClass, most: int) -> tuple[NDArray[np.intp], Amounts]:
-        """Nodes that may be used, and how many pods of a class each could take."""
+    def _slots_in(self, free: Amounts2D, usable: Mask, pod_class: PodClass) -> Amounts:
+        """(node,): how many pods of a class each could take; none on nodes that may not be used."""
+        slots = np.zeros(len(usable))
         rows = np.flatnonzero(usable & self._allowed[pod_class])
-        slots = _slots_by_node(pod_class, most, lambda resource: free[resource, rows])
+        slots[rows] = self._slots_on(rows, free, pod_class)
+        return slots
+
+    def _slots_on(self, rows: NDArray[np.intp], free: Amounts2D, pod_class: PodClass) -> Amounts:
+        """The same for these rows, which may all be used."""
+        slots = _slots_by_node(pod_class, self._wanted[pod_class], lambda resource: free[resource, rows])
         share = pod_class.share
         if share is not None:
             parts = (self._shared.memory(share) * share.devices / np.array(self._shared.sizes))[rows]
             np.minimum(slots, np.floor(free[GPU, rows] / parts + ROUNDING), out=slots)
-        return rows, np.maximum(slots, 0.0)
+        return np.maximum(slots, 0.0)
+
+
+def _some_domain_takes(slots: Mapping[PodClass, Amounts], level: TopologyLevel, classes: Classes) -> bool:
+    """Whether one domain has room for every class by itself."""
+    takes, inside = np.ones(len(level.names), dtype=bool), level.of_row != OUTSIDE
+    for pod_class, count in classes.items():
+        by_domain = np.bincount(level.of_row[inside], weights=slots[pod_class][inside], minlength=len(takes))
+        takes &= by_domain >= count
+    return bool(takes.any())
 
 
 class Prospect:

@@ -28,7 +28,7 @@ from bosket.scheduler.solver.batch_index import BatchIndex
 from bosket.scheduler.solver.budget import Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.order import Entries, JobTable, SortKey, VictimOrder
-from bosket.scheduler.solver.room import Prospect, Room, free_amounts, held_by_job
+from bosket.scheduler.solver.room import Prospect, Room, free_amounts
 from bosket.scheduler.solver.scenario import Batch, Scenario
 from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
 
@@ -64,11 +64,12 @@ class Search:
         self._spared = session.successors(job.job)
         self._branches, self._running = branches, running
         self._candidates, self._validators = _without(candidates, self._spared), validators
-        branches.pending.find_runs()
+        branches.pending.find_requests()
         self._baseline = Baseline(session)
         self._allocated, self._non_preemptible = self._baseline.allocated, self._baseline.non_preemptible
         self._feasible = _feasible_nodes(session, job)
         self._free = free_amounts(session)  # before every attempt, because each leaves everything as it was
+        self._rooms: dict[tuple[Task, ...], Room] = {}  # by the tasks to be placed: what there is without any victim
         self._index = BatchIndex(session)
         self._sequences: dict[int, VictimSequence] = {}  # by the victims that go in any case, as bits
         self._failed: dict[tuple[Task, ...], set[int]] = {}  # by the tasks to be placed: victims as bits
@@ -98,15 +99,20 @@ class Search:
         """
         with self._job.narrowed_to(tasks):  # as when it is tried: sub-groups that can be done without are left out
             wanted = tuple(self._job.next_tasks())
-        room = Room(self._session, wanted, self._feasible, self._free)
+        room = self._room_for(wanted)
         rows = [row for row, entries in self._candidates.items() if entries]
         # Often one job is enough, and with everybody there is no less room than with one.
         last = (self._candidates[row][-1][1] for row in rows[:1])
-        if any(room.suffices_with((held_by_job(self._session, job),)) for job in last):
+        if any(room.suffices_with((self._index.held_by_all(job),)) for job in last):
             return True
-        for row in rows:
-            room.add(self._running.held(row))
-        return room.suffices()
+        return room.suffices_with(map(self._running.held, rows))
+
+    def _room_for(self, pending: tuple[Task, ...]) -> Room:
+        """What there is for these tasks before anybody is evicted; not to be added to."""
+        found = self._rooms.get(pending)
+        if found is None:
+            found = self._rooms[pending] = Room(self._session, pending, self._feasible, self._free)
+        return found
 
     def _end_turn(self, solution: Solution | None, budget: Budget) -> None:
         result: SearchResult = "deadline_exhausted" if budget.is_used_up() else "generators_exhausted"
@@ -174,16 +180,19 @@ class Search:
             if not pending:
                 return None
             start = Scenario(self._job, pending, recorded, self._allocated, self._non_preemptible)
-            feasible = self._feasible.copy()
-            for batch in recorded:
-                feasible[self._index.held(batch).rows] = True
+            feasible, room = self._feasible, self._room_for(pending)
+            if recorded:
+                feasible = feasible.copy()
+                for batch in recorded:
+                    feasible[self._index.held(batch).rows] = True
+                room = Room(self._session, pending, feasible, self._free)
             search = Accumulation(
                 self._session,
                 start,
                 self._victims_beside(recorded),
                 self._index,
                 feasible=feasible,
-                free=self._free,
+                room=room,
                 domains=DomainRoom(self._session, self._job, tasks),
                 budget=budget,
                 most_victims=most_victims,
@@ -285,9 +294,9 @@ class Search:
             after = departure.aftermath
             if after is None:
                 key = self._session.job_key(job)
-                after = departure.aftermath = Aftermath(key, job.next_tasks(), job.next_request())
+                after = departure.aftermath = Aftermath(key, job.next_tasks(), job.next_request(), job.least_request())
             else:
-                job.recall(after.tasks, after.request)
+                job.recall(after.tasks, after.request, after.least)
             keys[job] = after.key
         return keys
 
@@ -328,8 +337,10 @@ def _feasible_nodes(session: Session, job: JobState) -> Mask:
     if not all(task.pod_class.wants_gpu for task in job.job.tasks):
         return np.ones(len(session.snapshot.nodes), dtype=bool)
     nodes = session.nodes
-    places = [GPU, *(place for place, name in enumerate(session.snapshot.resource_names) if mig_gpus(name))]
-    some = ((nodes.idle[places] > 0) | (nodes.releasing[places] > 0)).any(axis=0)
+    some = (nodes.idle[GPU] > 0) | (nodes.releasing[GPU] > 0)
+    for place, name in enumerate(session.snapshot.resource_names):
+        if mig_gpus(name):
+            some |= (nodes.idle[place] > 0) | (nodes.releasing[place] > 0)
     if nodes.shared:
         some |= nodes.idle[GPU] + nodes.shared.idle_parts() > 0
         some |= nodes.releasing[GPU] + nodes.shared.releasing_parts() > 0

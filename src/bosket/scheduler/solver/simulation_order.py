@@ -28,6 +28,9 @@ from bosket.scheduler.solver.order import Entries, JobTable, SortKey
 
 _key = itemgetter(0)
 
+#: How many keys of one queue are remembered.
+MOST_KEYS = 1024
+
 #: Compares to those of siblings; the smaller goes first, and no two are equal.
 RankKey = tuple[Any, float, str]
 
@@ -40,15 +43,26 @@ class Head(NamedTuple):
 
 
 class Ranks:
-    """Keys of queues among their siblings, by what they hold now."""
+    """Keys of queues among their siblings, by what they hold now.
+
+    From one simulation to the next most queues hold the same, and the same jobs wait in them: keys are remembered.
+    """
 
     def __init__(self, session: Session) -> None:
         self.accounts = session.queues.allocated
         self._order = queue_order(session)
         self._names = [(queue.created, queue.name) for queue in session.snapshot.queues.queues]
+        #: by queue: keys by what it holds and what the first that waits asks for
+        self._known: list[dict[tuple[Shares, Shares], RankKey]] = [{} for _ in self._names]
 
     def key(self, row: int, request: Shares) -> RankKey:
-        return (self._order.rank(row, request, NOTHING), *self._names[row])
+        known, basis = self._known[row], (self.accounts[row], request)
+        key = known.get(basis)
+        if key is None:
+            if len(known) >= MOST_KEYS:
+                known.clear()
+            key = known[basis] = (self._order.rank(row, request, NOTHING), *self._names[row])
+        return key
 
 
 class Branches:
@@ -164,14 +178,13 @@ class _Leaf:
     """Jobs of one queue, those that take part among others that only wait."""
 
     __slots__ = (
-        "_at", "_excluded", "_is_our_turn", "_ours", "_pending", "_ranks", "_requests", "_row", "_runs", "is_empty",
+        "_at", "_excluded", "_is_our_turn", "_ours", "_pending", "_ranks", "_requests", "_row", "_table", "is_empty",
         "ours", "request",
     )  # fmt: skip
 
     def __init__(self, branches: Branches, row: int, ours: Entries, excluded: Collection[JobState]) -> None:
-        self._ranks, self._row = branches.ranks, row
-        self._pending, self._runs = branches.pending.by_queue.get(row, []), branches.pending.runs(row)
-        self._requests = branches.pending.requests(row)
+        self._ranks, self._row, self._table = branches.ranks, row, branches.pending
+        self._pending, self._requests = self._table.by_queue.get(row, []), self._table.requests(row)
         self._ours, self._excluded = sorted(ours, key=_key, reverse=True), excluded
         self.ours = len(ours)
         self._go_to(0)
@@ -187,7 +200,7 @@ class _Leaf:
             return job
         # A run of jobs that ask for the same leaves the queue's rank as it is: it is passed over at once.
         end = bisect_right(self._pending, self._ours[-1][0], key=_key) if self._ours else len(self._pending)
-        self._go_to(min(end, self._runs[self._at]))
+        self._go_to(min(end, self._table.runs(self._row)[self._at]))
         return None
 
     def _go_to(self, at: int) -> None:
@@ -232,10 +245,10 @@ class _Parent:
 
     def _first(self) -> _Member:
         key, first = self._heap[0]
-        if isinstance(first, Branch):
+        if first.__class__ is Branch:
             first = _Still(first)
             self._heap[0] = (key, first)
-        return first
+        return first  # type: ignore[return-value] # it is no branch any more
 
     def key(self) -> RankKey:
         return self._ranks.key(self._row, self.request)
@@ -246,11 +259,11 @@ class _Parent:
             job = members[0].take(alone=True)
             self.ours = members[0].ours
             return job
-        first = self._first()
         if self._is_outdated:
-            heapq.heapreplace(heap, (first.key(), first))
+            first = heap[0][1]
+            heapq.heapreplace(heap, (first.key(), first))  # type: ignore[union-attr] # it had its turn: no branch
             self._is_outdated = False
-            first = self._first()
+        first = self._first()
         if alone and not first.ours:
             heapq.heappop(heap)
             self._look_at_first()

@@ -32,6 +32,8 @@ class Reclaim:
         self._allocatable = allocatable_shares(self._tree, session.fair_share)
         self._multiplier = saturation_multiplier
         self._smallest_device = session.snapshot.nodes.devices.smallest
+        #: by the queues that are compared: what was asked, with what they hold, and the answer
+        self._known: dict[tuple[int, int], tuple[tuple[Shares, Shares, Shares], bool]] = {}
         self._consolidating = session.settings.allow_consolidating_reclaim
 
     def may_reclaim(self, reclaimer: JobState) -> bool:
@@ -45,8 +47,18 @@ class Reclaim:
     # A victim filter
 
     def takes_from(self, preemptor: JobState, queue_row: int) -> bool:
-        mine, theirs = self._tree.where_paths_part(preemptor.queue_row, queue_row)
-        request, held = preemptor.next_request(), self._ledger.allocated[theirs]
+        # Of most queues only one above them matters: the answer is the same for all below it.
+        sides = self._tree.where_paths_part(preemptor.queue_row, queue_row)
+        mine, theirs = (self._ledger.allocated[row] for row in sides)
+        asked = (preemptor.next_request(), mine, theirs)
+        known = self._known.get(sides)
+        if known is None or known[0] != asked:
+            known = self._known[sides] = (asked, self._may_take(*sides, asked[0]))
+        return known[1]
+
+    def _may_take(self, mine: int, theirs: int, request: Shares) -> bool:
+        """The same for queues with the same parent."""
+        held = self._ledger.allocated[theirs]
         if not fits(plus(self._ledger.allocated[mine], request), self._queues[mine].quota):
             return not fits(held, self._allocatable[theirs])
         quota = self._queues[theirs].quota
@@ -141,6 +153,9 @@ class Reclaim:
 
 def _split(job: JobState, tasks: list[Task]) -> tuple[list[Task], list[Task]]:
     """Extras, and what a pod set needs for its minimum, by how many tasks go."""
+    if len(job.job.pod_sets) == 1:
+        least = job.job.pod_sets[0].min_available
+        return tasks[least:], tasks[:least]
     by_set: dict[str, list[Task]] = {}
     for task in tasks:
         by_set.setdefault(job.pod_set(task).name, []).append(task)
