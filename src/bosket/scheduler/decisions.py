@@ -100,7 +100,8 @@ class Decisions:
     started: tuple[Job, ...] = ()  #: jobs whose first tasks were bound in this cycle
     stale: tuple[StaleMark, ...] = ()
     recovered: tuple[Job, ...] = ()  #: jobs that are marked as stale and no longer are
-    #: gangs that got nothing, and kept others from having it in this cycle: that may happen once, and not again
+    #: gangs that got nothing, and kept others from having it in this cycle, or for which KAI's estimates saw no room:
+    #: that may happen once, and not again
     passed_over: tuple[Job, ...] = ()
     look_again_at: float = math.inf  #: from then on the outcome may differ though nothing but the time has changed
     #: (GPUs, millicores, bytes) by queue, with all ancestors, after the cycle

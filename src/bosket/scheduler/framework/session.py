@@ -350,11 +350,11 @@ class Session:
         return found
 
     def is_passed_over(self, job: Job) -> bool:
-        """Whether it held up others in an earlier cycle, for nothing."""
+        """Whether it held up others in an earlier cycle, for nothing, or was refused by KAI's estimates."""
         return job.key in self.snapshot.takers.get(job.key, ())
 
     def passed_over(self, job: Job) -> None:
-        """The job gets nothing, but the others of this cycle go on as if it did. The next cycle is for them."""
+        """The job gets nothing in this cycle, in which KAI's ways are followed. The next cycle goes on without them."""
         self._passed_over.append(job)
         self.look_again_at(self.snapshot.now)
 

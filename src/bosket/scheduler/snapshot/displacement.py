@@ -2,7 +2,8 @@
 
 A job that was evicted for another may not have that one evicted in its turn, nor one that took the place of that one,
 and so on: "took the place of" never runs in a circle. As every job has so many tasks and no more, evictions then come
-to an end. A gang that got nothing, but held others up for a cycle, counts as if it had taken its own place. What is
+to an end. A gang that got nothing, but held others up for a cycle, counts as if it had taken its own place, and
+so does one that KAI's estimates of what domains can hold refused: these are then no longer followed for it. What is
 remembered holds for `CALM_SECONDS`, twice as long each time that the job took another's place in
 between and was evicted again; and no longer than queues, nodes, priorities and both jobs stay as they are, because a
 changed situation may well turn the right around. Where queues share by what they used in the past, rights turn with
