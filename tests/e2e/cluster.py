@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -88,6 +88,19 @@ class Cluster:
         except TimeoutError:
             name = getattr(look, "__name__", str(look))
             pytest.fail(f"not so after {timeout_seconds:.0f} s: {name}; last seen: {seen!r}\n{await self._describe()}")
+
+    async def record_nodes(self, version: str, nodes: dict[str, set[str]]) -> None:
+        """Every node that each pod of the namespace was ever seen on, by the pod's name, until it is cancelled.
+
+        API servers end watches when they like, those of slow readers above all: the next one goes on from there.
+        """
+        while True:
+            changes = self.client.watch(Pod, self.namespace, resource_version=version)
+            async with aclosing(changes):
+                async for change in changes:
+                    version = change.resource_version
+                    if change.object is not None and change.object.spec.nodeName:
+                        nodes[change.key.name].add(change.object.spec.nodeName)
 
     def check_services(self) -> None:
         """A service that ended fails the test with its own error, not with what it left undone.

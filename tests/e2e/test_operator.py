@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import pytest
@@ -66,7 +66,7 @@ async def test_two_shards_each_with_their_workloads_and_a_leader_that_is_killed(
             await is_ready(cluster, SchedulingShard, pool, home)
         seen: dict[str, set[str]] = defaultdict(set)
         start = await cluster.client.list(Pod, cluster.namespace)
-        recorder = asyncio.create_task(record_nodes(cluster, start.resource_version, seen))
+        recorder = asyncio.create_task(cluster.record_nodes(start.resource_version, seen))
         stack.callback(recorder.cancel)
 
         kubelet = Kubelet(cluster, stack)
@@ -147,15 +147,6 @@ async def settings_are_handed_over(cluster: Cluster, name: str, scheduler: Repli
     took = time.monotonic() - started
     assert took < HANDED_OVER_SECONDS, f"{took:.1f} s with the old settings"
     assert (await cluster.client.get(Deployment, deployment, SYSTEM_NAMESPACE)).metadata.generation == before
-
-
-async def record_nodes(cluster: Cluster, version: str, nodes: dict[str, set[str]]) -> None:
-    """Every node that each pod was ever seen on."""
-    changes = cluster.client.watch(Pod, cluster.namespace, resource_version=version, timeout_seconds=600)
-    async with aclosing(changes):
-        async for change in changes:
-            if change.object is not None and change.object.spec.nodeName:
-                nodes[change.key.name].add(change.object.spec.nodeName)
 
 
 async def all_run(cluster: Cluster, gangs: int) -> bool:

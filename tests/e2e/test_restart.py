@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 
 from bosket.api.batch import Job
 from bosket.api.core import Pod
@@ -18,21 +18,12 @@ GANGS_IN_A_WAVE = 20
 GANG_SIZE = 4
 
 
-async def record_nodes(cluster: Cluster, version: str, nodes: dict[str, set[str]]) -> None:
-    """Every node that each pod was ever seen on."""
-    changes = cluster.client.watch(Pod, cluster.namespace, resource_version=version, timeout_seconds=600)
-    async with aclosing(changes):
-        async for change in changes:
-            if change.object is not None and change.object.spec.nodeName:
-                nodes[change.key.name].add(change.object.spec.nodeName)
-
-
 async def test_scheduler_and_binder_are_killed_while_gangs_arrive_and_every_gang_runs_once(cluster: Cluster) -> None:
     await cluster.add_nodes(WAVES * GANGS_IN_A_WAVE * GANG_SIZE // 8)  # just enough
     await cluster.start_services("podgrouper")
     nodes: dict[str, set[str]] = defaultdict(set)
     start = await cluster.client.list(Pod, cluster.namespace)
-    recorder = asyncio.create_task(record_nodes(cluster, start.resource_version, nodes))
+    recorder = asyncio.create_task(cluster.record_nodes(start.resource_version, nodes))
     choice = random.Random(7)
     async with AsyncExitStack() as stack:
         stack.callback(recorder.cancel)
@@ -54,6 +45,8 @@ async def test_scheduler_and_binder_are_killed_while_gangs_arrive_and_every_gang
             processes[victim] = await stack.enter_async_context(cluster.service_process(victim))
 
         async def every_gang_runs() -> bool:
+            if recorder.done():
+                recorder.result()  # raises what ended it
             jobs = (await cluster.client.list(Job, cluster.namespace)).items
             ready = [each.status.ready or 0 for each in jobs if each.status is not None]
             assert ready == [GANG_SIZE] * WAVES * GANGS_IN_A_WAVE

@@ -55,7 +55,8 @@ class Demand:
     @property
     def is_alike(self) -> bool:
         """Whether all ask for the same: what is counted by the largest of them is right then."""
-        return len({tuple(pod_class.demand_by(None).tolist()) for pod_class in self.classes}) == 1
+        # Vectors are as long as there were resources when the class was first seen: zeros at their ends mean nothing.
+        return len({np.trim_zeros(pod_class.demand_by(None), "b").tobytes() for pod_class in self.classes}) == 1
 
     def pods_on(self, ledger: NodeLedger, rows: Rows) -> NDArray[np.float64]:
         """(row,): how many of the largest of them each node could take."""

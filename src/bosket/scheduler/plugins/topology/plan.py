@@ -289,9 +289,9 @@ def _pushed(items: tuple[_Item, ...], rest: _Agenda | None) -> _Agenda | None:
 
 
 def _pod_size(pod_class: PodClass) -> tuple[float, ...]:
-    """Pods with more GPUs are larger, whatever else they ask for."""
+    """Pods with more GPUs are larger, whatever else they ask for. Equal ones stay in the order of tasks."""
     gpus, millicores, memory = pod_class.shared
-    return (gpus, pod_class.amounts[GPU], millicores, memory, -pod_class.index)
+    return (gpus, pod_class.amounts[GPU], millicores, memory)
 
 
 def _size(part: _Part) -> tuple[float, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -75,15 +77,17 @@ class Shortage:
         free = self._session.nodes.free()[:, rows]
         free[GPU] = self._session.nodes.free_gpus()[rows]
         placed = 0
-        for pod_class in sorted(self._demand.classes, key=lambda each: (each.shared, each.index), reverse=True):
+        for pod_class in sorted(self._demand.classes, key=attrgetter("shared"), reverse=True):
+            # As long as there were resources when the class was first seen.
             asked = pod_class.demand_by(self._session.largest_device_mib)
             needed = np.flatnonzero(asked > 0)
             slots = np.floor(free[needed] / asked[needed, None] + ROUNDING).min(axis=0)
             slots = np.where(self._session.view(pod_class).allowed[rows], np.maximum(slots, 0.0), 0.0)
             order = np.argsort(np.where(slots > 0, slots, np.inf), kind="stable")
             before = np.cumsum(slots[order]) - slots[order]
-            taken = np.clip(self._demand.classes[pod_class] - before, 0.0, slots[order])
-            free[:, order] -= asked[:, None] * taken
+            taken = np.empty(len(order))
+            taken[order] = np.clip(self._demand.classes[pod_class] - before, 0.0, slots[order])
+            free[: len(asked)] -= asked[:, None] * taken
             placed += int(taken.sum())
         return placed
 
