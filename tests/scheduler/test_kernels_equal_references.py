@@ -16,6 +16,7 @@ from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.placement import place_job
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.kernel.fair_share import Claims, divide_tree
+from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.testing.build import gang, node, pod, pod_group, queue
@@ -170,3 +171,38 @@ def test_what_fits_by_arrays_fits_node_by_node(cluster: RandomCluster, placed: i
                 choice = choose_devices(session, pod_class, row)
                 enough = pod_class.share.is_possible_on(ledger.shared.sizes[row]) and choice is not None
                 assert enough or not ledger.fits(pod_class, row)
+
+
+@given(clusters(), st.data())
+@settings(max_examples=60)
+def test_a_node_that_holds_more_than_it_has_takes_nobody_whether_one_is_asked_about_or_all(
+    cluster: RandomCluster, data: st.DataObject
+) -> None:
+    """Also where what it has too little of isn't asked for; a pod that shares GPUs needs no whole one."""
+    session = open_session(snapshot_of(cluster.objects(), now=NOW), Configuration())
+    nodes = session.nodes
+    if not len(session.snapshot.nodes):
+        return
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.sampled_from([GPU, GPU, *range(len(nodes.idle))]))
+        row = data.draw(st.integers(0, len(session.snapshot.nodes) - 1))
+        nodes.overdrawn = True
+        nodes.reserve(row, [(place, data.draw(st.sampled_from([1.0, 1.0, 4.0, 1e6, 1e12])))])
+        every = range(len(session.snapshot.nodes))
+        for pod_class in {task.pod_class for job in session.snapshot.jobs.values() for task in job.tasks}:
+            expected = [nodes.fits(pod_class, each) for each in every]
+            assert nodes.fit(pod_class).tolist() == expected
+            assert nodes.fit(pod_class, np.array(every)).tolist() == expected
+
+
+def test_who_shares_gpus_needs_no_whole_one_where_more_are_held_than_there_are() -> None:
+    shares = [pod(name).of_group(name).shares_gpu(0.5) for name in ("a", "b", "c")]
+    running = [each.running_on("n").in_gpu_groups(f"g{number}").build() for number, each in enumerate(shares[:2])]
+    groups = [pod_group(name, queue="q") for name in ("a", "b", "c")]
+    snapshot = snapshot_of(node("n", gpus=2), queue("q"), groups, running, [shares[2].build()], now=NOW)
+    session = open_session(snapshot, Configuration())
+    (waiting,) = (task for job in snapshot.jobs.values() for task in job.tasks if not task.node)
+    session.nodes.overdrawn = True
+    session.nodes.reserve(0, [(GPU, 1.0)])
+    assert session.nodes.fits(waiting.pod_class, 0)
+    assert session.nodes.fit(waiting.pod_class).tolist() == [True]
