@@ -127,6 +127,21 @@ def test_a_gang_goes_as_a_whole_or_not_at_all():
     assert evicted(decided(gangs, budget(1))) == ["g-0", "g-1"]
 
 
+def test_a_gang_that_keeps_an_extra_which_is_guarded_keeps_its_minimum():
+    """Were the other two evicted as a gang of two, the guarded pod would be left alone."""
+    members = [guarded("low-0", app="y", group="low"), guarded("low-1", app="y", group="low")]
+    decisions = decided(
+        [node("n1", gpus=3), queue("q"), priority_class("low", 10), priority_class("high", 90)],
+        pod_group("low", min_member=2, priority="low"),
+        *members,
+        guarded("low-2", group="low"),
+        budget(0),
+        pod_group("high", min_member=2, priority="high"),
+        *gang("high", 2),
+    )
+    assert evicted(decisions) == []
+
+
 def test_a_stale_gang_whose_budget_forbids_it_stays_and_says_so():
     objects = [node("n1", gpus=2), queue("q"), pod_group("g", min_member=2), guarded("g-0", group="g"), budget(0)]
     group = objects[2]

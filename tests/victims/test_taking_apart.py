@@ -10,16 +10,24 @@ from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import snapshot_of
 
 
-def steps(*objects):
-    """The names of the pods that go, step by step, until nothing is left of the only job."""
+def steps(*objects, stays=()):
+    """The names of the pods that go, step by step, until nothing is left of the only job, or nobody may go.
+
+    Steps in which one of those would go that `stays` names can't be taken.
+    """
     snapshot = snapshot_of([node("n1", gpus=64), queue("q")], *objects)
     session = open_session(snapshot, Configuration())
     (found,) = snapshot.jobs.values()
     victim, result = victim_of(session.state(found)), []
     while victim is not None:
-        tasks = next_to_evict(session, victim)
-        result.append([task.key.name.removeprefix("g-") for task in tasks])
-        victim = victim.without(tasks)
+        if not (tasks := next_to_evict(session, victim)):
+            break
+        names = [task.key.name.removeprefix("g-") for task in tasks]
+        if set(names).isdisjoint(stays):
+            result.append(names)
+            victim = victim.without(tasks)
+        else:
+            victim = victim.keeping(tasks)
     return result
 
 
@@ -29,6 +37,18 @@ def test_a_gang_goes_as_a_whole():
 
 def test_extras_go_one_at_a_time_the_last_first():
     assert steps(pod_group("g", min_member=2), gang("g", 4, on="n1")) == [["3"], ["2"], ["1", "0"]]
+
+
+def test_an_extra_that_cannot_go_counts_for_the_minimum_which_the_others_keep_with_it():
+    assert steps(pod_group("g", min_member=2), gang("g", 4, on="n1"), stays=["3"]) == [["2"], ["1"]]
+    assert steps(pod_group("g", min_member=2), gang("g", 3, on="n1"), stays=["2", "1"]) == [["0"]]
+    assert steps(pod_group("g", min_member=2), gang("g", 2, on="n1"), stays=["0"]) == []
+
+
+def test_a_sub_group_of_which_somebody_stays_is_not_taken_apart_below_its_minimum():
+    group = pod_group("g", subgroups=subgroups(a=2, b=2, c=2), min_subgroup=2)
+    assert steps(group, members(a=2, b=2, c=3), stays=["c-2"]) == [["c-1"], ["b-1", "b-0"]]
+    assert steps(pod_group("g", subgroups=subgroups(a=1, b=1)), members(a=2, b=1), stays=["a-1"]) == [["a-0"]]
 
 
 def test_a_job_without_a_minimum_goes_one_by_one():

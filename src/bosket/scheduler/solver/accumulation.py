@@ -18,7 +18,7 @@ from bosket.scheduler.model.task import Task
 from bosket.scheduler.solver.batch_index import BatchIndex
 from bosket.scheduler.solver.budget import Budget
 from bosket.scheduler.solver.domain_room import DomainRoom, grouped_classes
-from bosket.scheduler.solver.eviction import next_to_evict
+from bosket.scheduler.solver.eviction import Victim, next_to_evict
 from bosket.scheduler.solver.order import VictimOrder
 from bosket.scheduler.solver.room import Room
 from bosket.scheduler.solver.scenario import Batch, Scenario
@@ -49,15 +49,22 @@ class VictimSequence:
     def _next(self) -> Batch | None:
         while (victim := self._victims.pop()) is not None:
             tasks = next_to_evict(self._session, victim)
+            if not tasks:
+                continue
             goes_anyway = not self._recorded.isdisjoint(tasks)
-            rest = victim.without(self._recorded if goes_anyway else tasks)
+            goes = goes_anyway or self._may_go(victim, tasks)
+            rest = victim.without(self._recorded if goes_anyway else tasks) if goes else victim.keeping(tasks)
             if rest is not None:
                 self._victims.push(rest)
-            if goes_anyway or any(victim.original.standing(task).row == NOWHERE for task in tasks):
-                continue  # on a node that isn't ours: it can't be evicted, and neither can those that go with it
-            if self._session.allowance.objection(tasks) is None:
+            if goes and not goes_anyway:
                 return Batch(victim.original, tuple(tasks))
         return None
+
+    def _may_go(self, victim: Victim, tasks: Sequence[Task]) -> bool:
+        """A task on a node that isn't ours can't be evicted, and neither can those that go with it."""
+        if any(victim.original.standing(task).row == NOWHERE for task in tasks):
+            return False
+        return self._session.allowance.objection(tasks) is None
 
 
 class Accumulation:

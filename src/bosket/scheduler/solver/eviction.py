@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bosket.scheduler.framework.job_state import NOWHERE, JobState
@@ -16,9 +17,10 @@ from bosket.scheduler.model.task import ALLOCATED, Task
 class Victim:
     """A job of which these tasks are left to be taken."""
 
-    state: JobState  #: as it would be with these active tasks alone
+    state: JobState  #: as it would be with these active tasks, and those that stay, alone
     original: JobState
     tasks: tuple[Task, ...]
+    staying: tuple[Task, ...] = ()  #: active tasks that can't be evicted: they count for the minimum all the same
 
     def held(self) -> Shares:
         """What the tasks hold in their queue's account."""
@@ -31,9 +33,17 @@ class Victim:
 
     def without(self, tasks: Iterable[Task]) -> Victim | None:
         """What is left of it; None when nothing is."""
-        gone = set(tasks)
+        return self._left(set(tasks), self.staying)
+
+    def keeping(self, tasks: Sequence[Task]) -> Victim | None:
+        """What is left of it when some of its tasks can't be evicted; None when nothing is."""
+        return self._left(set(tasks), (*self.staying, *tasks))
+
+    def _left(self, gone: set[Task], staying: tuple[Task, ...]) -> Victim | None:
         left = tuple(task for task in self.tasks if task not in gone)
-        return Victim(self.original.reduced_to(left), self.original, left) if left else None
+        if not left:
+            return None
+        return Victim(self.original.reduced_to((*left, *staying)), self.original, left, staying)
 
 
 def victim_of(state: JobState) -> Victim:
@@ -42,13 +52,16 @@ def victim_of(state: JobState) -> Victim:
 
 
 def next_to_evict(session: Session, victim: Victim) -> list[Task]:
-    """The tasks that go next."""
+    """The tasks that go next; none where those that stay need all the others."""
     tasks, job = victim.tasks, victim.original.job
     if job.is_plain:  # the same without looking for sub-groups: most jobs have none
+        has_surplus = len(tasks) + len(victim.staying) > job.pod_sets[0].min_available
+        if victim.staying and not has_surplus:
+            return []
         if len(tasks) == 1:
             return list(tasks)
         ordered = sorted(tasks, key=session.task_key, reverse=True)
-        return ordered[:1] if len(ordered) > job.pod_sets[0].min_available else ordered
+        return ordered[:1] if has_surplus else ordered
     return _Step(session, victim).tasks()
 
 
@@ -60,6 +73,7 @@ class _Step:
         self._by_set: dict[str, list[Task]] = {}
         for task in victim.tasks:
             self._by_set.setdefault(victim.original.pod_set(task).name, []).append(task)
+        self._staying = Counter(victim.original.pod_set(task).name for task in victim.staying)
 
     def tasks(self) -> list[Task]:
         root = self._victim.state.job.root
@@ -67,7 +81,8 @@ class _Step:
 
     def _surplus(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
         if isinstance(subgroup, PodSet):
-            has_surplus = len(self._by_set.get(subgroup.name, ())) > subgroup.min_available
+            active = len(self._by_set.get(subgroup.name, ())) + self._staying[subgroup.name]
+            has_surplus = active > subgroup.min_available
             return self._last_first(subgroup)[:1] if has_surplus else []
         satisfied = sum(map(self._state.satisfied, subgroup.children))
         if not satisfied:
@@ -81,6 +96,9 @@ class _Step:
         return []
 
     def _all_of(self, subgroup: PodSet | SubGroupSet) -> list[Task]:
+        """Nobody where somebody of it stays, who would be left without the others."""
+        if any(self._staying[pod_set.name] for pod_set in subgroup.pod_sets()):
+            return []
         return [task for pod_set in subgroup.pod_sets() for task in self._last_first(pod_set)]
 
     def _last_first(self, pod_set: PodSet) -> list[Task]:
