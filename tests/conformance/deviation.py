@@ -59,15 +59,11 @@ def _is_leftover(job: Job, entry: Json, expected: Json) -> bool:
 
 
 def promised_in_vain(expected: Json, snapshot: Snapshot) -> set[str]:
-    """Pending pods for which the answer itself has no room: they are promised what a leftover seems to leave.
+    """Pending pods for which the answer itself has no room: they are promised what a leftover seems to leave, or the
+    place that somebody who was moved keeps as well.
 
     With them go all pods of their pod groups, because the answer evicts for the groups as a whole.
     """
-    entries = expected["podGroups"]
-    if not any(
-        str(job.key) in entries and _is_leftover(job, entries[str(job.key)], expected) for job in snapshot.jobs.values()
-    ):
-        return set()
     nodes = snapshot.nodes
     free = nodes.idle + nodes.releasing
     tasks = {str(task.key): task for job in snapshot.jobs.values() for task in job.tasks}

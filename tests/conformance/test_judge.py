@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,13 @@ import pytest
 
 from bosket.api.kai import SubGroup
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Bind, Decisions
+from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline
 from bosket.scheduler.outcome import states, status_name
 from bosket.testing import build
 from bosket.testing.cluster import configured, snapshot_of
 from tests.conformance import differential, kai
 from tests.conformance.__main__ import main
-from tests.conformance.deviation import without_deviations
+from tests.conformance.deviation import promised_in_vain, without_deviations
 from tests.conformance.kai_cluster import NOW, pod_keys, pods_at_first, record
 from tests.conformance.ratchet import compare
 from tests.conformance.sketch import case, node, pod, pod_group, wanted
@@ -205,6 +206,34 @@ def test_a_gang_torn_apart_is_noticed() -> None:
     ((key, job),) = snapshot.jobs.items()
     torn = Decisions(tuple(Bind(task, job, f"n{number}") for number, task in enumerate(job.tasks)))
     assert list(differential._broken_rules(snapshot, torn)) == [f"{key}: part as a whole is in 2 domains of rack"]
+
+
+def test_what_was_broken_before_is_not_held_against_an_answer_and_what_it_adds_is() -> None:
+    """The queue holds more than its limit; of the gang one pod is going, and the other one moves."""
+    nodes = [build.node("n1", gpus=4), build.node("n2", gpus=4)]
+    member = build.pod("g-0").gpu(1).of_group("g").running_on("n1")
+    pods = [member.build(), replace(member, name="g-1", deletion="2099-01-01T00:00:00Z").build()]
+    groups = [build.queue("q", limit=0), build.pod_group("g", min_member=2, queue="q"), *build.job("new", queue="q")]
+    snapshot = snapshot_of(nodes, groups, pods)
+    jobs = {job.key.name: job for job in snapshot.jobs.values()}
+    (stays, _), (new,) = jobs["g"].tasks, jobs["new"].tasks
+    eviction = Eviction(stays, jobs["g"], "n1", "consolidation", None)
+    moved = Decisions((eviction, Pipeline(stays, jobs["g"], "n2", "consolidation")))
+    assert list(differential._broken_rules(snapshot, moved)) == []
+    added = Decisions((Bind(new, jobs["new"], "n2"),))
+    assert list(differential._broken_rules(snapshot, added)) == ["queue q is over its limit"]
+
+
+@pytest.mark.parametrize(("gpus", "in_vain"), [(1, {"default/new-0"}), (2, set())])
+def test_a_place_that_two_are_promised_does_not_count(gpus: int, in_vain: set[str]) -> None:
+    objects = [build.job("moved", on="n2"), build.job("new"), build.queue("default")]
+    snapshot = snapshot_of(build.node("n1", gpus=gpus), build.node("n2", gpus=1), *objects)
+    expected = {
+        **_answer_with({}),
+        "evictions": [{"pod": "default/moved-0"}],
+        "pipelined": [{"pod": "default/moved-0", "node": "n1"}, {"pod": "default/new-0", "node": "n1"}],
+    }
+    assert promised_in_vain(expected, snapshot) == in_vain
 
 
 def _answer_with(pod_groups: dict[str, object]) -> dict[str, object]:
