@@ -21,6 +21,7 @@ Json = dict[str, Any]
 
 #: Statuses that a simulation gives, and that stay behind where KAI forgets to take it back.
 SIMULATED = (TaskStatus.RELEASING, TaskStatus.PIPELINED)
+STALE_GANG_EVICTION = "stalegangeviction"
 STALE_FIELDS = ("stale", "staleMark")
 
 
@@ -29,6 +30,7 @@ def without_deviations(
 ) -> tuple[Json, Json]:
     """Both answers without what may differ."""
     theirs, ours = dict(expected["podGroups"]), dict(got["podGroups"])
+    thought_gone: set[str] = set()
     for key, job in snapshot.jobs.items():
         name = str(key)
         if name not in theirs or name not in ours:
@@ -36,10 +38,19 @@ def without_deviations(
         if theirs[name].get("started") and not any(each["pod"] in _pods(job) for each in expected["binds"]):
             theirs[name] = _without(theirs[name], ("started",))
         if _is_leftover(job, theirs[name], expected):
+            if theirs[name].get("stale"):
+                thought_gone |= _pods(job)
             del theirs[name], ours[name]
         elif _runs_without_all_subgroups(job, ends):
             theirs[name], ours[name] = (_without(entry, STALE_FIELDS) for entry in (theirs[name], ours[name]))
-    return {**expected, "podGroups": theirs}, {**got, "podGroups": ours}
+    evicted = {each["pod"] for each in expected["evictions"]}
+    evictions = [each for each in got["evictions"] if each["pod"] in evicted or not _is_due(each, thought_gone)]
+    return {**expected, "podGroups": theirs}, {**got, "podGroups": ours, "evictions": evictions}
+
+
+def _is_due(eviction: Json, thought_gone: set[str]) -> bool:
+    """Whether a stale gang's pod goes that KAI's own answer takes for one that is going already."""
+    return eviction["action"] == STALE_GANG_EVICTION and eviction["pod"] in thought_gone
 
 
 def _pods(job: Job) -> set[str]:
@@ -59,15 +70,11 @@ def _is_leftover(job: Job, entry: Json, expected: Json) -> bool:
 
 
 def promised_in_vain(expected: Json, snapshot: Snapshot) -> set[str]:
-    """Pending pods for which the answer itself has no room: they are promised what a leftover seems to leave.
+    """Pending pods for which the answer itself has no room: they are promised what a leftover seems to leave, or the
+    place that somebody who was moved keeps as well.
 
     With them go all pods of their pod groups, because the answer evicts for the groups as a whole.
     """
-    entries = expected["podGroups"]
-    if not any(
-        str(job.key) in entries and _is_leftover(job, entries[str(job.key)], expected) for job in snapshot.jobs.values()
-    ):
-        return set()
     nodes = snapshot.nodes
     free = nodes.idle + nodes.releasing
     tasks = {str(task.key): task for job in snapshot.jobs.values() for task in job.tasks}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,7 +16,7 @@ from bosket.scheduler.decide import decide, known_part
 from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.queue import UNLIMITED
-from bosket.scheduler.model.resource import SHARED
+from bosket.scheduler.model.resource import SHARED, Shares
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, TaskStatus
 from bosket.scheduler.outcome import PodState, answer, states
 from bosket.scheduler.snapshot.recorded import read
@@ -148,33 +148,51 @@ def _their_ends(expected: Json, snapshot: Snapshot) -> dict[str, TaskStatus]:
 
 
 def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
-    """Rules that an answer must keep, checked without the scheduler's own accounts."""
+    """Rules that an answer breaks, checked without the scheduler's own accounts. What is broken before isn't held
+    against it: a gang of which somebody is already going, a queue that holds too much and gets no more."""
     ends = states(snapshot, decisions)
     yield from rules.nodes_given_more_than_they_have(snapshot, decisions)
     yield from rules.gpus_given_more_than_once(snapshot, decisions)
     yield from rules.pods_on_nodes_that_refuse_them(snapshot, decisions)
     yield from rules.parts_outside_one_domain(snapshot, decisions)
     tree = snapshot.queues
-    held, firm = np.zeros((len(tree.queues), len(SHARED))), np.zeros((len(tree.queues), len(SHARED)))
-    grown: set[str] = set()
+    before, after = _Held.of(snapshot, states(snapshot, Decisions())), _Held.of(snapshot, ends)
     for job in snapshot.jobs.values():
         counts = Counter(ends[task.key].status for task in job.tasks)
         if any(counts[status] for status in (TaskStatus.BINDING, TaskStatus.PIPELINED)):
-            grown.add(job.queue)
             active = {task.key for task in job.tasks if ends[task.key].status in ACTIVE_ALLOCATED}
-            if not runs(job.root, active):
+            was_active = {task.key for task in job.tasks if task.status in ACTIVE_ALLOCATED}
+            if not runs(job.root, active) and (active - was_active or runs(job.root, was_active)):
                 yield f"pod group {job.key} runs below its minimum"
-        _charge(job, ends, snapshot, held, firm)
-    for name in grown & tree.rows.keys():
-        for step in tree.paths[tree.rows[name]]:
-            queue = tree.queues[step]
-            if any(limit != UNLIMITED and has > limit for limit, has in zip(queue.limit, held[step], strict=True)):
-                yield f"queue {queue.name} is over its limit"
-            if any(quota != UNLIMITED and has > quota for quota, has in zip(queue.quota, firm[step], strict=True)):
-                yield f"queue {queue.name} holds more non-preemptible work than its quota"
+    for row, queue in enumerate(tree.queues):
+        if any(_exceeds(queue.limit, before.total[row], after.total[row])):
+            yield f"queue {queue.name} is over its limit"
+        if any(_exceeds(queue.quota, before.firm[row], after.firm[row])):
+            yield f"queue {queue.name} holds more non-preemptible work than its quota"
 
 
-def _charge(job: Job, ends: Mapping[Any, PodState], snapshot: Snapshot, held: np.ndarray, firm: np.ndarray) -> None:
+def _exceeds(bound: Shares, before: np.ndarray, after: np.ndarray) -> Iterator[bool]:
+    """For each resource, whether it was given more of than the bound allows."""
+    for most, had, has in zip(bound, before, after, strict=True):
+        yield most != UNLIMITED and has > most and has > had
+
+
+class _Held(NamedTuple):
+    """What queues hold, (queue, resource): all of it, and by jobs that aren't preemptible."""
+
+    total: np.ndarray
+    firm: np.ndarray
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, ends: Mapping[Any, PodState]) -> _Held:
+        tree = snapshot.queues
+        held = cls(np.zeros((len(tree.queues), len(SHARED))), np.zeros((len(tree.queues), len(SHARED))))
+        for job in snapshot.jobs.values():
+            _charge(job, ends, snapshot, held)
+        return held
+
+
+def _charge(job: Job, ends: Mapping[Any, PodState], snapshot: Snapshot, held: _Held) -> None:
     tree, table = snapshot.queues, snapshot.nodes
     row = tree.rows.get(job.queue)
     if row is None:
@@ -183,6 +201,6 @@ def _charge(job: Job, ends: Mapping[Any, PodState], snapshot: Snapshot, held: np
         end = ends[task.key]
         if end.status in ALLOCATED | {TaskStatus.PIPELINED} and end.node in table.rows:
             cost = task.pod_class.shared_on(table.devices.sizes[table.rows[end.node]])
-            held[list(tree.paths[row])] += cost
+            held.total[list(tree.paths[row])] += cost
             if not job.preemptible:
-                firm[list(tree.paths[row])] += cost
+                held.firm[list(tree.paths[row])] += cost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,13 @@ import pytest
 
 from bosket.api.kai import SubGroup
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Bind, Decisions
+from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline
 from bosket.scheduler.outcome import states, status_name
 from bosket.testing import build
 from bosket.testing.cluster import configured, snapshot_of
 from tests.conformance import differential, kai
 from tests.conformance.__main__ import main
-from tests.conformance.deviation import without_deviations
+from tests.conformance.deviation import promised_in_vain, without_deviations
 from tests.conformance.kai_cluster import NOW, pod_keys, pods_at_first, record
 from tests.conformance.ratchet import compare
 from tests.conformance.sketch import case, node, pod, pod_group, wanted
@@ -207,6 +208,34 @@ def test_a_gang_torn_apart_is_noticed() -> None:
     assert list(differential._broken_rules(snapshot, torn)) == [f"{key}: part as a whole is in 2 domains of rack"]
 
 
+def test_what_was_broken_before_is_not_held_against_an_answer_and_what_it_adds_is() -> None:
+    """The queue holds more than its limit; of the gang one pod is going, and the other one moves."""
+    nodes = (build.node("n1", gpus=4), build.node("n2", gpus=4), build.queue("q", limit=0))
+    member = build.pod("g-0").gpu(1).of_group("g").running_on("n1")
+    pods = [member.build(), replace(member, name="g-1", deletion="2099-01-01T00:00:00Z").build()]
+    group = build.pod_group("g", min_member=2, queue="q")
+    snapshot = snapshot_of(nodes, group, pods, build.job("new", queue="q"))
+    jobs = {job.key.name: job for job in snapshot.jobs.values()}
+    (stays, _), (new,) = jobs["g"].tasks, jobs["new"].tasks
+    eviction = Eviction(stays, jobs["g"], "n1", "consolidation", None)
+    moved = Decisions((eviction, Pipeline(stays, jobs["g"], "n2", "consolidation")))
+    assert list(differential._broken_rules(snapshot, moved)) == []
+    added = Decisions((Bind(new, jobs["new"], "n2"),))
+    assert list(differential._broken_rules(snapshot, added)) == ["queue q is over its limit"]
+
+
+@pytest.mark.parametrize(("gpus", "in_vain"), [(1, {"default/new-0"}), (2, set())])
+def test_a_place_that_two_are_promised_does_not_count(gpus: int, in_vain: set[str]) -> None:
+    jobs = (*build.job("moved", on="n2"), *build.job("new"))
+    snapshot = snapshot_of(build.node("n1", gpus=gpus), build.node("n2", gpus=1), build.queue("default"), jobs)
+    expected = {
+        **_answer_with({}),
+        "evictions": [{"pod": "default/moved-0"}],
+        "pipelined": [{"pod": "default/moved-0", "node": "n1"}, {"pod": "default/new-0", "node": "n1"}],
+    }
+    assert promised_in_vain(expected, snapshot) == in_vain
+
+
 def _answer_with(pod_groups: dict[str, object]) -> dict[str, object]:
     return {"binds": [], "evictions": [], "pipelined": [], "fairShare": {}, "podGroups": pod_groups}
 
@@ -235,6 +264,16 @@ def test_states_that_no_recorded_decision_accounts_for_are_not_compared() -> Non
     ends = states(snapshot, Decisions())
     assert list(differential.differences(*without_deviations(left_over, ours, snapshot, ends))) == []
     assert len(list(differential.differences(*without_deviations(decided, ours, snapshot, ends)))) == 3
+
+
+@pytest.mark.parametrize(("action", "alike"), [("stalegangeviction", True), ("preempt", False)])
+def test_a_stale_gang_may_go_though_kai_takes_it_for_going_already(action: str, alike: bool) -> None:
+    running = build.pod("g-0").of_group("g").running_on("n1").build()
+    snapshot = snapshot_of(build.node("n1"), build.queue("q"), build.pod_group("g", min_member=2), running)
+    going = _answer_with({"default/g": {"pods": {"Releasing": 1}, "stale": True}})
+    ours = {**going, "evictions": [{"pod": "default/g-0", "action": action}]}
+    ends = states(snapshot, Decisions())
+    assert (not list(differential.differences(*without_deviations(going, ours, snapshot, ends)))) is alike
 
 
 def test_the_ratchet_names_new_failures_and_outdated_allowances() -> None:

@@ -224,3 +224,12 @@ def test_pods_that_differ_are_counted_by_what_they_ask_for_together() -> None:
         members,
     )
     assert "didn't have enough resources" in reasons(decide(snapshot, Configuration()))["g"]
+
+
+@pytest.mark.parametrize("constraint", [within("t", "row"), within("t", RACK, ZONE), within("t")])
+@pytest.mark.parametrize(("size", "codes"), [(4, [""]), (8, ["PodSchedulingErrors"])])
+def test_a_level_that_cannot_be_followed_has_a_code_only_where_there_is_no_room_as_in_kai(
+    constraint: TopologyConstraint, size: int, codes: list[str]
+) -> None:
+    decisions = decided(TWO_RACKS, queue("q"), topology("t", ZONE, RACK), constrained("bad", size, constraint))
+    assert [reason.code for waiting in decisions.waiting for reason in waiting.reasons] == codes

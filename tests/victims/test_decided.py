@@ -264,3 +264,20 @@ def test_nobody_is_promised_room_that_a_gang_only_seemed_to_make():
     )
     assert [each.key.name for each in decisions.passed_over] == ["some"]
     assert evictions(decisions) == pipelines(decisions) == {}
+
+
+def test_nobody_is_evicted_for_extras_of_a_gang_whose_minimum_is_not_promised():
+    """`other` would have its minimum only in the room that is made for `new`, which can't start."""
+    parts = (SubGroup(name="a", minMember=1), SubGroup(name="b", minMember=4))
+    decisions = decided(
+        [node("n1", gpus=3), node("n2", gpus=1), node("n3", gpus=1)],
+        [queue("theirs", quota=0, weight=0), queue("mine", quota=9)],
+        [priority_class("low", 10), priority_class("high", 60)],
+        [*job("old", gpus=3, on="n1", queue="theirs"), *job("stays", on="n2", queue="theirs")],
+        job("low", on="n3", queue="mine", priority="low"),
+        pod_group("new", queue="mine", priority="high", subgroups=parts, min_subgroup=1),
+        [*gang("new", 1, gpus=2, subgroup="a"), *gang("new", 4, subgroup="b")],
+        job("other", 2, min_member=1, queue="mine"),
+        configuration=configured("allocate", "reclaim", "preempt"),
+    )
+    assert evictions(decisions) == {}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bosket.testing.build import job, node, priority_class, queue
+from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import configured, decided, evictions
 
 RECLAIM = configured("allocate", "reclaim")
@@ -85,3 +85,16 @@ def test_a_queue_that_has_given_gives_way_to_one_that_then_has_more():
         for each in job(f"{name}{i}", on="n1", queue=name)
     ]
     assert first_victim(node("n1", gpus=7), queues, held, wanted=3) == {"one3-0", "one2-0", "two2-0"}
+
+
+def test_a_queue_that_seems_to_hold_less_than_nothing_is_equal_to_one_that_holds_nothing():
+    """A job that goes pod by pod is taken off with all that is left of it at each step; what it holds then decides."""
+    queues = [queue("one", quota=1, weight=0), queue("two", quota=1, weight=0)]
+    extras = [pod(f"e{i}").gpu(1).cpu("1").memory("1Gi").of_group("elastic").running_on("n1") for i in range(5)]
+    single = pod("single").gpu(2).cpu("1").memory("1Gi").of_group("single").running_on("n1")
+    held = [
+        pod_group("elastic", min_member=1, queue="one"),
+        pod_group("single", queue="two"),
+        *[each.build() for each in (*extras, single)],
+    ]
+    assert first_victim(node("n1", gpus=7), queues, held, wanted=2) == {"e4", "e3"}

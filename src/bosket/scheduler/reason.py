@@ -196,6 +196,10 @@ class TopologyUnusable(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return self.text
 
+    def with_code(self) -> TopologyUnusable:
+        """The same where there is no room for the pods either."""
+        return msgspec.structs.replace(self, code=POD_SCHEDULING_ERRORS)
+
     @staticmethod
     def unknown(where: str, topology: str, known: Sequence[str]) -> TopologyUnusable:
         """`where`: the object and the field with the constraint; `known`: the topologies there are."""
@@ -208,7 +212,7 @@ class TopologyUnusable(msgspec.Struct, frozen=True):
         who = f"sub-group {group}" if group else "workload"
         summary = f"{where}: requiredTopologyLevel or preferredTopologyLevel must be given, beside topology."
         text = f"topology constraint error: {who} names topology {topology}, and no level of it"
-        return TopologyUnusable(text, summary)
+        return TopologyUnusable(text, summary, NO_CODE)
 
     @staticmethod
     def unknown_level(
@@ -221,6 +225,7 @@ class TopologyUnusable(msgspec.Struct, frozen=True):
             f"topology constraint error: {who} specified '{level}' as the {kind} topology constraint level, but the "
             f"topology tree '{topology}' does not contain a level with this name",
             f"{where}.{kind}TopologyLevel: {level!r} isn't a level of Topology {topology!r} that will do; {may_be}.",
+            NO_CODE,
         )
 
 

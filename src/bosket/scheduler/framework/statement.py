@@ -455,10 +455,16 @@ class Statement:
         return room
 
     def stands_alone(self) -> bool:
-        """Whether all that it places has room without what others left in effect."""
+        """Whether all that it places has room without what others left in effect, and the preemptor runs without it.
+
+        Extras of a gang whose minimum was left in effect would wait for pods that nobody has promised a place.
+        """
         others = self._session.left_in_effect
         if not others:
             return True
+        placed = [each.job.job for it in others for each in it._untouched() if each.kind is PIPELINE]
+        if any(job is self._preemptor for job in placed):
+            return False
         if any(each.task.pod_class.share is not None for it in (self, *others) for each in it._operations):
             return False  # rooms on shared GPUs aren't told apart
         made: dict[tuple[int, int], float] = {}

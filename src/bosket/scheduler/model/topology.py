@@ -106,6 +106,16 @@ class TopologyTree:
         label = self.aliases.get(level, level)
         return next((number for number, each in enumerate(self.levels) if number and each.label == label), None)
 
+    def common_domain(self, rows: NDArray[np.intp], narrowest: int) -> tuple[int, int]:
+        """The level and number of the narrowest domain that all these nodes are in, no narrower than a level."""
+        found = (0, 0)
+        for number in range(1, narrowest + 1 if len(rows) else 0):
+            domains = self.levels[number].of_row[rows]
+            if (domains != domains[0]).any():
+                break
+            found = (number, int(domains[0]))
+        return found
+
     def inside_of(self, level: int, domain: int) -> list[int]:
         """The domains of the next narrower level that are in this one."""
         return [int(each) for each in self._children[level].members(domain)]

@@ -122,10 +122,15 @@ class QueueRanks:
 
 
 def _dominant(against: Shares, held: Shares) -> float:
-    """The largest of a queue's shares: of each resource, what it holds as a part of what that is divided by."""
+    """The largest of a queue's shares: of each resource, what it holds as a part of what that is divided by.
+
+    At least 0: a victim that goes in several steps is taken off with all that is left of it at each of them, so that
+    its queue may seem to hold less than nothing. As in KAI such queues are equal then, and what they hold now decides.
+    """
     gpus, millicores, memory = against
     by_gpus = held[0] / gpus if gpus else held[0] * NO_SHARE
     by_cpu = held[1] / millicores if millicores else held[1] * NO_SHARE
     by_memory = held[2] / memory if memory else held[2] * NO_SHARE
     largest = by_gpus if by_gpus >= by_cpu else by_cpu
-    return largest if largest >= by_memory else by_memory
+    largest = largest if largest >= by_memory else by_memory
+    return largest if largest > 0.0 else 0.0

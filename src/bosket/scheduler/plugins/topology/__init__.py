@@ -44,5 +44,5 @@ class _Domains:
             return None
         found = self._constraints.resolve(job, group)
         if isinstance(found, TopologyUnusable):
-            return found
+            return found if self._constraints.may_have_room(group.topology, tasks, on) else found.with_code()
         return Choice(self._session, job, group, *found).find(tasks, on)

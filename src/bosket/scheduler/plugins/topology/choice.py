@@ -81,15 +81,8 @@ class Choice:
         Where none is preferred KAI goes on below the required level, too, and then finds no domain of that level,
         though all nodes are in one. That is followed in the first cycle that a job is tried in.
         """
-        found = (0, 0)
         is_capped = self._constraint.preferred or self._session.judges_by_fit(self._job)
-        narrowest = self._narrowest if is_capped else len(self._tree.levels) - 1
-        for number in range(1, narrowest + 1 if len(rows) else 0):
-            domains = self._tree.levels[number].of_row[rows]
-            if (domains != domains[0]).any():
-                break
-            found = (number, int(domains[0]))
-        return found
+        return self._tree.common_domain(rows, self._narrowest if is_capped else len(self._tree.levels) - 1)
 
     def _ranks(self, demand: Demand, start: int) -> list[NDArray[np.intp]]:
         """By level: the place of each domain when those of one parent stand side by side, the fullest first."""

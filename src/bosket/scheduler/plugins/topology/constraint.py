@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet, TopologyConstraint
+from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.topology import TopologyTree
-from bosket.scheduler.plugins.topology.capacity import TreeCapacity
+from bosket.scheduler.plugins.topology.capacity import Demand, TreeCapacity
 from bosket.scheduler.plugins.topology.class_capacity import ClassCapacity
 from bosket.scheduler.reason import TopologyUnusable
 
@@ -34,6 +38,20 @@ class Constraints:
             return TopologyUnusable.unknown(_where(job, group), constraint.topology, list(topologies))
         levels = _levels(tree, constraint, job, group)
         return levels if isinstance(levels, TopologyUnusable) else (self._capacity(tree), levels)
+
+    def may_have_room(self, constraint: TopologyConstraint, tasks: Sequence[Task], on: Mask) -> bool:
+        """Whether the domain that all these nodes are in could take the tasks, as far as sums tell.
+
+        KAI asks that before it looks at levels, and so has no code for a level that can't be followed where there is.
+        """
+        tree = self._session.snapshot.topologies.get(constraint.topology)
+        if tree is None:
+            return False
+        preferred = tree.number_of(constraint.preferred) if constraint.preferred else None
+        narrowest = len(tree.levels) - 1 if preferred is None else preferred
+        level, domain = tree.common_domain(np.flatnonzero(on & tree.inside), narrowest)
+        demand = Demand(tasks, len(self._session.snapshot.resource_names))
+        return bool(self._capacity(tree).fits(demand, level)[domain])
 
     def _capacity(self, tree: TopologyTree) -> TreeCapacity:
         found = self._capacities.get(tree.name)
