@@ -39,11 +39,6 @@ def placed(*objects: KubeObject) -> dict[str, str]:
     return placements(decided(queue("q"), pod_group("g"), *objects, configuration=FRAGMENTATION))
 
 
-def waiting(*pods: KubeObject) -> tuple[KubeObject, ...]:
-    """Pods that the cluster sees and has no room for, so that they are part of the mix and nothing else."""
-    return pods
-
-
 def test_a_pod_without_gpus_leaves_free_gpus_their_cpu() -> None:
     """Bin-packing would put it onto the node with less CPU, whose GPUs could then not be used."""
     nodes = (node("busy", gpus=2, cpu="32"), node("free", gpus=2, cpu="16"))
@@ -104,14 +99,46 @@ def test_memory_counts_as_cpu_does() -> None:
 
 
 def test_without_any_pod_to_learn_from_nodes_are_packed() -> None:
-    mig = pod("g-0").cpu("1").of_group("g").build()
-    assert placed(node("a", cpu="8"), node("b", cpu="4"), mig) == {"g-0": "b"}
+    asked = pod("g-0").cpu("1").of_group("g").build()
+    assert placed(node("a", cpu="8"), node("b", cpu="4"), asked) == {"g-0": "b"}
 
 
 @pytest.mark.parametrize("arguments", [{"gpu": "heap"}, {"cpu": "fragmentation"}, {"gpu": "Fragmentation"}])
 def test_other_strategies_are_refused_by_name(arguments: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=f"plugin nodeplacement: '{next(iter(arguments.values()))}'"):
         NodePlacement(arguments)
+
+
+def test_a_mix_that_is_configured_counts_instead_of_the_pods_that_are_seen() -> None:
+    """By the pods that are seen all of `b` is wanted; by the mix nobody has any use for its GPUs."""
+    nodes = (node("a", gpus=8, cpu="16"), node("b", gpus=8, cpu="8"), node("c", gpus=8))
+    cluster = (queue("q"), pod_group("g"), *nodes, pod("r").gpu(8).cpu("1").running_on("c").build())
+    asked = pod("g-0").cpu("8").of_group("g").build()
+    mix = "[{gpus: 1, cpu: 16}]"
+    fixed = choosing(gpu="fragmentation", cpu="binpack", podMix=mix)
+    assert placements(decided(*cluster, asked, configuration=fixed)) == {"g-0": "b"}
+    other = choosing(gpu="fragmentation", cpu="spread", podMix="[{gpus: 1, cpu: 4, nodeSelector: {x: y}}]")
+    assert placements(decided(*cluster, asked, configuration=other)) == {"g-0": "a"}, "the strategy for CPU decides"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("7", "podMix must be a list"),
+        ("[]", "podMix must be a list"),
+        ("[{gpus: 1, weigth: 2}]", r"podMix\[0\]: .*weigth"),
+        ("[{gpus: 1}, {cpu: 4}]", r"podMix\[1\] must have one of gpus"),
+        ("[{gpus: 1, gpuFraction: 0.5}]", "must have one of gpus"),
+        ("[{gpus: -1}]", "must have one of gpus"),
+        ("[{gpuFraction: 1.5}]", "gpuFraction is at most 1"),
+        ("[{gpus: 1, cpu: many}]", r"podMix\[0\]: "),
+        ("[{gpus: 1, weight: 0}]", r"podMix\[0\].weight is 0"),
+        ("[{", "podMix: "),
+    ],
+)
+def test_a_mix_that_makes_no_sense_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        NodePlacement({"gpu": "fragmentation", "podMix": text})
 
 
 # The measure

@@ -67,6 +67,7 @@ class FreeGpus:
         self._least_tiled = np.repeat(self._least[:1], _TILED, axis=0)
         weights, self._family = _weights(snapshot, mix)
         self._weights = weights * (1 - LIMITED)
+        self.parts = np.array(mix.parts, dtype=np.float64)  #: (shape,): of the mix
         self._taken: dict[GpuShare | int, Values] = {}
         self._asked_parts: dict[GpuShare, Places] = {}
         count = len(table)
@@ -79,8 +80,15 @@ class FreeGpus:
         self._worth_at: Cells[int] = cells(self._worth)
         self._stale: set[int] = set()  # of which that is to be found out
         self._seen = len(ledger.log)
+        whole = np.maximum(ledger.free()[GPU], 0.0).astype(np.intp)
+        self._codes[:, -1] = np.where(whole > 0, PARTS + whole, -1)
+        self.free[:] = whole
+        if count:
+            self.usable[:] = self._of_whole[self._size_of, whole]
+        self._stale.update(np.flatnonzero(whole).tolist())
         for row in range(count):
-            self._count(row)
+            if ledger.shared.on(row):
+                self._count(row)
         self._renew_worth()
 
     # What is free
@@ -137,6 +145,14 @@ class FreeGpus:
         )
         self._worth[stale] = expected[count:]
         return expected[:count]
+
+    def usable_now(self) -> Values:
+        """(node, shape): what of free GPUs at least one more pod of the shape could use."""
+        self.catch_up()
+        free, size = self._ledger.free(), self._size_of if len(self._least) > 1 else np.zeros_like(self._size_of)
+        fed = np.minimum(self._by_cpu[size] * free[CPU][:, None], self._by_memory[size] * free[MEMORY][:, None])
+        found: Values = self.usable * (fed >= self._least[size]) * (self._weights[self._family] > 0)
+        return found
 
     def rooms(self, row: int, names: Sequence[str]) -> list[int]:
         """What is free of these shared devices, in mebibytes; -1 for one that takes nobody."""

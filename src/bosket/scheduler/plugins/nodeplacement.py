@@ -2,7 +2,8 @@
 
 Arguments `gpu` and `cpu`, each `binpack` (the default) or `spread`. Tasks that ask for GPUs are placed by free GPUs,
 the others by free CPU. With `gpu: fragmentation`, which KAI doesn't have, all tasks are placed by what they would spoil
-of free GPUs (`plugins.fragmentation`), and by these where they spoil the same.
+of free GPUs (`plugins.fragmentation`), and by these where they spoil the same. That is judged by the pods that the
+cluster sees, or by those of the argument `podMix` (`plugins.fixed_mix`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from bosket.scheduler.kernel.fragmentation import FreeGpus
 from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.resource import CPU, GPU
 from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.fixed_mix import fixed_mix
 from bosket.scheduler.plugins.fragmentation import LeastFragmentation
 from bosket.scheduler.plugins.score import MAX_DENSITY
 
@@ -33,6 +35,7 @@ class NodePlacement:
 
     def __init__(self, arguments: Mapping[str, str]) -> None:
         self._strategies = {place: arguments.get(name, "binpack") for name, place in (("gpu", GPU), ("cpu", CPU))}
+        self._mix = fixed_mix(arguments["podMix"]) if arguments.get("podMix") else None
         self._by_fragmentation = self._strategies[GPU] == "fragmentation"
         for place, strategy in self._strategies.items():
             if strategy in ("binpack", "spread") or (place == GPU and self._by_fragmentation):
@@ -48,7 +51,8 @@ class NodePlacement:
             for place, strategy in self._strategies.items()
         }
         if self._by_fragmentation:
-            free = FreeGpus(session.snapshot, session.nodes, session.snapshot.pod_mix)
+            mix = self._mix if self._mix is not None else session.snapshot.pod_mix
+            free = FreeGpus(session.snapshot, session.nodes, mix)
             least = LeastFragmentation(free, scorers[CPU])
             session.node_scores.add(least)
             session.device_choices.add(least.choose)
