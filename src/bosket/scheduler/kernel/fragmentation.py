@@ -71,8 +71,8 @@ class FreeGpus:
         self._taken: dict[GpuShare | int, Values] = {}
         self._asked_parts: dict[GpuShare, Places] = {}
         count = len(table)
-        #: (node, slot): what is free of each shared device that takes somebody, in parts, and in the last slot the
-        #: number of whole GPUs, plus `PARTS`; -1 for none
+        #: (node, slot): what is free of shared devices that take somebody, in parts, equal amounts once; in the last
+        #: slot the number of whole GPUs, plus `PARTS`; -1 for none
         self._codes = np.full((count, _SLOTS + 1), -1, dtype=np.intp)
         self.free = np.zeros(count)  #: (node,): parts of shared devices included
         self.usable = np.zeros((count, len(shapes)))  #: (node, shape): of what is free, if CPU and memory didn't count
@@ -109,12 +109,16 @@ class FreeGpus:
             room = group.room(size)
             if room > 0 and (part := _parts(room, size)):
                 parts.append(part)
-        if len(parts) >= codes.shape[1]:
-            more = np.full((len(codes), len(parts) - codes.shape[1] + _SLOTS), -1, dtype=np.intp)
+        distinct = set(parts)
+        if len(distinct) >= codes.shape[1]:
+            more = np.full((len(codes), len(distinct) - codes.shape[1] + _SLOTS), -1, dtype=np.intp)
             codes = self._codes = np.concatenate([more, codes], axis=1)
-        codes[row] = -1
-        codes[row, : len(parts)] = parts
-        codes[row, -1] = PARTS + whole if whole else -1
+        at = codes[row]
+        at.fill(-1)
+        if distinct:
+            at[: len(distinct)] = list(distinct)
+        if whole:
+            at[-1] = PARTS + whole
         self.free[row] = whole + sum(parts) / PARTS
         if not whole and not parts:
             self.usable[row] = 0.0
@@ -129,18 +133,17 @@ class FreeGpus:
 
     def _renew_worth(self) -> None:
         none = np.empty(0, dtype=np.intp)
-        self._left(none, np.empty(0), np.empty(0), self.usable[:0])
+        self._left(none, np.empty((2, 0)), self.usable[:0])
 
-    def _left(self, rows: Places, cpu: Values, memory: Values, usable: Values) -> Values:
+    def _left(self, rows: Places, besides: Values, usable: Values) -> Values:
         """`_expected` of these, and of nodes whose worth is to be found out: once for both costs half as much."""
         if not self._stale:
-            return self._expected(rows, cpu, memory, usable)
+            return self._expected(rows, besides, usable)
         stale, count, free = np.fromiter(self._stale, np.intp, len(self._stale)), len(rows), self._ledger.free()
         self._stale.clear()
         expected = self._expected(
             np.concatenate([rows, stale]),
-            np.concatenate([cpu, free[CPU].take(stale)]),
-            np.concatenate([memory, free[MEMORY].take(stale)]),
+            np.concatenate([besides, free[: MEMORY + 1].take(stale, axis=1)], axis=1),
             np.concatenate([usable, self.usable.take(stale, axis=0)]),
         )
         self._worth[stale] = expected[count:]
@@ -159,8 +162,10 @@ class FreeGpus:
         size, groups = self._sizes[row], self._ledger.shared.on(row)
         return [groups[name].room(size) for name in names]
 
-    def _expected(self, rows: Places, cpu: Values, memory: Values, usable: Values) -> Values:
-        """(node,): what of free GPUs is usable, as expected over the mix, where nodes have so much CPU and memory."""
+    def _expected(self, rows: Places, besides: Values, usable: Values) -> Values:
+        """(node,): what of free GPUs is usable, as expected over the mix. `besides`: (resource, node), CPU and memory
+        that nodes have."""
+        cpu, memory = besides
         if len(self._least) == 1:
             # Products of a column and a row: no sums, so they are the same however many there are.
             fed = np.dot(cpu[:, np.newaxis], self._by_cpu)
@@ -176,9 +181,8 @@ class FreeGpus:
         fed += usable
         fed *= some
         # The sum of a row must not depend on how many there are: so it is no product of matrices.
-        if len(self._weights) == 1:
-            return np.asarray(np.einsum("ij,j->i", fed, self._weights[0]))
-        return np.asarray(np.einsum("ij,ij->i", fed, self._weights[self._family[rows]]))
+        weights = self._weights[0] if len(self._weights) == 1 else self._weights[self._family[rows]]
+        return np.asarray(np.vecdot(fed, weights))
 
     # What a placement would change
 
@@ -189,16 +193,16 @@ class FreeGpus:
         free, amounts, share = self._ledger.free(), pod_class.amounts, pod_class.share
         if share is not None and share.devices > 1:
             return np.array([self._growth_on_several(pod_class, row) for row in rows.tolist()])
-        cpu, memory = free[CPU].take(rows), free[MEMORY].take(rows)
-        cpu -= amounts[CPU]
-        memory -= amounts[MEMORY]
+        besides = free[: MEMORY + 1].take(rows, axis=1)
+        besides[CPU] -= amounts[CPU]
+        besides[MEMORY] -= amounts[MEMORY]
         usable: Values
         if share is None:
             usable, gpus = self.usable.take(rows, axis=0), int(amounts[GPU])
             if gpus:
                 codes = np.maximum(self._codes[:, -1].take(rows), PARTS)
                 usable += self._changes(gpus, rows, codes)
-            left = self._left(rows, cpu, memory, usable)
+            left = self._left(rows, besides, usable)
             worth = self._worth.take(rows)
             worth -= left
             worth -= gpus
@@ -206,11 +210,12 @@ class FreeGpus:
         asked = self._parts_of(share)
         least = asked.take(self._size_of.take(rows)) if len(asked) > 1 else asked
         codes = self._codes.take(rows, axis=0)
-        at, slot = (codes >= least[:, np.newaxis]).nonzero()
+        (flat,) = (codes >= least[:, np.newaxis]).ravel().nonzero()
+        at = flat // codes.shape[1]
         there = rows.take(at)
         usable = self.usable.take(there, axis=0)
-        usable += self._changes(share, there, codes[at, slot])
-        left = self._left(there, cpu.take(at), memory.take(at), usable)
+        usable += self._changes(share, there, codes.ravel().take(flat))
+        left = self._left(there, besides.take(at, axis=1), usable)
         worth = self._worth.take(rows)
         best = np.full(len(rows), -1.0)
         np.maximum.at(best, at, left)
@@ -254,10 +259,11 @@ class FreeGpus:
 
     def _after(self, pod_class: PodClass, row: int, usable: Values) -> list[float]:
         """What is worth so much without a look at CPU and memory, once a pod of the class took its own of these."""
-        free, amounts, rows = self._ledger.free(), pod_class.amounts, np.full(len(usable), row)
-        found: list[float] = self._expected(
-            rows, free[CPU, rows] - amounts[CPU], free[MEMORY, rows] - amounts[MEMORY], usable
-        ).tolist()
+        rows = np.full(len(usable), row)
+        besides = self._ledger.free()[: MEMORY + 1].take(rows, axis=1)
+        besides[CPU] -= pod_class.amounts[CPU]
+        besides[MEMORY] -= pod_class.amounts[MEMORY]
+        found: list[float] = self._expected(rows, besides, usable).tolist()
         return found
 
     def _parts_of(self, share: GpuShare) -> Places:
