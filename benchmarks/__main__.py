@@ -18,6 +18,7 @@ from benchmarks import (
     cycle,
     documents,
     foreign,
+    fragmentation,
     fuzz,
     fuzz_requests,
     gangs,
@@ -55,6 +56,7 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "fuzz": fuzz.run,
     "fuzz-requests": fuzz_requests.run,
     "documents": partial(documents.run, None),
+    "fragmentation": fragmentation.run,
     "check": check.run,
 }
 #: What `make bench` runs. The others take their time, and are run when they are named.

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from bosket.api.core import Pod
+from bosket.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
 from bosket.api.object import KubeObject
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.snapshot.recording import take, zipped
@@ -29,14 +29,20 @@ Row = dict[str, str]
 
 def write_openb(traces: Path, file: Path) -> None:
     """Writes the cluster of the trace as a recording."""
+    objects = openb_objects(traces, PODS_FILE, SEED)
+    file.write_bytes(zipped(take(state_of(objects), StateOptions(), Configuration(), NOW)))
+
+
+def openb_objects(traces: Path, pods_file: str, seed: int) -> list[KubeObject]:
+    """The cluster of the trace, and the pods of a list in an order that the seed gives."""
     nodes = _rows(traces / NODES_FILE)
     objects: list[KubeObject] = [queue("q"), *(_node(row) for row in nodes)]
     demand = DEMAND * sum(int(row["gpu"]) for row in nodes)
-    for number, row in enumerate(_drawn(_rows(traces / PODS_FILE), demand)):
+    for number, row in enumerate(_drawn(_rows(traces / pods_file), demand, seed)):
         name = f"job-{number:06}"
         created = 1.7e9 + number
         objects += [pod_group(name, preemptibility="non-preemptible", created=created), _pod(name, row)]
-    file.write_bytes(zipped(take(state_of(objects), StateOptions(), Configuration(), NOW)))
+    return objects
 
 
 def _rows(file: Path) -> list[Row]:
@@ -44,9 +50,9 @@ def _rows(file: Path) -> list[Row]:
         return list(csv.DictReader(opened))
 
 
-def _drawn(rows: list[Row], gpus: float) -> Iterator[Row]:
+def _drawn(rows: list[Row], gpus: float, seed: int) -> Iterator[Row]:
     """Rows in random order, again and again, until they ask for so many GPUs."""
-    rng, asked = random.Random(SEED), 0.0
+    rng, asked = random.Random(seed), 0.0
     while True:
         for row in rng.sample(rows, len(rows)):
             if asked >= gpus:
@@ -69,7 +75,16 @@ def _node(row: Row) -> KubeObject:
 
 def _pod(name: str, row: Row) -> Pod:
     asked = pod(name).cpu(f"{row['cpu_milli']}m").memory(f"{row['memory_mib']}Mi").of_group(name)
+    if row["gpu_spec"]:
+        asked = asked.with_spec(affinity=_on_models(row["gpu_spec"].split("|")))
     gpus, milli = int(row["num_gpu"]), int(row["gpu_milli"])
     if gpus == 1 and milli < 1000:
         return asked.shares_gpu(milli / 1000).build()
     return (asked.gpu(gpus) if gpus else asked).build()
+
+
+def _on_models(models: list[str]) -> Affinity:
+    """Only on nodes whose GPUs are of one of these models."""
+    among = NodeSelectorRequirement(key="model", operator="In", values=tuple(models))
+    required = NodeSelector(nodeSelectorTerms=(NodeSelectorTerm(matchExpressions=(among,)),))
+    return Affinity(nodeAffinity=NodeAffinity(requiredDuringSchedulingIgnoredDuringExecution=required))

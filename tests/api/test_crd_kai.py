@@ -186,6 +186,7 @@ def test_what_kai_accepts_is_accepted(manifest: str, path: str, value: Any) -> N
         (SHARD, "spec.goMemLimitRatio", 1.5, "greater than the maximum"),
         (SHARD, "spec.goMemLimitRatio", 0, "must be more than 0"),
         (SHARD, "spec.placementStrategy.gpu", "pack", "is not one of"),
+        (SHARD, "spec.placementStrategy.cpu", "fragmentation", "is not one of"),
         (SHARD, "spec.scenarioSearchBudgets.maxJobSearchDuration", "-4m", "does not match"),
         (SHARD, "spec.scenarioSearchBudgets.maxActionSearchDuration.default", "-5m", "does not match"),
         (SHARD, "spec.usageDBConfig.usageParams.windowSize", "one week", "does not match"),

@@ -71,6 +71,10 @@ def test_an_empty_config_is_fine() -> None:
     ("spec", "sentence"),
     [
         ({"placementStrategy": PlacementStrategy(gpu="pile")}, 'spec.placementStrategy.gpu: is "pile": it must be'),
+        (
+            {"placementStrategy": PlacementStrategy(cpu="fragmentation")},
+            'spec.placementStrategy.cpu: is "fragmentation": it must be binpack or spread',
+        ),
         ({"kValue": -1.0}, "spec.kValue: is -1: it must be 0 or more"),
         ({"minRuntime": MinRuntime(preemptMinRuntime="soon")}, 'spec.minRuntime.preemptMinRuntime: is "soon": it must'),
         ({"partitionLabelValue": "a b"}, 'spec.partitionLabelValue: is "a b": it must be'),

@@ -60,6 +60,14 @@ def test_spreading_switches_plugins_and_consolidation() -> None:
     assert names.isdisjoint({"gpupack", "gpusharingorder"})
 
 
+def test_fragmentation_is_handed_on_and_changes_nothing_else() -> None:
+    found = read(SchedulingShardSpec(placementStrategy=PlacementStrategy(gpu="fragmentation")))
+    assert arguments(found)["nodeplacement"] == {"cpu": "binpack", "gpu": "fragmentation"}
+    packing = read(SchedulingShardSpec())
+    assert found.actions == packing.actions
+    assert [each.name for each in found.plugins] == [each.name for each in packing.plugins]
+
+
 def test_run_times_k_depths_and_budgets_are_passed_on() -> None:
     spec = SchedulingShardSpec(
         minRuntime=MinRuntime(preemptMinRuntime="10m", reclaimMinRuntime="1h"),

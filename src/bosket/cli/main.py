@@ -112,6 +112,12 @@ _add_command(
     "bosket topology snapshot.zip --json | jq '.topologies[].root.gang'",
 )
 _add_command(
+    "bosket.cli.nodes:nodes",
+    "Show how many GPUs are free, and how many of these pods can't use: in all, by shape of pods and by node.",
+    "bosket nodes",
+    "bosket nodes snapshot.zip --json | jq .fragmented_share",
+)
+_add_command(
     "bosket.cli.doctor:doctor",
     "Check a cluster's installation, queues, shards, rights, capacity and workloads, and say what to change.",
     "bosket doctor",

@@ -67,7 +67,7 @@ def topology(
 
     if file is not None and (kubeconfig is not None or context is not None):
         raise UsageError("a snapshot file and --kubeconfig or --context were given: which of them?")
-    snapshot = _recorded(file) if file is not None else asyncio.run(_live(kubeconfig, context))
+    snapshot = recorded_snapshot(file) if file is not None else asyncio.run(_live(kubeconfig, context))
     trees = _chosen(snapshot, topology)
     depths = [_depth(tree, level) for tree in trees]
     if level is not None and all(depth is None for depth in depths):
@@ -84,7 +84,8 @@ def topology(
         _print(each, pod)
 
 
-def _recorded(file: Path) -> Snapshot:
+def recorded_snapshot(file: Path) -> Snapshot:
+    """The cluster as a snapshot file has it; what of that can't be read is told."""
     from bosket.scheduler.snapshot.recorded import RecordedError, load
 
     try:

@@ -10,7 +10,7 @@ from bosket.api.keys import (
     DEFAULT_NODE_POOL,
     TRUSTED_SUBJECTS_ANNOTATION,
 )
-from bosket.install.expression import AnyOf, ReleaseNamespace, Value
+from bosket.install.expression import AnyOf, FirstOf, ReleaseNamespace, Value
 from bosket.install.template import EachName, Tree, When, if_set
 
 
@@ -59,9 +59,10 @@ def config() -> Tree:
 def default_shard() -> Tree:
     """The shard of all nodes that are in no node pool. It goes with the chart: its scheduler would have no rights."""
     strategy = Value("scheduler.placementStrategy")
+    gpu_strategy = FirstOf((Value("scheduler.gpuPlacementStrategy"), strategy))
     spec = {
         "partitionLabelValue": "",
-        "placementStrategy": {"gpu": strategy, "cpu": strategy},
+        "placementStrategy": {"gpu": gpu_strategy, "cpu": strategy},
         "args": if_set("scheduler.args"),
         "plugins": if_set("scheduler.plugins"),
         "actions": if_set("scheduler.actions"),

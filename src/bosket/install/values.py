@@ -164,6 +164,7 @@ _KNOWN: Final[Mapping[str, Schema]] = {
     "resources": schema_of(ResourceRequirements),
     "binder.resourceReservationPodResources": schema_of(ResourceRequirements),
     "scheduler.placementStrategy": _enum("binpack", "spread"),
+    "scheduler.gpuPlacementStrategy": _enum("", "binpack", "spread", "fragmentation"),
     "scheduler.actions": _by_name(ActionConfig),
     "scheduler.plugins": _by_name(PluginConfig),
     "binder.plugins": _by_name(PluginConfig),

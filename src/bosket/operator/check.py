@@ -12,7 +12,7 @@ from bosket.api.kai.config import AdmissionWebhook, BinderConfig, ConfigSpec, Sc
 from bosket.api.kai.operand import PortMapping
 from bosket.api.kai.shard import SchedulingShard
 from bosket.operator.common import Common
-from bosket.operator.scheduler_file import ACTIONS, BINPACK, SPREAD, enabled_actions, prometheus_address
+from bosket.operator.scheduler_file import ACTIONS, BINPACK, FRAGMENTATION, SPREAD, enabled_actions, prometheus_address
 
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _SERVICE_TYPES: Final = ("ClusterIP", "NodePort", "LoadBalancer")
@@ -83,10 +83,11 @@ def _walk(path: str, value: Any) -> Iterator[Problem]:
 
 def _shard(shard: SchedulingShard, common: Common) -> Iterator[Problem]:
     spec = shard.spec
-    for name in ("gpu", "cpu"):
+    for name, known in (("gpu", (BINPACK, SPREAD, FRAGMENTATION)), ("cpu", (BINPACK, SPREAD))):
         strategy = getattr(spec.placementStrategy, name, None)
-        if strategy not in (None, BINPACK, SPREAD):
-            yield Problem(f"spec.placementStrategy.{name}", f'is "{strategy}": it must be {BINPACK} or {SPREAD}')
+        if strategy is not None and strategy not in known:
+            expected = f"{', '.join(known[:-1])} or {known[-1]}"
+            yield Problem(f"spec.placementStrategy.{name}", f'is "{strategy}": it must be {expected}')
     for name in ("preemptMinRuntime", "reclaimMinRuntime"):
         duration = getattr(spec.minRuntime, name, None)
         if duration is not None and not _DURATION.fullmatch(duration):

@@ -14,6 +14,7 @@ from bosket.operator.common import Common
 
 BINPACK: Final = "binpack"
 SPREAD: Final = "spread"
+FRAGMENTATION: Final = "fragmentation"  #: for GPUs alone
 #: Higher ones come first.
 ACTIONS: Final = {"allocate": 500, "consolidation": 400, "reclaim": 300, "preempt": 200, "stalegangeviction": 100}
 PLUGINS: Final = {
@@ -116,7 +117,7 @@ def _plugins(spec: SchedulingShardSpec) -> list[dict[str, Any]]:
         "minruntime": {name: value for name, value in minimums.items() if value is not None},
         "proportion": {"kValue": f"{spec.kValue:g}"} if spec.kValue is not None else {},
     }
-    off = {"gpuspread"} if gpu == BINPACK else {"gpupack", "gpusharingorder"}
+    off = {"gpupack", "gpusharingorder"} if gpu == SPREAD else {"gpuspread"}
     chosen = {name: _Choice(name not in off, priority, arguments.get(name, {})) for name, priority in PLUGINS.items()}
     for name, wish in spec.plugins.items():
         chosen[name] = _changed(chosen.get(name), wish)

@@ -22,6 +22,7 @@ from bosket.api.keys import DEFAULT_NODE_POOL, METRICS_NAMESPACE, NODE_POOL_LABE
 from bosket.api.object import ObjectKey
 from bosket.scheduler.culprits import Suspect
 from bosket.scheduler.decisions import Decisions, Eviction
+from bosket.scheduler.fragmentation_metrics import FragmentationMetrics
 from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.reason import GangShort, OverCapacity
@@ -133,6 +134,8 @@ class SchedulerMetrics:
             self.configured(configuration)
         self._shares = _FairShares(namespace)
         registry.register(self._shares)
+        self._fragmentation = FragmentationMetrics()
+        registry.register(self._fragmentation)
 
     def configured(self, configuration: Configuration) -> None:
         """What the scheduler follows from now on."""
@@ -213,6 +216,7 @@ class SchedulerMetrics:
         for plugin, _ in decisions.plugin_failures:
             self._plugin_failures.labels(plugin).inc()
         self._shares.update(snapshot.queues, decisions.fair_share)
+        self._fragmentation.update(snapshot)
 
     def evictions_decided(self, decisions: Decisions) -> None:
         """Jobs for which others are evicted."""

@@ -10,6 +10,7 @@ from bosket.api.quantity import Quantity
 from bosket.api.resource import Resource
 
 _Strategy = Annotated[str, schema(enum=["binpack", "spread"])]
+_GpuStrategy = Annotated[str, schema(enum=["binpack", "spread", "fragmentation"])]
 _PrometheusDuration = Annotated[
     str,
     schema(pattern="^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"),
@@ -20,8 +21,9 @@ _Ratio = Annotated[float, schema(minimum=0, maximum=1, rules=(Rule("self > 0.0",
 class PlacementStrategy(Wire):
     """Whether pods are packed onto few nodes or spread over many, by what they ask for."""
 
-    gpu: _Strategy | None = None
-    """For pods that ask for GPUs: binpack, also if left out, or spread."""
+    gpu: _GpuStrategy | None = None
+    """For pods that ask for GPUs: binpack, also if left out; spread; or fragmentation, by which all pods are placed so
+    that what stays free of GPUs can be used by the pods that the cluster sees."""
     cpu: _Strategy | None = None
     """For all other pods: binpack, also if left out, or spread."""
 

@@ -49,17 +49,28 @@ def choose_devices(session: Session, pod_class: PodClass, row: int) -> DeviceCho
     size, groups = nodes.shared.sizes[row], nodes.shared.on(row)
     count = share.devices
     whole = min(int(nodes.idle_at[GPU, row] + nodes.releasing_at[GPU, row]), count)
-    names = nodes.shared.with_room(share, row)
+    names: Sequence[str] = nodes.shared.with_room(share, row)
     if len(names) + whole < count:
         return None
     if names and (whole or len(names) > count):
-        names = _best(session, [(name, groups[name].used / size) for name in names], whole, count)
+        names = _chosen(session, pod_class, row, names, whole)
     waits = not nodes.fits_idle(pod_class, row)
     if names and not waits:
         memory = share.memory_on(size)
         for name in names:
             waits = waits or not groups[name].has_room_now(memory, size)
     return DeviceChoice(tuple(names), count - len(names), waits)
+
+
+def _chosen(session: Session, pod_class: PodClass, row: int, names: Sequence[str], whole: int) -> Sequence[str]:
+    """The best of groups that have room and of so many whole GPUs, as many as a pod wants; those that are groups."""
+    for choose in session.device_choices:
+        found = choose(pod_class, row, names, whole)
+        if found is not None:
+            return found
+    share, size, groups = pod_class.share, session.nodes.shared.sizes[row], session.nodes.shared.on(row)
+    assert share is not None
+    return _best(session, [(name, groups[name].used / size) for name in names], whole, share.devices)
 
 
 def _best(session: Session, used: Sequence[tuple[str, float]], whole: int, count: int) -> list[str]:

@@ -87,6 +87,8 @@ class NodeScorer(ABC):
 
     #: True when nothing that is decided in the cycle changes the scores: they are then asked for once per class.
     fixed = False
+    #: True when the score of one row costs about as much as those of many: changed rows are then asked for together.
+    by_arrays = False
 
     def concerns(self, pod_class: PodClass) -> bool:
         """Whether its scores for pods of this class can be other than 0; asked once per class and cycle."""
@@ -159,6 +161,17 @@ class GpuScorer(Protocol):
 
     def shared(self, used: float) -> float:
         """For one of which such a part is used."""
+        ...
+
+
+class DeviceChoice(Protocol):
+    """Says which devices of a node are best for a pod that shares GPUs, by more than how full each is; None for no
+    opinion. Where one is registered it also has a say in which node it is, and a node isn't better for having a shared
+    device with room alone."""
+
+    def __call__(self, pod_class: PodClass, row: int, names: Sequence[str], whole: int) -> Sequence[str] | None:
+        """`names`: shared devices that take the pod; `whole`: so many GPUs can be opened for it, at most as many as it
+        wants. Returns the shared ones among the best; the others of as many as it wants are opened."""
         ...
 
 

@@ -18,6 +18,7 @@ from bosket.scheduler.framework.extension import (
     AllOf,
     BindDetail,
     CapacityCheck,
+    DeviceChoice,
     EachOf,
     FirstOpinion,
     FreeNow,
@@ -123,6 +124,7 @@ class Session:
         self.node_subsets: FirstOpinion[NodeSubsetChoice] = FirstOpinion()
         self.placement_plans: InTurn[PlacementPlan] = InTurn()
         self.gpu_scores: SumOf[GpuScorer] = SumOf()
+        self.device_choices: FirstOpinion[DeviceChoice] = FirstOpinion()
         self.capacity_checks: FirstOpinion[CapacityCheck] = FirstOpinion()
         self.placement_listeners: EachOf[PlacementListener] = EachOf()
         self.free_now: AllOf[FreeNow] = AllOf()

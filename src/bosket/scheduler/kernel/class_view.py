@@ -112,6 +112,7 @@ class ClassView:
         self._allowed_at: Cells[int] = cells(self.allowed)
         moving: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *self._scored_by)
         self._based = [each for each in moving if not each.fixed and _has_basis(each)]
+        self._by_arrays = any(each.by_arrays for each in self._scored_by)
         self._explained: tuple[int, NodesRefused] | None = None
         self._lasting: tuple[Mask, Counter[str]] | None = None  # see `_count_codes`
         self._bases: list[Hashable] = []
@@ -386,15 +387,17 @@ class ClassView:
             self._total = self._room_for_scores()
             self._total_at = cells(self._total)
         bases = self._current_bases()
-        if seen < 0 or now - seen > FEW_CHANGES or bases != self._bases:
+        if seen < 0 or bases != self._bases or (now - seen > FEW_CHANGES and not self._by_arrays):
             self._score(EVERYWHERE)
             self.renewals += 1
         elif now - seen == 1:
             self._renew(log[seen])
         elif len(rows := set(log[seen:])) > FEW_ROWS:
-            # Slices of arrays cost far less than lists of rows.
-            is_most = len(rows) * MUCH_CHEAPER >= len(self.allowed)
+            # Slices of arrays cost far less than lists of rows, unless each row's score is what costs.
+            is_most = not self._by_arrays and len(rows) * MUCH_CHEAPER >= len(self.allowed)
             self._score(EVERYWHERE if is_most else np.fromiter(rows, np.intp, len(rows)))
+        elif self._by_arrays:
+            self._renew_together(rows)
         else:
             for row in rows:
                 self._renew(row)
@@ -408,7 +411,30 @@ class ClassView:
         return [each.basis(self._class) for each in self._based] if self._based else self._bases
 
     def _renew(self, row: int) -> None:
-        total = self._total_at[row] = self._score_one(row)
+        self._renewed(row, self._score_one(row))
+
+    def _renew_together(self, rows: set[int]) -> None:
+        """The same for a few rows, where a scorer is asked about several at once."""
+        fitting = [row for row in rows if self.takes(row)]
+        if fitting:
+            chosen = np.array(fitting, dtype=np.intp)
+            known = [
+                (scorer, scorer.scores(self._class, chosen).tolist() if scores is None and scorer.by_arrays else scores)
+                for scorer, scores in self.scorers
+            ]
+            for place, row in enumerate(fitting):
+                total = 0.0
+                for scorer, scores in known:
+                    if scores is None:
+                        total += scorer.score(self._class, row)
+                    else:
+                        total += scores[place] if scorer.by_arrays else float(scores[row])
+                self._renewed(row, total)
+        for row in rows.difference(fitting):
+            self._renewed(row, -math.inf)
+
+    def _renewed(self, row: int, total: float) -> None:
+        self._total_at[row] = total
         if self._best is None:
             return
         if row == self._best:
@@ -426,10 +452,22 @@ class ClassView:
         if not fits.any():
             self._total[rows] = -math.inf
             return
+        if self._by_arrays:
+            self._score_fitting(rows, fits)
+            return
         total = np.zeros(len(fits))
         for scorer, scores in self.scorers:
             total += scorer.scores(self._class, rows) if scores is None else scores[rows]
         self._total[rows] = np.where(fits, total, -math.inf)
+
+    def _score_fitting(self, rows: Rows, fits: Mask) -> None:
+        """The rest of `_score` where scores are costly: nodes without room aren't asked about."""
+        chosen = np.flatnonzero(fits) if isinstance(rows, slice) else rows[fits]
+        total = np.zeros(len(chosen))
+        for scorer, scores in self.scorers:
+            total += scorer.scores(self._class, chosen) if scores is None else scores[chosen]
+        self._total[rows] = -math.inf
+        self._total[chosen] = total
 
     def _score_one(self, row: int) -> float:
         """The same as `_score` for one row, without the cost of small arrays."""

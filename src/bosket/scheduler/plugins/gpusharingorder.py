@@ -11,7 +11,6 @@ import numpy as np
 
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.framework.shared_gpus import SharedGpus
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.score import GPU_SHARING
@@ -24,15 +23,16 @@ class GpuSharingOrder:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.node_scores.add(_HasRoom(session.nodes.shared))
+        session.node_scores.add(_HasRoom(session))
 
 
 class _HasRoom(NodeScorer):
-    def __init__(self, shared: SharedGpus) -> None:
-        self._shared = shared
+    def __init__(self, session: Session) -> None:
+        self._shared, self._device_choices = session.nodes.shared, session.device_choices
 
     def concerns(self, pod_class: PodClass) -> bool:
-        return not _wants_whole(pod_class)
+        # Who weighs devices against each other says of nodes, too, whether a shared one is better.
+        return not self._device_choices and not _wants_whole(pod_class)
 
     def known_by(self, pod_class: PodClass) -> Hashable:
         return _wants_whole(pod_class)

@@ -1,7 +1,9 @@
-"""Packs tasks onto the fullest nodes, or spreads them over the emptiest, per resource.
+"""Packs tasks onto the fullest nodes, spreads them over the emptiest, or keeps what stays free usable.
 
 Arguments `gpu` and `cpu`, each `binpack` (the default) or `spread`. Tasks that ask for GPUs are placed by free GPUs,
-the others by free CPU.
+the others by free CPU. With `gpu: fragmentation`, which KAI doesn't have, all tasks are placed by what they would spoil
+of free GPUs (`plugins.fragmentation`), and by these where they spoil the same. That is judged by the pods that the
+cluster sees, or by those of the argument `podMix` (`plugins.fixed_mix`).
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.kernel.fragmentation import FreeGpus
 from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.resource import CPU, GPU
 from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.plugins.fixed_mix import fixed_mix
+from bosket.scheduler.plugins.fragmentation import LeastFragmentation
 from bosket.scheduler.plugins.score import MAX_DENSITY
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
@@ -30,15 +35,28 @@ class NodePlacement:
 
     def __init__(self, arguments: Mapping[str, str]) -> None:
         self._strategies = {place: arguments.get(name, "binpack") for name, place in (("gpu", GPU), ("cpu", CPU))}
-        for strategy in self._strategies.values():
-            if strategy not in ("binpack", "spread"):
-                raise ConfigurationError(f"plugin nodeplacement: {strategy!r} is neither 'binpack' nor 'spread'")
+        self._mix = fixed_mix(arguments["podMix"]) if arguments.get("podMix") else None
+        self._by_fragmentation = self._strategies[GPU] == "fragmentation"
+        for place, strategy in self._strategies.items():
+            if strategy in ("binpack", "spread") or (place == GPU and self._by_fragmentation):
+                continue
+            if strategy == "fragmentation":
+                raise ConfigurationError("plugin nodeplacement: 'fragmentation' is a strategy for 'gpu', not for 'cpu'")
+            known = "'binpack', 'spread' nor 'fragmentation'" if place == GPU else "'binpack' nor 'spread'"
+            raise ConfigurationError(f"plugin nodeplacement: {strategy!r} is neither {known}")
 
     def open(self, session: Session) -> None:
         scorers: dict[int, NodeScorer] = {
-            place: _BinPack(session.nodes, place) if strategy == "binpack" else _Spread(session.nodes, place)
+            place: _Spread(session.nodes, place) if strategy == "spread" else _BinPack(session.nodes, place)
             for place, strategy in self._strategies.items()
         }
+        if self._by_fragmentation:
+            mix = self._mix if self._mix is not None else session.snapshot.pod_mix
+            free = FreeGpus(session.snapshot, session.nodes, mix)
+            least = LeastFragmentation(free, scorers[CPU])
+            session.node_scores.add(least)
+            session.device_choices.add(least.choose)
+            return
         session.node_scores.add(_ByResource(scorers[GPU], scorers[CPU]))
 
 

@@ -29,6 +29,7 @@ from bosket.kube.codec import gc_paused, strip_nulls
 from bosket.scheduler.framework.configuration import Configuration, ConfigurationError
 from bosket.scheduler.framework.configuration_file import configuration_from
 from bosket.scheduler.framework.settings import Settings
+from bosket.scheduler.model.pod_mix import PodMix
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.snapshot.commitments import Commitments
 from bosket.scheduler.snapshot.recorded_list import LISTS
@@ -133,6 +134,7 @@ class Recorded:
     unreadable: tuple[str, ...] = ()  #: which objects are left out, and why
     usage: Usage = NO_USAGE  #: what queues had used in the past; KAI doesn't say
     commitments: Commitments = field(default_factory=Commitments)
+    pod_mix: PodMix | None = None  #: which pods had been seen; where nobody says so, those that are recorded
 
     def state(self, report: Callable[[str], None] | None = None) -> ClusterState:
         """A state that has seen all objects of the shard."""
@@ -153,6 +155,8 @@ class Recorded:
             state.own.hold_back(pod, uids.get(pod, ""), self.now or 0.0)
         state.put_usage(self.usage)
         state.own.commit(self.commitments, self.now or 0.0)
+        if self.pod_mix is not None:
+            state.put_pod_mix(self.pod_mix, self.now or 0.0)
         return state
 
     def snapshot(self, now: float, report: Callable[[str], None] | None = None) -> Snapshot:
@@ -168,6 +172,7 @@ class OwnPart(msgspec.Struct, frozen=True):
     held: tuple[ObjectKey, ...] = ()
     usage: Usage = NO_USAGE
     commitments: Commitments = Commitments()
+    pod_mix: PodMix | None = None
 
 
 class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
@@ -224,7 +229,9 @@ def _read(data: bytes, source: str) -> Recorded:
     if not own.version and "queues" in objects:
         objects["queues"] = tuple(map(_as_kai_reads, objects["queues"]))
     followed = replace(configuration, settings=parameters.settings())
-    return Recorded(followed, parameters, objects, now, own.held, tuple(unreadable), own.usage, own.commitments)
+    return Recorded(
+        followed, parameters, objects, now, own.held, tuple(unreadable), own.usage, own.commitments, own.pod_mix
+    )
 
 
 def count(data: bytes, source: str = FILE_NAME) -> dict[str, int]:

@@ -48,6 +48,7 @@ def take(state: ClusterState, options: StateOptions, configuration: Configuratio
         held=tuple(sorted(state.own.held_pods(now))),
         usage=state.usage,
         commitments=state.own.commitments(now),
+        pod_mix=state.pod_mix(now),
     )
 
 
@@ -85,7 +86,7 @@ def zipped(recorded: Recorded, discovery: dict[str, Any] | None = None) -> bytes
 def _document(recorded: Recorded, discovery: dict[str, Any] | None) -> Iterator[bytes]:
     parameters = {**msgspec.to_builtins(recorded.parameters), **_OTHER_PARAMETERS}
     time = format_micro_time(recorded.now) if recorded.now is not None else ""
-    own = OwnPart(__version__, time, recorded.held, recorded.usage, recorded.commitments)
+    own = OwnPart(__version__, time, recorded.held, recorded.usage, recorded.commitments, recorded.pod_mix)
     yield b'{"bosket":' + msgspec.json.encode(own)
     yield b',"config":' + msgspec.json.encode(configuration_document(recorded.configuration))
     yield b',"schedulerParams":' + msgspec.json.encode(parameters)

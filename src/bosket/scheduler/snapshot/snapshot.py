@@ -16,6 +16,7 @@ from bosket.scheduler.model.mig_node import mig_strategies
 from bosket.scheduler.model.node import Mask, NodeTable, taking
 from bosket.scheduler.model.numa import NumaZones
 from bosket.scheduler.model.peer import Mark, PeerTerm, PodSelector
+from bosket.scheduler.model.pod_mix import NO_MIX, PodMix
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import Task
@@ -82,6 +83,7 @@ class Snapshot:
     node_pool: str = DEFAULT_NODE_POOL  #: what messages call the nodes of this scheduler
     worker_labels: WorkerLabels | None = None  #: set where nodes are kept apart by what they are for
     usage: Usage = NO_USAGE  #: what queues used in the past
+    pod_mix: PodMix = NO_MIX  #: which pods with GPUs the cluster sees
     #: verdicts of pure functions, kept between snapshots
     memory: VerdictMemory = field(default_factory=VerdictMemory)
 

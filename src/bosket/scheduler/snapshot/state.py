@@ -23,6 +23,7 @@ from bosket.api.resource_k8s import DeviceClass, DeviceTaintRule, ResourceClaim,
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from bosket.scheduler.decisions import Decisions, Eviction
+from bosket.scheduler.model.pod_mix import PodMix
 from bosket.scheduler.model.resource import ResourceAxis
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.usage import NO_USAGE, Usage
@@ -110,6 +111,15 @@ class ClusterState:
     def put_usage(self, usage: Usage) -> None:
         """What queues used in the past. While nothing waits it changes nothing, and is no reason for a new snapshot."""
         self._usage = usage
+
+    def pod_mix(self, now: float) -> PodMix:
+        """Which pods with GPUs it has seen."""
+        return self._tasks.mixes.mix(now)
+
+    def put_pod_mix(self, mix: PodMix, now: float) -> None:
+        """What another state had learned at `now` from the pods that this one has seen, and from earlier ones."""
+        self._tasks.mixes.restore(mix, now)
+        self._touched.rest = True
 
     def forget_verdicts(self) -> None:
         """For another configuration: plugins may judge otherwise what they were asked before."""
@@ -264,6 +274,7 @@ class ClusterState:
             node_pool=self._options.node_pool or DEFAULT_NODE_POOL,
             worker_labels=self._options.worker_labels,
             usage=self._usage,
+            pod_mix=tasks.mixes.mix(now),
             memory=self._memory,
         )
         return self._last

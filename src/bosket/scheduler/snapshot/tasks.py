@@ -31,6 +31,7 @@ from bosket.scheduler.snapshot.node_accounts import NodeAccounts
 from bosket.scheduler.snapshot.numa_zones import NumaTopologies
 from bosket.scheduler.snapshot.peers import Peers
 from bosket.scheduler.snapshot.pod_classes import PodClasses
+from bosket.scheduler.snapshot.pod_mixes import PodMixes
 from bosket.scheduler.snapshot.state_options import StateOptions
 from bosket.scheduler.snapshot.tally import Tallies
 from bosket.scheduler.snapshot.task_reader import Surroundings, TaskReader, UncountablePod, stand_alike
@@ -77,6 +78,7 @@ class Tasks:
         self.peers = Peers(self._tasks)
         self.tallies = Tallies()
         self.attachments = Attachments()
+        self.mixes = PodMixes()
         around = Surroundings(self.requests, self.evictions, self.peers, volumes, devices, zones)
         self._reader = TaskReader(classes, around, options.scheduler_name, report)
 
@@ -184,6 +186,8 @@ class Tasks:
         if task is not None:
             self._tasks[key] = task
             group = task.group
+            if _counts(task) and not (before is not None and _counts(before)):
+                self.mixes.saw(task.pod_class, task.created)
             if group is not None:
                 self._members[group][key] = task
                 self._touched.jobs.add(group)
@@ -242,6 +246,11 @@ class Tasks:
         if group and pod.spec.schedulerName == self._options.scheduler_name:
             self._left_out[key] = LeftOut(ObjectKey(pod.metadata.namespace, group), f"pod {key}: {problem}")
             self._touched.jobs.add(self._left_out[key].group)
+
+
+def _counts(task: Task) -> bool:
+    """Whether a pod is one that the cluster has to find room for: one of a group, or one that is on a node already."""
+    return task.group is not None or bool(task.node)
 
 
 def _says_the_same(before: Pod, pod: Pod) -> bool:

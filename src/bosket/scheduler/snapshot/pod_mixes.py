@@ -1,0 +1,94 @@
+"""The live state's knowledge of which pods come: learned from all pods that it sees, the latest counting most.
+
+A pod counts once, when it is first seen, however long it stays or waits and whether or not it is placed. One that was
+created `HALF_LIFE_SECONDS` before another counts half as much. What matters is how shapes compare, and that doesn't
+change with time alone; so a mix stays the same object while no pod comes, and so does the snapshot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Final
+
+from bosket.scheduler.model.pod_mix import MOST_SHAPES, NO_MIX, PodMix, PodShape, shape_of
+from bosket.scheduler.model.task import PodClass
+
+HALF_LIFE_SECONDS: Final = 7 * 24 * 3600.0
+#: So many shapes are counted; where there are more, those that count least are forgotten.
+MOST_COUNTED: Final = 16 * MOST_SHAPES
+#: Weights are halved so often at most, or doubled: others are as good as nothing, or would be infinite.
+_MOST_HALVINGS: Final = 500.0
+
+
+class PodMixes:
+    """Counts pods by shape."""
+
+    def __init__(self) -> None:
+        self._came: list[tuple[PodClass, float]] = []  # since the last mix: pods' classes, and when they were created
+        self._shapes: dict[int, Hashable] = {}  # by class: the key of its shape, None without one
+        self._weights: dict[Hashable, float] = {}  # by the shape's key; as of `_since`
+        self._known: dict[Hashable, PodShape] = {}
+        self._since: float | None = None  # epoch seconds; a pod that was created then counts 1
+        self._mix = NO_MIX
+
+    def saw(self, pod_class: PodClass, created: float) -> None:
+        """A pod that wasn't there before."""
+        if pod_class.wants_gpu:
+            self._came.append((pod_class, created))
+
+    def restore(self, mix: PodMix, now: float) -> None:
+        """Takes over what was known at `now`; pods that were seen before are in it."""
+        self._came.clear()
+        self._known = {shape.key: shape for shape in mix.shapes}
+        self._weights = {shape.key: part for shape, part in zip(mix.shapes, mix.parts, strict=True)}
+        self._since, self._mix = now, mix
+
+    def mix(self, now: float) -> PodMix:
+        """As of `now`; the very same object while no pod has come."""
+        if self._came:
+            for pod_class, created in self._came:
+                self._count(pod_class, min(created, now))
+            self._came.clear()
+            if len(self._weights) > MOST_COUNTED:
+                self._forget_rare()
+            self._mix = PodMix.of([(self._known[key], weight) for key, weight in self._weights.items()])
+        return self._mix
+
+    def _count(self, pod_class: PodClass, created: float) -> None:
+        key = self._shape(pod_class)
+        if key is None:
+            return
+        if self._since is None:
+            self._since = created
+        ahead = (created - self._since) / HALF_LIFE_SECONDS
+        if ahead > _MOST_HALVINGS:
+            self._move_to(created)
+            ahead = 0.0
+        self._weights[key] = self._weights.get(key, 0.0) + math.exp2(max(ahead, -_MOST_HALVINGS))
+
+    def _move_to(self, when: float) -> None:
+        """Weights as of another moment, before they become too large to count."""
+        assert self._since is not None
+        factor = math.exp2(max((self._since - when) / HALF_LIFE_SECONDS, -2 * _MOST_HALVINGS))
+        self._weights = {key: weight * factor for key, weight in self._weights.items()}
+        self._since = when
+
+    def _shape(self, pod_class: PodClass) -> Hashable:
+        index = pod_class.index
+        if index not in self._shapes:
+            if len(self._shapes) >= MOST_COUNTED:  # numbers of classes are never used twice
+                self._shapes.clear()
+            shape = shape_of(pod_class)
+            self._shapes[index] = shape.key if shape is not None else None
+        key = self._shapes[index]
+        if key is not None and key not in self._known:
+            shape = shape_of(pod_class)
+            assert shape is not None
+            self._known[key] = shape
+        return key
+
+    def _forget_rare(self) -> None:
+        kept = sorted(self._weights, key=lambda key: -self._weights[key])[: MOST_COUNTED // 2]
+        order = {key: weight for key, weight in self._weights.items() if key in set(kept)}
+        self._weights, self._known = order, {key: self._known[key] for key in order}
