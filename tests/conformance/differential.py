@@ -47,7 +47,7 @@ def judge(case: Json) -> tuple[Outcome, list[str]]:
     ends = states(snapshot, decisions)
     if not any(differences(*without_deviations(expected, got, snapshot, ends))):
         return Outcome.BETTER, found
-    if _is_better(expected, snapshot, decisions):
+    if _is_better(expected, snapshot, decisions) or _is_leaner(expected, snapshot, decisions):
         return Outcome.BETTER, found
     return Outcome.DIFFERENT, found
 
@@ -131,6 +131,39 @@ def _is_better(expected: Json, snapshot: Snapshot, decisions: Decisions) -> bool
     return gain and not any(_broken_rules(snapshot, decisions))
 
 
+def _is_leaner(expected: Json, snapshot: Snapshot, decisions: Decisions) -> bool:
+    """Whether victims were chosen better by the rules of docs/deviations.md (nobody in vain, the fewest pods).
+
+    Whoever waits has as many pods as KAI gives him, no fewer run in all, no rule is broken, and either fewer pods with
+    less work go, those that KAI leaves alone in the place of others of the same queue and priority; or
+    the same pods go, and some preemptor takes fewer of them, because only a later one needs the others.
+    """
+    theirs = {entry["pod"]: entry.get("preemptor") for entry in expected["evictions"]}
+    ours = {str(each.task.key): each.preemptor for each in decisions.evictions}
+    their_ends, ends = _their_ends(expected, snapshot), states(snapshot, decisions)
+    placed, work, spared, instead = 0, 0.0, set[tuple[str, int]](), set[tuple[str, int]]()
+    for job in snapshot.jobs.values():
+        difference = 0
+        for task in job.tasks:
+            name, right = str(task.key), (job.queue, job.priority)
+            difference += ends[task.key].status in ACTIVE_ALLOCATED
+            difference -= their_ends.get(name, task.status) in ACTIVE_ALLOCATED
+            if (name in ours) != (name in theirs):
+                (instead if name in ours else spared).add(right)
+                gpu_seconds = (NOW - max(job.history.last_started or 0.0, task.created)) * task.pod_class.shared[0]
+                work += gpu_seconds if name in ours else -gpu_seconds
+        if difference < 0 and (job.has_pending or ours.keys() == theirs.keys()):
+            return False
+        placed += difference
+    if placed < 0 or any(_broken_rules(snapshot, decisions)):
+        return False
+    if ours.keys() == theirs.keys():
+        first = Counter(str(each.key) for each in ours.values() if each is not None)
+        return any(first[name] < count for name, count in Counter(theirs.values()).items() if name is not None)
+    fair = instead <= spared
+    return len(ours) < len(theirs) and work < 0 and fair
+
+
 def _their_ends(expected: Json, snapshot: Snapshot) -> dict[str, TaskStatus]:
     """What became of the pods that KAI decided on. One that was placed and evicted later in the cycle is in all lists:
     its pod group's counts tell what happened last."""
@@ -157,10 +190,13 @@ def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
     tree = snapshot.queues
     held, firm = np.zeros((len(tree.queues), len(SHARED))), np.zeros((len(tree.queues), len(SHARED)))
     grown: set[str] = set()
+    more_firm = set[int]()  # queues that hold more non-preemptible work than before
     for job in snapshot.jobs.values():
         counts = Counter(ends[task.key].status for task in job.tasks)
         if any(counts[status] for status in (TaskStatus.BINDING, TaskStatus.PIPELINED)):
             grown.add(job.queue)
+            if not job.preemptible and job.queue in tree.rows:
+                more_firm.update(tree.paths[tree.rows[job.queue]])
             active = {task.key for task in job.tasks if ends[task.key].status in ACTIVE_ALLOCATED}
             if not runs(job.root, active):
                 yield f"pod group {job.key} runs below its minimum"
@@ -170,7 +206,9 @@ def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
             queue = tree.queues[step]
             if any(limit != UNLIMITED and has > limit for limit, has in zip(queue.limit, held[step], strict=True)):
                 yield f"queue {queue.name} is over its limit"
-            if any(quota != UNLIMITED and has > quota for quota, has in zip(queue.quota, firm[step], strict=True)):
+            if step in more_firm and any(
+                quota != UNLIMITED and has > quota for quota, has in zip(queue.quota, firm[step], strict=True)
+            ):
                 yield f"queue {queue.name} holds more non-preemptible work than its quota"
 
 
