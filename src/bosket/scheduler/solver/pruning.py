@@ -24,7 +24,7 @@ from bosket.scheduler.solver.scenario import Batch
 from bosket.scheduler.solver.search import Solution
 
 #: How far the pruning of one solution goes.
-MOST_STEPS = 2_000
+MOST_STEPS = 1_000
 
 
 class Rules(NamedTuple):
