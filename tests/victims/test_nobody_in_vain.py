@@ -25,7 +25,7 @@ def test_a_job_that_shares_no_node_with_the_preemptor_stays():
         job("b-new", 2, gpus=8, queue="b"),
         configuration=RECLAIM,
     )
-    assert sorted(evictions(decisions)) == [f"a-big-{i}" for i in range(5)] or sorted(evictions(decisions)) == []
+    assert sorted(evictions(decisions)) == [f"a-big-{i}" for i in range(5)]
     assert sorted(pipelines(decisions)) == ["b-new-0", "b-new-1"]
 
 
