@@ -47,7 +47,7 @@ def judge(case: Json) -> tuple[Outcome, list[str]]:
     ends = states(snapshot, decisions)
     if not any(differences(*without_deviations(expected, got, snapshot, ends))):
         return Outcome.BETTER, found
-    if _is_better(expected, snapshot, decisions):
+    if _is_better(expected, snapshot, decisions) or _is_leaner(expected, snapshot, decisions):
         return Outcome.BETTER, found
     return Outcome.DIFFERENT, found
 
@@ -129,6 +129,39 @@ def _is_better(expected: Json, snapshot: Snapshot, decisions: Decisions) -> bool
     fewer = (len(ours), len(decisions.evictions)) < (len(theirs), len(expected["evictions"]))
     gain = placed > their_placed or (placed == their_placed and fewer)
     return gain and not any(_broken_rules(snapshot, decisions))
+
+
+def _is_leaner(expected: Json, snapshot: Snapshot, decisions: Decisions) -> bool:
+    """Whether victims were chosen better by the rules of docs/deviations.md (nobody in vain, the fewest pods).
+
+    Whoever waits has as many pods as KAI gives him, no fewer run in all, no rule is broken, and either fewer pods with
+    less work go, those that KAI leaves alone in the place of others of the same queue and priority; or
+    the same pods go, and some preemptor takes fewer of them, because only a later one needs the others.
+    """
+    theirs = {entry["pod"]: entry.get("preemptor") for entry in expected["evictions"]}
+    ours = {str(each.task.key): each.preemptor for each in decisions.evictions}
+    their_ends, ends = _their_ends(expected, snapshot), states(snapshot, decisions)
+    placed, work, spared, instead = 0, 0.0, set[tuple[str, int]](), set[tuple[str, int]]()
+    for job in snapshot.jobs.values():
+        difference = 0
+        for task in job.tasks:
+            name, right = str(task.key), (job.queue, job.priority)
+            difference += ends[task.key].status in ACTIVE_ALLOCATED
+            difference -= their_ends.get(name, task.status) in ACTIVE_ALLOCATED
+            if (name in ours) != (name in theirs):
+                (instead if name in ours else spared).add(right)
+                gpu_seconds = (NOW - max(job.history.last_started or 0.0, task.created)) * task.pod_class.shared[0]
+                work += gpu_seconds if name in ours else -gpu_seconds
+        if difference < 0 and (job.has_pending or ours.keys() == theirs.keys()):
+            return False
+        placed += difference
+    if placed < 0 or any(_broken_rules(snapshot, decisions)):
+        return False
+    if ours.keys() == theirs.keys():
+        first = Counter(str(each.key) for each in ours.values() if each is not None)
+        return any(first[name] < count for name, count in Counter(theirs.values()).items() if name is not None)
+    fair = instead <= spared
+    return len(ours) < len(theirs) and work < 0 and fair
 
 
 def _their_ends(expected: Json, snapshot: Snapshot) -> dict[str, TaskStatus]:

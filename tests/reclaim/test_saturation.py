@@ -34,7 +34,7 @@ def lost(mine, theirs, *, my_share=4, their_share=4, gang=1, multiplier="1"):
 @pytest.mark.parametrize(
     ("mine", "theirs", "options", "expected"),
     [
-        pytest.param(3, 5, {"gang": 2}, 2, id="4/4 against 3/4: not over its share, so the other side doesn't matter"),
+        pytest.param(3, 5, {"gang": 5}, 5, id="4/4 against 0/4: not over its share, so the other side doesn't matter"),
         pytest.param(4, 7, {}, 1, id="5/4 against 6/4: less over than the other"),
         pytest.param(4, 6, {}, 0, id="5/4 against 5/4: as much over as the other"),
         pytest.param(4, 7, {"multiplier": "1.2"}, 0, id="5/4 times 1.2 against 6/4: the multiplier makes them equal"),

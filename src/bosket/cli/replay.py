@@ -247,19 +247,25 @@ def _print(cycle: _Cycle, costs: dict[str, _Cost]) -> None:
 
 
 def _print_waiting(cycle: _Cycle) -> None:
-    """How many jobs wait for what, and then each of them."""
-    from bosket.scheduler.model.task import WAITING
+    """Which jobs have places that others leave; how many others wait for what, and then each of them."""
+    from bosket.scheduler.model.task import WAITING, TaskStatus
     from bosket.scheduler.outcome import states
 
     ends = states(cycle.snapshot, cycle.decisions)
     rows: list[tuple[str, str, str, str]] = []
+    served: list[tuple[str, str, str]] = []
     causes: dict[str, Counter[str]] = {}
     for each in cycle.decisions.waiting:
         job = each.job
+        if cycle.decisions.has_a_place(each):
+            pipelined = sum(ends[task.key].status is TaskStatus.PIPELINED for task in job.tasks)
+            served.append((str(job.key), job.queue, str(pipelined)))
+            continue
         pods = sum(ends[task.key].status in WAITING for task in (*job.tasks, *job.strangers))
         cause, sentence = _why(cycle.snapshot, each)
         causes.setdefault(cause, Counter()).update(jobs=1, pods=pods)
         rows.append((str(job.key), job.queue, str(pods), sentence))
+    _print_table("Served as soon as evicted pods are gone", ("pod group", "queue", "pods"), served)
     if not rows:
         return
     total = sum(counts["pods"] for counts in causes.values())

@@ -52,13 +52,21 @@ class Eviction(msgspec.Struct, frozen=True, eq=False):
     preemptor: Job | None  #: for whom; None when it goes on its own account
     cause: Cause | None = None
     moves_to: str = ""  #: the node that has room for it, if it is to start anew elsewhere
+    lost_gpu_hours: float = 0.0  #: for how long the task has run in vain, times its GPUs
+    job_lost_gpu_hours: float = 0.0  #: the same of all tasks of its job that go together with it
 
     @property
     def text(self) -> str:
-        """Who takes the place, why and by which rule, for people."""
+        """Who takes the place, why and by which rule, and what is lost, for people."""
         if self.cause is None:
             return f"Pod {self.task.key} was evicted by {self.action}"
-        return self.cause.text(self.task.key, self.preemptor.key if self.preemptor else None)
+        text = self.cause.text(self.task.key, self.preemptor.key if self.preemptor else None)
+        if not self.job_lost_gpu_hours:
+            return text
+        return (
+            f"{text}\nRun time lost: {self.lost_gpu_hours:.2f} GPU hours of the pod, "
+            f"{self.job_lost_gpu_hours:.2f} of workload {self.job.key}"
+        )
 
 
 class Waiting(msgspec.Struct, frozen=True, eq=False):

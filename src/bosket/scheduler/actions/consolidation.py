@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from heapq import nlargest
 
-from bosket.scheduler.actions.eviction import Policy, Tables, evict_for_pending
+from bosket.scheduler.actions.eviction import Policy, Tables, evict_for_pending, only
 from bosket.scheduler.cause import Consolidated
 from bosket.scheduler.framework.extension import ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
@@ -51,13 +51,15 @@ class _Consolidation(Policy):
         result = {row: [entry for entry in entries if entry[1] is not job] for row, entries in by_queue.items()}
         return result if bound == NO_BOUND else _least_important(result, bound)
 
-    def solve(self, job: JobState, tables: Tables, budget: JobBudget) -> Solution | None:
+    def solve(
+        self, job: JobState, tables: Tables, budget: JobBudget, among: Collection[JobState] | None = None
+    ) -> Solution | None:
         """Once somebody has gone in this cycle, nobody changes places among the shared GPUs of a node.
 
         What another job would gain rests on moves that have yet to happen, and the same pods would be moved about again
         and again; in the next cycle it is known what has become of them.
         """
-        return self._accepted(self._find(job, tables, budget))
+        return self._accepted(self._find(job, tables, budget, among))
 
     def solve_with(
         self, job: JobState, tables: Tables, victims: tuple[Batch, ...], budget: JobBudget
@@ -66,17 +68,27 @@ class _Consolidation(Policy):
 
     def _accepted(self, solution: Solution | None) -> Solution | None:
         """The solution, unless it moves somebody among the shared GPUs of a node after others have gone."""
-        if solution is None or not self.session.has_evicted or not solution.statement.moves_within_a_node():
+        if solution is None or self.accepts(solution):
             return solution
         solution.statement.discard()
         return None
 
-    def _find(self, job: JobState, tables: Tables, budget: JobBudget) -> Solution | None:
+    def accepts(self, solution: Solution) -> bool:
+        return not self.session.has_evicted or not solution.statement.moves_within_a_node()
+
+    def has_no_better_right(self, other: JobState, victim: JobState) -> bool:
+        """Everybody may be moved: nobody loses his place by it."""
+        del other, victim
+        return True
+
+    def _find(
+        self, job: JobState, tables: Tables, budget: JobBudget, among: Collection[JobState] | None
+    ) -> Solution | None:
         """As KAI does it, unless fewer moves are enough, or its way takes too long."""
-        candidates = self.candidates(job, tables.running)
+        candidates = only(among, self.candidates(job, tables.running))
         if not any(candidates.values()):
             return None
-        frugal = self._cheapest_moves(job, tables, budget)
+        frugal = self._cheapest_moves(job, tables, budget, among)
         steps = budget.part(STEPS_TO_COMPARE if frugal else STEPS_AGAINST_HOPE)
         search = self.search(job, tables, candidates, steps)
         solution = search.solve()
@@ -95,10 +107,12 @@ class _Consolidation(Policy):
         bound = self.session.settings.max_consolidation_preemptees
         return bound == NO_BOUND or sum(map(len, tables.running.by_queue.values())) <= bound
 
-    def _cheapest_moves(self, job: JobState, tables: Tables, budget: JobBudget) -> tuple[Batch, ...] | None:
+    def _cheapest_moves(
+        self, job: JobState, tables: Tables, budget: JobBudget, among: Collection[JobState] | None
+    ) -> tuple[Batch, ...] | None:
         """The fewest moves that make room; None when there is no such choice, or it doesn't work out."""
         spared = {job.job.key, *self.session.successors(job.job)}
-        by_queue = tables.running.by_queue.values()
+        by_queue = only(among, tables.running.by_queue).values()
         running = (state for entries in by_queue for _, state in entries if state.job.key not in spared)
         moves = cheapest_to_move(self.session, job.next_tasks(), running)
         bound = self.session.settings.max_consolidation_preemptees

@@ -8,24 +8,27 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 
 from bosket.scheduler.actions.order import JobsByQueue
 from bosket.scheduler.framework.extension import AllOf, ScenarioValidator, VictimFilter
 from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.lost_work import lost_gpu_seconds
 from bosket.scheduler.framework.search_tally import SearchResult
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.proposal import Proposal
 from bosket.scheduler.reason import DelayNotElapsed, GangShort, MinRuntimeNotElapsed, PodUnfit, SearchCutShort
-from bosket.scheduler.solver.budget import ActionBudget, JobBudget
+from bosket.scheduler.solver.budget import ActionBudget, Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.failed import FailedJobs
 from bosket.scheduler.solver.job_kind import JobKinds
 from bosket.scheduler.solver.order import Entries, JobTable
+from bosket.scheduler.solver.pruning import Rules, pruned
+from bosket.scheduler.solver.room import largest_amounts
 from bosket.scheduler.solver.scenario import Batch
 from bosket.scheduler.solver.search import Search, Solution
 from bosket.scheduler.solver.simulation_order import Branches
@@ -59,9 +62,11 @@ class Policy(ABC):
     @abstractmethod
     def validators(self) -> AllOf[ScenarioValidator] | list[ScenarioValidator]: ...
 
-    def solve(self, job: JobState, tables: Tables, budget: JobBudget) -> Solution | None:
-        """Makes room for the job; in effect, to be committed."""
-        candidates = self.candidates(job, tables.running)
+    def solve(
+        self, job: JobState, tables: Tables, budget: JobBudget, among: Collection[JobState] | None = None
+    ) -> Solution | None:
+        """Makes room for the job; in effect, to be committed. `among`: the only ones that may be victims, if given."""
+        candidates = only(among, self.candidates(job, tables.running))
         return self.search(job, tables, candidates, budget).solve() if any(candidates.values()) else None
 
     def solve_with(
@@ -80,6 +85,37 @@ class Policy(ABC):
             validators=self.validators(),
             budget=budget,
         )
+
+    def accepts(self, solution: Solution) -> bool:
+        """What is asked of a solution beside the validators' consent."""
+        del solution
+        return True
+
+    def has_no_better_right(self, other: JobState, victim: JobState) -> bool:
+        """Whether another job may go instead of a victim, if that is fewer pods."""
+        return other.queue_row == victim.queue_row and other.job.priority == victim.job.priority
+
+    def pruned(self, job: JobState, tables: Tables, solution: Solution) -> Solution:
+        """The solution without evictions that aren't needed; in effect."""
+        if not solution.is_complete or not solution.evicted:
+            return solution
+        session, limits = self.session, self.session.search_budgets
+        candidates: list[JobState] = []
+
+        def solve_instead(victim: JobState, victims: Collection[JobState], budget: Budget) -> Solution | None:
+            if not candidates:
+                candidates.extend(state for entries in tables.running.by_queue.values() for _, state in entries)
+            others = {each for each in candidates if self.has_no_better_right(each, victim)}
+            among = (others | set(victims)) - {victim}
+            return self.solve(job, tables, JobBudget(budget.left, budget, limits), among)
+
+        def work_lost(batch: Batch) -> float:
+            return sum([lost_gpu_seconds(session.snapshot.now, batch.job, task) for task in batch.tasks])
+
+        def is_cheapest(found: Solution) -> bool:
+            return found.search.is_cheapest(found, tables.largest())
+
+        return pruned(solution, Rules(self.accepts, is_cheapest, solve_instead, work_lost))
 
     @abstractmethod
     def explain(self, preemptor: JobState) -> CauseOf:
@@ -140,6 +176,7 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
         session.protection.forget()
         solution = policy.solve(job, tables, for_job)
         if solution is not None:
+            solution = policy.pruned(job, tables, solution)
             changed = solution.statement.jobs()
             is_served = _conclude(session, job, solution, cause_of)
             tables.renew(changed)
@@ -181,6 +218,7 @@ def _evict_as_proposed(session: Session, policy: Policy, proposals: Sequence[Pro
         solution = policy.solve_with(job, tables, victims, budget)
         if solution is None:
             continue
+        solution = policy.pruned(job, tables, solution)
         changed = solution.statement.jobs()
         if solution.is_complete and solution.statement.stands_alone():
             solution.statement.commit(cause_of)
@@ -245,6 +283,13 @@ def _conclude(session: Session, job: JobState, solution: Solution, cause_of: Cau
     return True
 
 
+def only(among: Collection[JobState] | None, candidates: Mapping[int, Entries]) -> Mapping[int, Entries]:
+    """Of candidates those among some jobs; all of them where these are None."""
+    if among is None:
+        return candidates
+    return {row: [entry for entry in entries if entry[1] in among] for row, entries in candidates.items()}
+
+
 class Tables:
     """Who waits and who runs, kept from one search to the next."""
 
@@ -252,6 +297,15 @@ class Tables:
         self._session = session
         running = (session.state_of(job) for job in session.snapshot.jobs.values() if _may_be_active(job))
         self.running = JobTable(session, (state for state in running if state and _may_be_victim(state)))
+        self._largest: list[float] | None = None
+
+    def largest(self) -> list[float]:
+        """By resource, the most that any task holds that may be evicted; found out once, when everybody is there."""
+        if self._largest is None:
+            entries = (entry for entries in self.running.by_queue.values() for entry in entries)
+            classes = {task.pod_class for _, state in entries for task in state.job.tasks}
+            self._largest = largest_amounts(self._session, classes)
+        return self._largest
 
     @cached_property
     def branches(self) -> Branches:

@@ -21,6 +21,7 @@ from bosket.scheduler.decisions import Bind, Eviction, Pipeline
 from bosket.scheduler.framework.departure import Baseline, Departure
 from bosket.scheduler.framework.job_state import NOWHERE, WAITS, JobMemento, JobState, Standing
 from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
+from bosket.scheduler.framework.lost_work import lost_gpu_seconds
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.kernel.class_view import NO_HOME, Home
 from bosket.scheduler.model.job import Job
@@ -358,6 +359,7 @@ class Statement:
         if self._evicted:
             new_rows = {each.task: each.row for each in self._operations if each.kind is PIPELINE}
         decided: list[decisions.Operation] = []
+        lost = self._lost_gpu_hours() if self._evicted else {}
         waits: dict[JobState, bool] = {}  # whether some of its tasks wait for what is being released
         for each in self._operations:
             kind, job, task, row = each.kind, each.job, each.task, each.row
@@ -372,7 +374,10 @@ class Statement:
                 moves_to = nodes[new_rows[task]].metadata.name if task in new_rows else ""
                 cause = cause_of(job, task, moves_to) if cause_of is not None else None
                 node = nodes[row].metadata.name if row != NOWHERE else task.node
-                decided.append(Eviction(task, job.job, node, action, self._preemptor, cause, moves_to))
+                of_job = sum(lost[job].values())
+                decided.append(
+                    Eviction(task, job.job, node, action, self._preemptor, cause, moves_to, lost[job][task], of_job)
+                )
             elif kind is STAY:
                 session.stays(task)
         session.decided(decided, evicts=bool(self._evicted))
@@ -391,6 +396,15 @@ class Statement:
         for add_to in session.bind_details:
             bind = add_to(bind, row)
         return bind
+
+    def _lost_gpu_hours(self) -> dict[JobState, dict[Task, float]]:
+        """What the tasks have run for in vain that are evicted, by job."""
+        lost: dict[JobState, dict[Task, float]] = {}
+        for each in self._operations:
+            if each.kind is EVICT and each.task in self._evicted:
+                seconds = lost_gpu_seconds(self._session.snapshot.now, each.job, each.task)
+                lost.setdefault(each.job, {})[each.task] = seconds / 3600
+        return lost
 
     def leave_in_effect(self) -> None:
         """Decides nothing, but everything goes on as if it were decided, until the session takes it back.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from bosket.scheduler.framework.job_state import NOWHERE, JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.resource import NOTHING, Shares, plus
-from bosket.scheduler.model.task import ALLOCATED, Task
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, Task
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +63,29 @@ def next_to_evict(session: Session, victim: Victim) -> list[Task]:
         ordered = sorted(tasks, key=session.task_key, reverse=True)
         return ordered[:1] if has_surplus else ordered
     return _Step(session, victim).tasks()
+
+
+def may_go_alone(job: JobState, tasks: Collection[Task]) -> bool:
+    """Whether a job that loses these tasks is no gang in part: each of its parts keeps its minimum, or loses all."""
+    return _is_sound(job, job.job.root, set(tasks))
+
+
+def _is_sound(job: JobState, part: PodSet | SubGroupSet, gone: Collection[Task]) -> bool:
+    active = [task for each in part.pod_sets() for task in each.tasks if job.status(task) in ACTIVE_ALLOCATED]
+    left = sum([task not in gone for task in active])
+    if left in (0, len(active)):
+        return True
+    if isinstance(part, PodSet):
+        return left >= part.min_available
+    satisfied = sum([_is_satisfied(job, child, gone) for child in part.children])
+    return satisfied >= part.min_children and all(_is_sound(job, child, gone) for child in part.children)
+
+
+def _is_satisfied(job: JobState, part: PodSet | SubGroupSet, gone: Collection[Task]) -> bool:
+    if isinstance(part, PodSet):
+        left = sum([job.status(task) in ACTIVE_ALLOCATED and task not in gone for task in part.tasks])
+        return left >= part.min_available
+    return sum([_is_satisfied(job, child, gone) for child in part.children]) >= part.min_children
 
 
 class _Step:

@@ -7,6 +7,7 @@ each scenario before it is simulated.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -213,6 +214,25 @@ class Room:
         slots = {pod_class: self._slots_in(free, usable, pod_class) for pod_class in self._wanted}
         return all(_some_domain_takes(slots, *each) for each in groups)
 
+    def needed(self, held: Sequence[Held]) -> list[bool]:
+        """Of each whether some class couldn't be placed if all the others went who hold this, but not this one."""
+        room = self.copy()
+        there = np.zeros(len(self._usable), dtype=np.intp)  # how many of them are on each node
+        for each in held:
+            room.add(each)
+            there[each.rows] += 1
+        result = [False] * len(held)
+        for pod_class, count in self._wanted.items():
+            slots, allowed = room._slots[pod_class], self._allowed[pod_class]
+            spare = float(slots.sum()) - count + ROUNDING
+            for number, (rows, amounts) in enumerate(held):
+                stay = rows[(self._usable[rows] | (there[rows] > 1)) & allowed[rows]]
+                room._free[:, rows] -= amounts
+                kept = room._slots_on(stay, room._free, pod_class)
+                room._free[:, rows] += amounts
+                result[number] |= float(slots[rows].sum() - kept.sum()) > spare
+        return result
+
     def _slots_in(self, free: Amounts2D, usable: Mask, pod_class: PodClass) -> Amounts:
         """(node,): how many pods of a class each could take; none on nodes that may not be used."""
         slots = np.zeros(len(usable))
@@ -237,6 +257,37 @@ def _some_domain_takes(slots: Mapping[PodClass, Amounts], level: TopologyLevel, 
         by_domain = np.bincount(level.of_row[inside], weights=slots[pod_class][inside], minlength=len(takes))
         takes &= by_domain >= count
     return bool(takes.any())
+
+
+def largest_amounts(session: Session, classes: Iterable[PodClass]) -> list[float]:
+    """By resource, the most that a pod of any of these classes holds."""
+    result = [0.0] * len(session.nodes.idle)
+    for each in classes:
+        for resource, amount in each.holds:
+            result[resource] = max(result[resource], amount)
+        if each.share is not None:
+            result[GPU] = max(result[GPU], float(each.share.devices))
+    return result
+
+
+def least_departures(
+    session: Session, pending: Iterable[Task], free: Amounts2D, largest: Sequence[float], most: int
+) -> int:
+    """How many pods must go at the least for these to have room; counted up to `most`.
+
+    `largest`: by resource, what one of them leaves.
+    """
+    least = 1
+    for pod_class, count in Counter(task.pod_class for task in pending).items():
+        allowed = session.view(pod_class).allowed
+        for resource, amount in sorted(pod_class.holds, key=lambda each: each[0] != GPU):  # mostly GPUs are short
+            slots = np.floor(free[resource][allowed] / amount + ROUNDING)
+            missing, gain = count - float(np.maximum(slots, 0.0).sum()), math.ceil(largest[resource] / amount)
+            if missing > 0 and gain:
+                least = max(least, math.ceil(missing / gain))
+                if least >= most:
+                    return least
+    return least
 
 
 class Prospect:

@@ -7,7 +7,8 @@ again in the same search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +29,7 @@ from bosket.scheduler.solver.batch_index import BatchIndex
 from bosket.scheduler.solver.budget import Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.order import Entries, JobTable, SortKey, VictimOrder
-from bosket.scheduler.solver.room import Prospect, Room, free_amounts
+from bosket.scheduler.solver.room import Prospect, Room, free_amounts, least_departures
 from bosket.scheduler.solver.scenario import Batch, Scenario
 from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
 
@@ -39,9 +40,36 @@ class Solution:
 
     statement: Statement
     victims: tuple[Batch, ...]  #: those of which some task really goes, or moves
-    evicted: int  #: how many tasks go or move
+    gone: frozenset[Task]  #: the tasks that go or move
+    lost: Counter[JobState]  #: how many tasks of each job find no other place
     is_complete: bool  #: whether all sub-groups of the job have their minimum then, also those that it could do without
     spares_some: bool  #: whether others were tried with that needn't go: without them it may come out differently
+    scenario: Scenario  #: with all that were tried
+    search: Search  #: that found it, and can try other victims once the statement is discarded
+    counts: Counts | None  #: where there are several victims
+
+    @property
+    def evicted(self) -> int:
+        """How many tasks go or move."""
+        return len(self.gone)
+
+
+class Counts:
+    """Which victims are needed in any case, by counts."""
+
+    def __init__(self, room: Room, index: BatchIndex) -> None:
+        self._room, self._index = room, index
+
+    def needed(self, victims: Sequence[Batch]) -> list[bool]:
+        """Of each whether the others make no room without it."""
+        return self._room.needed([self._index.held(batch) for batch in victims])
+
+    def may_suffice(self, victims: Iterable[Batch]) -> bool:
+        return self._room.suffices_with(map(self._index.held, victims))
+
+    def mask(self, victims: Iterable[Batch]) -> int:
+        """Their tasks as bits of a number."""
+        return self._index.mask(victims)
 
 
 class Search:
@@ -74,10 +102,12 @@ class Search:
         self._sequences: dict[int, VictimSequence] = {}  # by the victims that go in any case, as bits
         self._failed: dict[tuple[Task, ...], set[int]] = {}  # by the tasks to be placed: victims as bits
         self._generator = CHEAPEST_MOVES
+        self._tasks = tuple(job.next_tasks())  # all that are to be placed
+        self._counts: dict[tuple[Task, ...], Counts] = {}  # by the tasks to be placed
 
     def solve(self) -> Solution | None:
         """A way to place the whole job, in effect and to be committed; None when there is no just one."""
-        tasks = tuple(self._job.next_tasks())
+        tasks = self._tasks
         if not tasks or not self._may_fit(tasks):
             return None
         for generator in self._session.scenario_generators:
@@ -125,13 +155,29 @@ class Search:
     def solve_with(self, victims: tuple[Batch, ...]) -> Solution | None:
         """The same with these victims."""
         self._generator = CHEAPEST_MOVES
-        tasks = tuple(self._job.next_tasks())
-        if not tasks or not victims:
-            return None
-        with self._job.narrowed_to(tasks):
+        return self.simulate(victims, self._budget) if self._tasks and victims else None
+
+    def simulate(self, victims: tuple[Batch, ...], budget: Budget) -> Solution | None:
+        """The whole job with these victims and no others. Nothing else of the search is in effect."""
+        with self._job.narrowed_to(self._tasks):
             pending = tuple(self._job.next_tasks())
             scenario = Scenario(self._job, pending, victims, self._allocated, self._non_preemptible)
-            return self._try(scenario, self._feasible, self._budget)
+            return self._try(scenario, self._feasible, budget)
+
+    def is_cheapest(self, solution: Solution, largest: Sequence[float]) -> bool:
+        """Whether counts show that no fewer pods will do. `largest`: by resource, what any of them holds at most."""
+        evicted = solution.evicted
+        pending = solution.scenario.pending
+        return evicted < 2 or least_departures(self._session, pending, self._free, largest, evicted) >= evicted
+
+    def counts(self, scenario: Scenario) -> Counts:
+        """What can be told about a scenario's victims without simulating anything; made before they go."""
+        known = self._counts.get(scenario.pending)
+        if known is None:
+            known = self._counts[scenario.pending] = Counts(self._room_for(scenario.pending), self._index)
+        for batch in scenario.batches:
+            self._index.held(batch)
+        return known
 
     def _with_first_victim(
         self, tasks: tuple[Task, ...], generator: ScenarioGenerator, budget: Budget
@@ -249,6 +295,7 @@ class Search:
         self._count("simulated")
         session, preemptor = self._session, self._job
         on = feasible.copy()
+        counts = self.counts(scenario) if len(scenario.batches) > 1 else None
         statement = Statement(session, preemptor.job, self._baseline)
         departures = self._index.departures(scenario.batches)
         on[[row for each in departures for row in each.rows]] = True
@@ -275,7 +322,15 @@ class Search:
         batches = tuple(batch for batch in scenario.batches if not going.isdisjoint(batch.tasks))
         whole = preemptor.is_whole()
         return Solution(
-            statement, batches, len(gone), is_complete=whole, spares_some=len(batches) < len(scenario.batches)
+            statement,
+            batches,
+            frozenset(gone),
+            Counter(job for job, task in scenario.victims() if job.status(task) is TaskStatus.RELEASING),
+            is_complete=whole,
+            spares_some=len(batches) < len(scenario.batches),
+            scenario=scenario,
+            search=self,
+            counts=counts,
         )
 
     def _keys_of_victims(self, departures: Sequence[Departure]) -> dict[JobState, SortKey | None]:
