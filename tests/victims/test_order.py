@@ -98,3 +98,15 @@ def test_a_queue_that_seems_to_hold_less_than_nothing_is_equal_to_one_that_holds
         *[each.build() for each in (*extras, single)],
     ]
     assert first_victim(node("n1", gpus=7), queues, held, wanted=2) == {"e4", "e3"}
+
+
+@pytest.mark.parametrize(("shares", "second"), [("memory", "one2-0"), ("portion", "two11-0")])
+def test_victims_that_ask_for_memory_of_a_gpu_count_as_none_as_in_kai(shares, second):
+    """Without half a GPU `one` would have 1.0 of its share left after the next, and with it 1.25; `two` has 1.1."""
+    half = pod("half").in_gpu_groups("g").of_group("half").running_on("n1")
+    half = half.gpu_memory(5000) if shares == "memory" else half.shares_gpu(0.5)
+    held = [each for i in range(3) for each in job(f"one{i}", on="n1", queue="one")]
+    held += [each for i in range(12) for each in job(f"two{i}", on="n1", queue="two")]
+    queues = [queue("one", quota=2, weight=0), queue("two", quota=10, weight=0)]
+    groups = [priority_class("low", 10), pod_group("half", queue="one", priority="low"), half.build()]
+    assert first_victim(node("n1", gpus=16, gpu_memory=10000), queues, held, groups, wanted=2) == {"half", second}

@@ -23,12 +23,15 @@ class Victim:
     staying: tuple[Task, ...] = ()  #: active tasks that can't be evicted: they count for the minimum all the same
 
     def held(self) -> Shares:
-        """What the tasks hold in their queue's account."""
+        """What the tasks are taken to hold when queues are asked in order; as in KAI, what they ask for.
+
+        That is no GPU where memory of one is asked for.
+        """
         total = NOTHING
         for task in self.tasks:
             status, row, _ = self.original.standing(task)
             if status in ALLOCATED and row != NOWHERE:
-                total = plus(total, self.original.cost(task))
+                total = plus(total, task.pod_class.shared)
         return total
 
     def without(self, tasks: Iterable[Task]) -> Victim | None:
