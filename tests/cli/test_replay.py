@@ -237,3 +237,26 @@ def test_a_file_that_is_no_snapshot_is_refused_with_the_field_that_is_wrong(
 def test_times_and_numbers_that_are_none_are_refused(snapshot: Path) -> None:
     assert main(["replay", str(snapshot), "--now", "yesterday"]) == 2
     assert main(["replay", str(snapshot), "--repeat", "0"]) == 2
+
+
+def test_a_job_that_others_are_evicted_for_is_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It isn't among those that wait, though the first action found no room for it."""
+    state = state_of(
+        [
+            node("x", gpus=1),
+            queue("a", quota=0),
+            queue("b", quota=1),
+            pod_group("old", queue="a"),
+            *gang("old", 1, on="x"),
+            pod_group("new", queue="b"),
+            *gang("new", 1),
+        ]
+    )
+    configuration = Configuration(actions=("allocate", "reclaim"))
+    file = tmp_path / "snapshot.zip"
+    file.write_bytes(zipped(take(state, StateOptions(), configuration, NOW)))
+    assert main(["replay", str(file)]) == 0
+    text = capsys.readouterr().out
+    assert "Served (1)" in text
+    assert "default/new b 1" in [" ".join(line.split()) for line in text.splitlines()]
+    assert "jobs wait" not in text

@@ -253,19 +253,21 @@ def _print_waiting(cycle: _Cycle) -> None:
 
     ends = states(cycle.snapshot, cycle.decisions)
     rows: list[tuple[str, str, str, str]] = []
-    served: list[tuple[str, str, str]] = []
+    served: Counter[tuple[str, str]] = Counter()
+    for task, operation in cycle.decisions.outcome.items():
+        if ends[task.key].status is TaskStatus.PIPELINED and task.status in WAITING:
+            served[str(operation.job.key), operation.job.queue] += 1
     causes: dict[str, Counter[str]] = {}
     for each in cycle.decisions.waiting:
         job = each.job
         if cycle.decisions.has_a_place(each):
-            pipelined = sum(ends[task.key].status is TaskStatus.PIPELINED for task in job.tasks)
-            served.append((str(job.key), job.queue, str(pipelined)))
             continue
         pods = sum(ends[task.key].status in WAITING for task in (*job.tasks, *job.strangers))
         cause, sentence = _why(cycle.snapshot, each)
         causes.setdefault(cause, Counter()).update(jobs=1, pods=pods)
         rows.append((str(job.key), job.queue, str(pods), sentence))
-    _print_table("Served as soon as evicted pods are gone", ("pod group", "queue", "pods"), served)
+    rows_served = ((job, queue, str(pods)) for (job, queue), pods in sorted(served.items()))
+    _print_table("Served", ("pod group", "queue", "pods pipelined"), rows_served)
     if not rows:
         return
     total = sum(counts["pods"] for counts in causes.values())

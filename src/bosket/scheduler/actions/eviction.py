@@ -16,7 +16,7 @@ from bosket.scheduler.actions.order import JobsByQueue
 from bosket.scheduler.framework.extension import AllOf, ScenarioValidator, VictimFilter
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.lost_work import lost_gpu_seconds
-from bosket.scheduler.framework.search_tally import SearchResult
+from bosket.scheduler.framework.search_tally import SearchResult, SearchTally
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
@@ -107,7 +107,12 @@ class Policy(ABC):
                 candidates.extend(state for entries in tables.running.by_queue.values() for _, state in entries)
             others = {each for each in candidates if self.has_no_better_right(each, victim)}
             among = (others | set(victims)) - {victim}
-            return self.solve(job, tables, JobBudget(budget.left, budget, limits), among)
+            tally = session.searches
+            session.searches = SearchTally(turns=tally.turns)  # the rest is about searches that were asked for
+            try:
+                return self.solve(job, tables, JobBudget(budget.left, budget, limits), among)
+            finally:
+                session.searches = tally
 
         def work_lost(batch: Batch) -> float:
             return sum([lost_gpu_seconds(session.snapshot.now, batch.job, task) for task in batch.tasks])

@@ -281,10 +281,16 @@ def least_departures(
     for pod_class, count in Counter(task.pod_class for task in pending).items():
         allowed = session.view(pod_class).allowed
         for resource, amount in sorted(pod_class.holds, key=lambda each: each[0] != GPU):  # mostly GPUs are short
-            slots = np.floor(free[resource][allowed] / amount + ROUNDING)
-            missing, gain = count - float(np.maximum(slots, 0.0).sum()), math.ceil(largest[resource] / amount)
-            if missing > 0 and gain:
-                least = max(least, math.ceil(missing / gain))
+            there = np.maximum(free[resource][allowed], 0.0)
+            slots = np.floor(there / amount + ROUNDING)
+            missing = count - int(slots.sum())
+            if missing > 0 and largest[resource]:
+                # Nodes give what is left beside these slots, one for each that is missing; the rest is freed.
+                left = np.sort(there - slots * amount)[-missing:].sum()
+                freed = (missing * amount - float(left)) / largest[resource]
+                least = max(
+                    least, math.ceil(freed - ROUNDING), math.ceil(missing / math.ceil(largest[resource] / amount))
+                )
                 if least >= most:
                     return least
     return least
