@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import subprocess
 from pathlib import Path
@@ -55,8 +56,9 @@ def test_helm_brings_the_definitions_along(tmp_path: Path) -> None:
 
 @pytest.mark.real
 def test_any_values_render_the_same(tmp_path: Path) -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
     for seed in range(RANDOM_VALUES):
-        values = changed(default_values(), random.Random(seed))
+        values = changed(default_values(), random.Random(seed), schema)
         file = tmp_path / f"{seed}.yaml"
         file.write_text(yaml.safe_dump(values))
         assert by_identity(template(file)) == by_identity(as_yaml(manifests(values, NAMESPACE, definitions=False))), (
@@ -64,16 +66,21 @@ def test_any_values_render_the_same(tmp_path: Path) -> None:
         )
 
 
-def changed(default: Any, choice: random.Random) -> Any:
-    """Values like the defaults, of which some are others, odd ones among them."""
+def changed(default: Any, choice: random.Random, schema: dict[str, Any]) -> Any:
+    """Values like the defaults, of which some are others, odd ones among them; all as the schema wants them."""
     if isinstance(default, dict) and default:
-        return {name: changed(each, choice) for name, each in default.items() if choice.random() < 0.8}
+        kinds = schema.get("properties", {})
+        return {
+            name: changed(each, choice, kinds.get(name, {})) for name, each in default.items() if choice.random() < 0.8
+        }
+    if "enum" in schema:
+        return choice.choice(schema["enum"])
     if isinstance(default, bool):
         return choice.random() < 0.5
     if isinstance(default, int):
         return choice.choice((default, 1, 3))
     if default == "":
-        return choice.choice(("", "Always"))  # a text like any other, and one that a pull policy can be
+        return choice.choice(("", "some-text"))
     return default
 
 
