@@ -47,6 +47,11 @@ def test_a_pod_counts_half_of_one_that_came_a_half_life_later() -> None:
     assert parts(state.snapshot(NOW).pod_mix) == pytest.approx({"2 GPU": 2 / 3, "1 GPU": 1 / 3})
 
 
+def test_the_order_in_which_pods_are_seen_changes_nothing() -> None:
+    pods = [came(pod(f"p{number}").gpu(number % 3 + 1), 86_400.0 * number / 7) for number in range(30)]
+    assert seen(*pods).snapshot(NOW).pod_mix == seen(*reversed(pods)).snapshot(NOW).pod_mix
+
+
 def test_pods_that_are_gone_are_remembered() -> None:
     state = seen(came(pod("a").gpu(1)), came(pod("b").gpu(2)))
     state.snapshot(NOW)

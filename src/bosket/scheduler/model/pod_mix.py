@@ -87,13 +87,18 @@ class PodMix(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, weighted: list[tuple[PodShape, float]]) -> PodMix:
-        """The most frequent of these. Equal weights keep their order, so that the same cluster gives the same mix."""
-        chosen = sorted((each for each in weighted if each[1] > 0), key=lambda each: -each[1])[:MOST_SHAPES]
+        """The most frequent of these; of equally frequent ones those that ask for more."""
+        chosen = sorted((each for each in weighted if each[1] > 0), key=_rank, reverse=True)[:MOST_SHAPES]
         total = sum(weight for _, weight in chosen)
         return cls(tuple(shape for shape, _ in chosen), tuple(weight / total for _, weight in chosen))
 
 
 NO_MIX: Final = PodMix()
+
+
+def _rank(weighted: tuple[PodShape, float]) -> tuple[float, float, float, float]:
+    shape, weight = weighted
+    return weight, shape.gpus, shape.cpu, shape.memory
 
 
 def shape_of(pod_class: PodClass) -> PodShape | None:

@@ -25,7 +25,7 @@ class PodMixes:
     """Counts pods by shape."""
 
     def __init__(self) -> None:
-        self._came: list[tuple[PodClass, float]] = []  # since the last mix: pods' classes, and when they were created
+        self._came: dict[PodClass, list[float]] = {}  # since the last mix: by class, when pods were created
         self._shapes: dict[int, Hashable] = {}  # by class: the key of its shape, None without one
         self._weights: dict[Hashable, float] = {}  # by the shape's key; as of `_since`
         self._known: dict[Hashable, PodShape] = {}
@@ -35,7 +35,7 @@ class PodMixes:
     def saw(self, pod_class: PodClass, created: float) -> None:
         """A pod that wasn't there before."""
         if pod_class.wants_gpu:
-            self._came.append((pod_class, created))
+            self._came.setdefault(pod_class, []).append(created)
 
     def restore(self, mix: PodMix, now: float) -> None:
         """Takes over what was known at `now`; pods that were seen before are in it."""
@@ -47,25 +47,27 @@ class PodMixes:
     def mix(self, now: float) -> PodMix:
         """As of `now`; the very same object while no pod has come."""
         if self._came:
-            for pod_class, created in self._came:
-                self._count(pod_class, min(created, now))
+            if self._since is None:
+                self._since = min(now, *(min(created) for created in self._came.values()))
+            for pod_class, created in self._came.items():
+                self._count(pod_class, [min(each, now) for each in created])
             self._came.clear()
             if len(self._weights) > MOST_COUNTED:
                 self._forget_rare()
             self._mix = PodMix.of([(self._known[key], weight) for key, weight in self._weights.items()])
         return self._mix
 
-    def _count(self, pod_class: PodClass, created: float) -> None:
+    def _count(self, pod_class: PodClass, created: list[float]) -> None:
         key = self._shape(pod_class)
         if key is None:
             return
-        if self._since is None:
-            self._since = created
-        ahead = (created - self._since) / HALF_LIFE_SECONDS
-        if ahead > _MOST_HALVINGS:
-            self._move_to(created)
-            ahead = 0.0
-        self._weights[key] = self._weights.get(key, 0.0) + math.exp2(max(ahead, -_MOST_HALVINGS))
+        assert self._since is not None
+        if (max(created) - self._since) / HALF_LIFE_SECONDS > _MOST_HALVINGS:
+            self._move_to(max(created))
+        since = self._since
+        # Sorted, so that the sum doesn't depend on the order in which pods were seen.
+        halvings = [max((each - since) / HALF_LIFE_SECONDS, -_MOST_HALVINGS) for each in sorted(created)]
+        self._weights[key] = self._weights.get(key, 0.0) + sum(map(math.exp2, halvings))
 
     def _move_to(self, when: float) -> None:
         """Weights as of another moment, before they become too large to count."""
@@ -76,19 +78,17 @@ class PodMixes:
 
     def _shape(self, pod_class: PodClass) -> Hashable:
         index = pod_class.index
-        if index not in self._shapes:
-            if len(self._shapes) >= MOST_COUNTED:  # numbers of classes are never used twice
-                self._shapes.clear()
-            shape = shape_of(pod_class)
-            self._shapes[index] = shape.key if shape is not None else None
-        key = self._shapes[index]
-        if key is not None and key not in self._known:
-            shape = shape_of(pod_class)
-            assert shape is not None
+        if index in self._shapes and ((key := self._shapes[index]) is None or key in self._known):
+            return self._shapes[index]
+        if len(self._shapes) >= MOST_COUNTED:  # numbers of classes are never used twice
+            self._shapes.clear()
+        shape = shape_of(pod_class)
+        key = self._shapes[index] = shape.key if shape is not None else None
+        if shape is not None:
             self._known[key] = shape
         return key
 
     def _forget_rare(self) -> None:
-        kept = sorted(self._weights, key=lambda key: -self._weights[key])[: MOST_COUNTED // 2]
-        order = {key: weight for key, weight in self._weights.items() if key in set(kept)}
-        self._weights, self._known = order, {key: self._known[key] for key in order}
+        kept = sorted(self._weights, key=self._weights.__getitem__, reverse=True)[: MOST_COUNTED // 2]
+        self._weights = {key: self._weights[key] for key in kept}
+        self._known = {key: self._known[key] for key in kept}
