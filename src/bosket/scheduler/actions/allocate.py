@@ -46,8 +46,8 @@ def allocate(session: Session) -> None:
 def allocate_what_is_left(session: Session) -> None:
     """At the end of the cycle: jobs that KAI's estimates keep waiting are judged by what really fits.
 
-    Those that still wait then are passed over: from the next cycle on they have their turn with all others, and others
-    may be evicted for them. Until then nobody whom KAI serves is kept waiting by them.
+    Jobs that still wait are passed over: from the next cycle on they have their turn with all other jobs, and victims
+    are searched for on their behalf. In this cycle every job that KAI serves has been served before them.
     """
     late = [job for job in session.candidates() if _is_worth_another_try(session, job)]
     if not late:

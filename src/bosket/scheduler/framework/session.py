@@ -363,8 +363,8 @@ class Session:
     def judges_by_fit(self, job: JobState) -> bool:
         """Whether the job may be placed wherever it really fits, and not only where KAI's estimates let it be tried.
 
-        So that everybody whom KAI serves is served, that is at the end of the cycle that a job is first tried in, with
-        what others leave; from the next one on it is when the job has its turn, and when victims are looked for.
+        In a job's first cycle that is the case at the end only, after every job that KAI serves; from the next cycle on
+        it is the case in the job's turn and in searches for victims.
         """
         return job.job.key in self._tried_again or self.is_passed_over(job.job)
 
