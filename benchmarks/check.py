@@ -20,8 +20,8 @@ from benchmarks.calibration import once_ms
 from benchmarks.report import Column, Report, number, progress
 from bosket.api.object import KubeObject
 from bosket.kube.codec import gc_paused
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, open_session
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.cluster import NOW, state_of
 
 FILE = Path(__file__).with_name("check.json")

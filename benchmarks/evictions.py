@@ -24,11 +24,11 @@ import msgspec
 from benchmarks.report import Column, Report, number, progress
 from bosket.api.object import ObjectKey
 from bosket.scheduler.actions import eviction
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, known_part
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.recorded import read
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.recording.recorded import read
 from tests.scheduler.random_cluster import RandomCluster
 from tests.victims.minimal import Cycle, Minimality, minimality, with_protected
 

@@ -15,8 +15,8 @@ from benchmarks.openb import NODES_FILE, openb_objects
 from benchmarks.report import Column, Report, number, progress
 from benchmarks.workload import NotMeasured, shared_folder
 from bosket.api.object import KubeObject
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.scheduler.model.resource import GPU
 from bosket.testing.cluster import NOW, state_of
 

@@ -13,10 +13,10 @@ from benchmarks.report import Column, Report, number, progress
 from bosket.api.core import Node, NodeCondition, Pod
 from bosket.api.object import KubeObject
 from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.snapshot import Snapshot
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 

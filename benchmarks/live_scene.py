@@ -27,13 +27,13 @@ from bosket.runtime.clock import SystemClock
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
 from bosket.scheduler.actions import ACTIONS
-from bosket.scheduler.cache.apply import Applier
-from bosket.scheduler.cache.feed import Feed
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.io.apply import Applier
+from bosket.scheduler.io.feed import Feed
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.options import Options
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.state.cluster_state import ClusterState
 
 PODS_PATH, GROUPS_PATH = "/api/v1/pods", "/apis/scheduling.run.ai/v2alpha2/podgroups"
 CONFIGURATION = Configuration(actions=tuple(ACTIONS))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from bosket.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
 from bosket.api.object import KubeObject
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from benchmarks.go_figure import for_queues, read_table
 from benchmarks.report import Column, Report, number, progress
 from benchmarks.workload import perf_folder, workload
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide, open_session
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
-from bosket.scheduler.snapshot.recorded import load
+from bosket.scheduler.recording.recorded import load
 from bosket.testing.build import job, node, pod, pod_group, queue, topology, within
 from bosket.testing.cluster import NOW, reasons, snapshot_of
 

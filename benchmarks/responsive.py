@@ -35,7 +35,7 @@ from bosket.kube.client import Client
 from bosket.kube.errors import AlreadyExists
 from bosket.kube.kubeconfig import connect
 from bosket.scheduler.decide import decide, known_part
-from bosket.scheduler.snapshot.recorded import Recorded, load
+from bosket.scheduler.recording.recorded import Recorded, load
 from bosket.testing.build import node, pod, pod_group, queue
 
 NAMESPACE = "default"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bosket.scheduler.framework.configuration import ConfigurationError
+from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.task import PodClass

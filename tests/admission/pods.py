@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bosket.admission.options import PodRules
 from bosket.api.core import Container, Pod, PodSpec, ResourceRequirements
 from bosket.api.object import ObjectMeta
+from bosket.services.admission.options import PodRules
 
 SHARING = PodRules(gpu_sharing_enabled=True)
 EVERYTHING = PodRules(gpu_sharing_enabled=True, hami_core_enabled=True, block_nvidia_visible_devices=True)

@@ -10,10 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from bosket.admission.access import Known, check_access, uses
-from bosket.admission.judges import check_queue
-from bosket.admission.options import Options
-from bosket.admission.registration import configurations
 from bosket.api.admission import AdmissionRequest
 from bosket.api.authentication import UserInfo
 from bosket.api.cel import Expression
@@ -22,8 +18,12 @@ from bosket.api.meta import GroupVersionKind
 from bosket.api.object import ObjectMeta
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.install.right import owners_of_pods
+from bosket.runtime.webhook.registration import Reach
+from bosket.services.admission.access import Known, check_access, uses
+from bosket.services.admission.judges import check_queue
+from bosket.services.admission.options import Options
+from bosket.services.admission.registration import configurations
 from bosket.testing.build import pod_group, queue
-from bosket.webhook.registration import Reach
 
 ON = Options(access_control=True)
 JANE = UserInfo(username="jane", groups=("system:authenticated",))

@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bosket.admission.pod import mutate, validate
 from bosket.api.core import Container, EnvVar, Pod
 from bosket.api.object import OwnerReference
+from bosket.runtime.webhook.verdict import sentence
 from bosket.scheduler.model.gpu_share import share_of
-from bosket.webhook.verdict import sentence
+from bosket.services.admission.pod import mutate, validate
 from tests.admission.pods import EVERYTHING, container, pod
 
 KEYS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "gpu-fraction-container-name", "mps")

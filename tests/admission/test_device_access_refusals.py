@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bosket.admission.options import PodRules
-from bosket.admission.pod import validate
 from bosket.api.core import EnvVar, EnvVarSource, ObjectFieldSelector
+from bosket.services.admission.options import PodRules
+from bosket.services.admission.pod import validate
 from tests.admission.pods import container, pod
 
 BLOCKING = PodRules(gpu_sharing_enabled=True, block_nvidia_visible_devices=True)

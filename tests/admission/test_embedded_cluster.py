@@ -7,8 +7,6 @@ from typing import Any, get_args
 
 import pytest
 
-from bosket.admission import Options, PodRules
-from bosket.admission.registration import configurations
 from bosket.api.core import Pod
 from bosket.api.kai import (
     BindRequest,
@@ -28,7 +26,9 @@ from bosket.embedded.cluster import EmbeddedCluster
 from bosket.embedded.object_admission import ObjectAdmission
 from bosket.kube.client import Client
 from bosket.kube.errors import Forbidden
-from bosket.webhook.registration import Reach
+from bosket.runtime.webhook.registration import Reach
+from bosket.services.admission import Options, PodRules
+from bosket.services.admission.registration import configurations
 from tests.admission.pods import pod
 
 HALF = {"gpu-fraction": "0.5"}

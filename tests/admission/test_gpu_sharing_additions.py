@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bosket.admission.options import PodRules
-from bosket.admission.pod import mutate
 from bosket.api.core import ConfigMapVolumeSource, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, Volume
 from bosket.api.object import OwnerReference
 from bosket.api.shared_gpu import map_names, sharing_container
+from bosket.services.admission.options import PodRules
+from bosket.services.admission.pod import mutate
 from tests.admission.pods import EVERYTHING, SHARING, container, pod
 
 HALF = {"gpu-fraction": "0.5"}

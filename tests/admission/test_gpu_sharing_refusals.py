@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bosket.admission.options import PodRules
-from bosket.admission.pod import validate, validate_update
 from bosket.api.core import Pod
-from bosket.webhook.verdict import sentence
+from bosket.runtime.webhook.verdict import sentence
+from bosket.services.admission.options import PodRules
+from bosket.services.admission.pod import validate, validate_update
 from tests.admission.pods import SHARING, container, pod
 
 LONG = "0" * 200

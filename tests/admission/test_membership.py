@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from bosket.admission import mutate
 from bosket.api.keys import POD_GROUP_ANNOTATION
 from bosket.api.object import ObjectMeta, OwnerReference
-from bosket.podgrouper.groupers.default import group_name
-from bosket.podgrouper.owner import GroupVersionKind, Owner
+from bosket.services.admission import mutate
+from bosket.services.podgrouper.groupers.default import group_name
+from bosket.services.podgrouper.owner import GroupVersionKind, Owner
 from tests.admission.pods import SHARING, pod
 
 JOB = OwnerReference(apiVersion="batch/v1", kind="Job", name="train", uid="u-1", controller=True)

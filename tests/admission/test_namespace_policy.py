@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from bosket.admission.namespace_policy import follow
 from bosket.api.core import Namespace, Pod
 from bosket.api.object import ObjectMeta, OwnerReference
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.runtime.clock import LoopClock
+from bosket.services.admission.namespace_policy import follow
 from tests.admission.pods import pod
 
 POLICY = {"bosket.dev/scheduler-name": "kai-scheduler", "kai.scheduler/queue": "team-a"}

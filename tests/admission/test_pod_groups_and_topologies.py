@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bosket.admission import podgroup, topology
 from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup, Topology, TopologyLevel, TopologySpec
 from bosket.api.object import ObjectMeta
-from bosket.webhook.verdict import Verdict
+from bosket.runtime.webhook.verdict import Verdict
+from bosket.services.admission import podgroup, topology
 
 
 def group(*subgroups: SubGroup, **spec: Any) -> PodGroup:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bosket.admission.queue import check, check_deletion, says_it_is_used
 from bosket.api.kai import (
     PodGroup,
     PodGroupResourcesStatus,
@@ -20,7 +19,8 @@ from bosket.api.kai import (
     QueueStatus,
 )
 from bosket.api.object import ObjectMeta
-from bosket.webhook.verdict import Verdict
+from bosket.runtime.webhook.verdict import Verdict
+from bosket.services.admission.queue import check, check_deletion, says_it_is_used
 
 FREE = QueueResource(quota=-1, overQuotaWeight=1, limit=-1)
 

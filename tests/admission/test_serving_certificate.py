@@ -7,7 +7,7 @@ import time
 import pytest
 from cryptography import x509
 
-from bosket.webhook.serving_certificate import Names, Serving, from_secret, renewed, to_secret
+from bosket.runtime.webhook.serving_certificate import Names, Serving, from_secret, renewed, to_secret
 
 NAMES = Names(dns=("admission.kai-scheduler.svc",), ips=("127.0.0.1",))
 DAY = 86400.0

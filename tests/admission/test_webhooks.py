@@ -17,10 +17,6 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bosket.admission.options import Options, PodRules
-from bosket.admission.pod import may_be_refused
-from bosket.admission.registration import configurations
-from bosket.admission.webhook_service import admission_service
 from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from bosket.api.coordination import Lease
 from bosket.api.core import Namespace, Secret
@@ -34,11 +30,15 @@ from bosket.kube.patch import apply_json_patch
 from bosket.runtime.clock import LoopClock
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment, run_services
+from bosket.runtime.webhook import server
+from bosket.runtime.webhook.registration import Reach, register
+from bosket.runtime.webhook.serving_certificate import Names, from_secret, renewed
+from bosket.services.admission.options import Options, PodRules
+from bosket.services.admission.pod import may_be_refused
+from bosket.services.admission.registration import configurations
+from bosket.services.admission.webhook_service import admission_service
 from bosket.testing.build import queue
 from bosket.testing.faults import Fault, FaultyTransport, matching, refuse
-from bosket.webhook import server
-from bosket.webhook.registration import Reach, register
-from bosket.webhook.serving_certificate import Names, from_secret, renewed
 from tests.admission.pods import SHARING
 
 NAMESPACE = "kai-scheduler"

@@ -17,9 +17,9 @@ from typing import Final
 import pytest
 
 import bosket
-from bosket.admission import podgroup
 from bosket.api.crd import crd_manifests
 from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup
+from bosket.services.admission import podgroup
 from tests.conformance.cases import shared_file
 
 GROVE, KAI = shared_file("facts/grove.md"), shared_file("facts/kai/08-tools-metrics-events.md")

@@ -13,8 +13,8 @@ import pytest
 from benchmarks import check, check_workload
 from benchmarks.calibration import work
 from benchmarks.check import measure
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.cluster import pipelines, snapshot_of
 
 

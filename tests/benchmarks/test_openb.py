@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.openb import NODES_FILE, PODS_FILE, write_openb
 from bosket.scheduler.decide import decide
-from bosket.scheduler.snapshot.recorded import load
+from bosket.scheduler.recording.recorded import load
 from bosket.testing.cluster import NOW, placements
 
 NODES = """sn,cpu_milli,memory_mib,gpu,model

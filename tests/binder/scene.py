@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from bosket.api.core import Container, Node, Pod, PodSpec
 from bosket.api.kai import BindRequest, BindRequestSpec
 from bosket.api.object import ObjectMeta, OwnerReference
-from bosket.binder import BindPlugin, Options, service
 from bosket.kube.transport import Request, Response, Stream, Transport
 from bosket.runtime.service import Environment, Service
+from bosket.services.binder import BindPlugin, Options, service
 from tests.rig import NAMESPACE, Rig, make_rig
 
 NODE = "node-1"

@@ -16,7 +16,7 @@ from bosket.api.core.container import ConfigMapKeySelector
 from bosket.api.kai import BindRequest, BindRequestSpec, ReceivedGPU
 from bosket.api.object import ObjectMeta
 from bosket.api.shared_gpu import gpu_groups
-from bosket.binder.reservation_pod import reservation_name
+from bosket.services.binder.reservation_pod import reservation_name
 from tests.binder.scene import ask, binder
 from tests.binder.sharing_scene import (
     NODE,

@@ -9,10 +9,10 @@ from bosket.api import keys
 from bosket.api.core import ConfigMap, Container, Pod, PodSpec, ResourceRequirements
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectMeta, OwnerReference
-from bosket.binder import ReservationOptions
-from bosket.binder.reservation_pod import reservation_name, reservation_pod
 from bosket.kube.errors import NotFound
 from bosket.kube.transport import Request, Response, Stream, Transport
+from bosket.services.binder import ReservationOptions
+from bosket.services.binder.reservation_pod import reservation_name, reservation_pod
 from tests.binder.scene import ask, binder, finished
 from tests.binder.sharing_scene import (
     NODE,

@@ -18,9 +18,9 @@ from bosket.api.core import (
     Toleration,
 )
 from bosket.api.kai import PluginConfig
-from bosket.binder import Options, ReservationOptions
-from bosket.binder.reservation_pod import reservation_name, reservation_pod
 from bosket.embedded.gpu_devices import device_uuid
+from bosket.services.binder import Options, ReservationOptions
+from bosket.services.binder.reservation_pod import reservation_name, reservation_pod
 from tests.binder.scene import Ledger, binder, finished
 from tests.binder.sharing_scene import (
     NODE,

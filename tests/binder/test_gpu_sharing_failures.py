@@ -8,8 +8,8 @@ from bosket.api import keys
 from bosket.api.core import ConfigMap, Container, Namespace, Pod, PodCondition, PodSpec, ResourceRequirements
 from bosket.api.kai import BindRequest, PluginConfig
 from bosket.api.object import ObjectMeta, OwnerReference
-from bosket.binder import Attempt, BindPlugin, Options
-from bosket.binder.reservation_pod import reservation_name
+from bosket.services.binder import Attempt, BindPlugin, Options
+from bosket.services.binder.reservation_pod import reservation_name
 from bosket.testing.faults import FaultyTransport, matching, refuse
 from tests.binder.scene import binder, finished
 from tests.binder.sharing_scene import (

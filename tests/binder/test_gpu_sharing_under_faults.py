@@ -20,9 +20,9 @@ from bosket.api import keys
 from bosket.api.core import ConfigMap, Pod
 from bosket.api.kai import BindRequest
 from bosket.api.shared_gpu import gpu_groups
-from bosket.binder import Attempt, BindPlugin
-from bosket.binder.group_state import is_open
 from bosket.kube.errors import NotFound
+from bosket.services.binder import Attempt, BindPlugin
+from bosket.services.binder.group_state import is_open
 from tests.binder.calamity import Calamity, MortalTransport
 from tests.binder.scene import binder
 from tests.binder.sharing_scene import NODE, NOTHING, node_running, share, sharing_pod, sharing_rig, traces

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from bosket.api import keys
-from bosket.binder import Attempt, BindPlugin, Options
+from bosket.services.binder import Attempt, BindPlugin, Options
 from bosket.testing.faults import FaultyTransport, matching, refuse
 from tests.binder.scene import Ledger, ask, binder, end_state, finished, node, pod, scene
 

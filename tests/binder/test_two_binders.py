@@ -8,7 +8,7 @@ import pytest
 
 from bosket.api.core import Pod
 from bosket.api.kai import BindRequest
-from bosket.binder import Attempt, BindPlugin, Options, ReservationOptions
+from bosket.services.binder import Attempt, BindPlugin, Options, ReservationOptions
 from bosket.testing.faults import matching
 from tests.binder.scene import BOUND, Ledger, ask, binder, end_state, finished, pod, scene
 from tests.binder.sharing_scene import (

@@ -27,13 +27,13 @@ from bosket.api.core import (
 from bosket.api.kai import BindRequest, PluginConfig
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.storage import StorageClass
-from bosket.binder import Attempt, BindPlugin, Options
 from bosket.kube.volume import (
     BIND_COMPLETED_ANNOTATION,
     BOUND_BY_CONTROLLER_ANNOTATION,
     SELECTED_NODE_ANNOTATION,
     choice_annotations,
 )
+from bosket.services.binder import Attempt, BindPlugin, Options
 from bosket.testing.faults import FaultyTransport, hang_up, matching, refuse
 from tests.binder.scene import NODE, Ledger, ask, binder, finished, node, pod
 from tests.rig import NAMESPACE, Rig, make_rig

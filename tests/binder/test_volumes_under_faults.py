@@ -12,10 +12,10 @@ from bosket.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectMeta
 from bosket.api.storage import StorageClass
-from bosket.binder import Attempt, BindPlugin, Options
 from bosket.embedded.controllers.simulated_storage import DRIVER, SimulatedStorage
 from bosket.embedded.controllers.volume import VolumeController
 from bosket.kube.volume import SELECTED_NODE_ANNOTATION, is_bound, reaches
+from bosket.services.binder import Attempt, BindPlugin, Options
 from bosket.testing.faults import Chaos, FaultyTransport
 from tests.binder.scene import ask, binder, node
 from tests.binder.test_volume_binding import LOCAL, claim, disk, user

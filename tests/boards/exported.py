@@ -10,15 +10,15 @@ from prometheus_client.metrics import MetricWrapperBase
 from bosket.apiserver import ApiServer
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
-from bosket.queue_controller.metrics import QueueMetrics
 from bosket.runtime.clock import SystemClock
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.metrics import runtime_metrics
 from bosket.runtime.rest_metrics import MeasuredTransport
 from bosket.runtime.service import Environment
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.metrics import SchedulerMetrics
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.metrics.cycle import SchedulerMetrics
 from bosket.scheduler.usage.metrics import UsageMetrics
+from bosket.services.queue.metrics import QueueMetrics
 
 
 class Exported(NamedTuple):

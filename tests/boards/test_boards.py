@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bosket.boards import BOARDS
-from bosket.boards.panel import Board, as_json
+from bosket.install.boards import BOARDS
+from bosket.install.boards.panel import Board, as_json
 from tests.boards.exported import exported, registry
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "grafana"
@@ -17,7 +17,7 @@ METRIC = re.compile(r"\b(?:kai|bosket|controller_runtime|workqueue|rest_client|p
 
 
 def test_the_files_are_what_the_boards_say() -> None:
-    """Otherwise: python -m bosket.boards deploy/grafana."""
+    """Otherwise: python -m bosket.install.boards deploy/grafana."""
     assert {file.name: file.read_text() for file in FOLDER.glob("*.json")} == {
         name: as_json(board) for name, board in BOARDS.items()
     }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bosket.admission import Options, PodRules
 from bosket.cli.admission_flags import AdmissionFlags, admission_options
 from bosket.cli.main import main
 from bosket.cli.output import UsageError
 from bosket.cli.workload_flags import WorkloadFlags
+from bosket.services.admission import Options, PodRules
 
 
 def test_flags_that_are_left_out_change_nothing() -> None:

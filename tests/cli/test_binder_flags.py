@@ -8,11 +8,11 @@ import pytest
 
 from bosket.api.core import ResourceRequirements, SecurityContext
 from bosket.api.kai import PluginConfig
-from bosket.binder import Options, ReservationOptions
 from bosket.cli.binder_flags import BinderFlags, binder_options
 from bosket.cli.main import main
 from bosket.cli.output import UsageError
 from bosket.cli.workload_flags import WorkloadFlags
+from bosket.services.binder import Options, ReservationOptions
 
 
 def test_the_defaults_of_the_command_line_are_those_of_the_binder() -> None:

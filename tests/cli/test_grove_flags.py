@@ -13,10 +13,10 @@ from bosket.cli.grove_flags import GroveFlags, grove_options, read_configuration
 from bosket.cli.grove_process import ProcessSettings
 from bosket.cli.main import main
 from bosket.cli.output import UsageError
-from bosket.grove import Options as OperatorOptions
-from bosket.grove.service import GroveOperator
-from bosket.grove_admission import Options as AdmissionOptions
-from bosket.grove_backends import Options as BackendOptions
+from bosket.grove.admission import Options as AdmissionOptions
+from bosket.grove.backends import Options as BackendOptions
+from bosket.grove.operator import Options as OperatorOptions
+from bosket.grove.operator.service import GroveOperator
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
 from bosket.runtime.clock import SystemClock

@@ -10,7 +10,7 @@ from bosket.cli.main import main
 from bosket.cli.node_scale_adjuster_flags import NodeScaleAdjusterFlags, node_scale_adjuster_options
 from bosket.cli.output import UsageError
 from bosket.cli.workload_flags import WorkloadFlags
-from bosket.node_scale_adjuster import Options
+from bosket.services.node_scale import Options
 
 NAME = "node-scale-adjuster"
 

@@ -10,12 +10,12 @@ from prometheus_client import CollectorRegistry
 
 from bosket.api.object import KubeObject
 from bosket.cli.main import main
+from bosket.scheduler.answers.fragmentation import report
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.fragmentation_report import report
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.metrics import SchedulerMetrics
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.metrics.cycle import SchedulerMetrics
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import cordoned, node, pod, queue
 from bosket.testing.cluster import NOW, snapshot_of, state_of
 

@@ -8,7 +8,7 @@ from bosket.cli.main import main
 from bosket.cli.output import UsageError
 from bosket.cli.podgrouper_flags import PodGrouperFlags, podgrouper_options
 from bosket.cli.workload_flags import WorkloadFlags
-from bosket.podgrouper import Options
+from bosket.services.podgrouper import Options
 
 
 def test_flags_that_are_left_out_change_nothing() -> None:

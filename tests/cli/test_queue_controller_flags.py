@@ -8,8 +8,8 @@ from bosket.cli.output import UsageError
 from bosket.cli.queue_controller_flags import QueueControllerFlags, queue_controller_options
 from bosket.cli.scheduler_flags import SchedulerFlags, scheduler_options
 from bosket.cli.workload_flags import WorkloadFlags
-from bosket.queue_controller import Options
-from bosket.scheduler import Options as SchedulerOptions
+from bosket.scheduler.options import Options as SchedulerOptions
+from bosket.services.queue import Options
 
 
 def test_flags_that_are_left_out_change_nothing() -> None:

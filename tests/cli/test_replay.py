@@ -15,10 +15,10 @@ import pytest
 from bosket.api.object import ObjectKey
 from bosket.api.time import format_time
 from bosket.cli.main import main
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.model.usage import Usage
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 from tests.conformance.cases import conformance_folder
@@ -195,7 +195,9 @@ def test_an_answer_that_changes_from_run_to_run_is_called_a_bug(
     snapshot: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     numbers = count()
-    monkeypatch.setattr("bosket.scheduler.outcome.answer", lambda *_: {"fairShare": {}, "binds": [next(numbers)]})
+    monkeypatch.setattr(
+        "bosket.scheduler.answers.outcome.answer", lambda *_: {"fairShare": {}, "binds": [next(numbers)]}
+    )
     assert main(["replay", str(snapshot), "--json", "--repeat", "2"]) == 1
     assert "decided on differently the next time: this is a bug" in capsys.readouterr().err
 

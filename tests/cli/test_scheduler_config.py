@@ -17,7 +17,7 @@ from bosket.embedded.cluster import EmbeddedCluster
 from bosket.embedded.node import NodeShape
 from bosket.embedded.services import SERVICES
 from bosket.runtime.clock import LoopClock
-from bosket.scheduler import Options
+from bosket.scheduler.options import Options
 
 _CONFIGURATION = """
 actions: "allocate"

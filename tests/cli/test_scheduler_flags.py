@@ -8,8 +8,8 @@ from bosket.cli.main import main
 from bosket.cli.output import UsageError
 from bosket.cli.scheduler_flags import SchedulerFlags, scheduler_options
 from bosket.cli.workload_flags import WorkloadFlags
-from bosket.scheduler import Options
-from bosket.scheduler.snapshot.snapshot import WorkerLabels
+from bosket.scheduler.model.snapshot import WorkerLabels
+from bosket.scheduler.options import Options
 
 
 def options(flags: SchedulerFlags, workloads: WorkloadFlags | None = None) -> Options:

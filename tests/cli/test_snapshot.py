@@ -14,11 +14,11 @@ import pytest
 
 from bosket.cli.main import main
 from bosket.embedded.kubeconfig import admin_kubeconfig, write_kubeconfig
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.recorded import load
-from bosket.scheduler.snapshot.recorded_list import LISTS
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.recording.object_lists import LISTS
+from bosket.scheduler.recording.recorded import load
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bosket.cli.main import main
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod_group, queue, topology
 from bosket.testing.cluster import NOW, state_of
 

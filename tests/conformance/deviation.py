@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from bosket.api.object import ObjectKey
+from bosket.scheduler.answers.outcome import PodState, status_name
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
-from bosket.scheduler.outcome import PodState, status_name
-from bosket.scheduler.snapshot.snapshot import Snapshot
 
 Json = dict[str, Any]
 

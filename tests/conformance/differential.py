@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from bosket.scheduler.answers.outcome import PodState, answer, states
 from bosket.scheduler.decide import decide, known_part
-from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.resource import SHARED, Shares
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, TaskStatus
-from bosket.scheduler.outcome import PodState, answer, states
-from bosket.scheduler.snapshot.recorded import read
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.recording.recorded import read
 from tests.conformance.deviation import promised_in_vain, runs, without_deviations
 from tests.conformance.verdict import Outcome
 from tests.scheduler import rules

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bosket.scheduler.kernel.fair_share import Claims, divide_tree
+from bosket.scheduler.plugins.proportion.division import Claims, divide_tree
 
 RESOURCES = ("gpu", "cpu", "memory")
 TOLERANCE = 1e-4

@@ -22,9 +22,9 @@ from bosket.api.grove.operator_configuration import (
     TopologyAwareSchedulingConfiguration,
 )
 from bosket.embedded.cluster import EmbeddedCluster
-from bosket.grove import Options
-from bosket.grove_admission import Options as AdmissionOptions
-from bosket.grove_backends import Options as BackendOptions
+from bosket.grove.admission import Options as AdmissionOptions
+from bosket.grove.backends import Options as BackendOptions
+from bosket.grove.operator import Options
 from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import LoopClock
 from tests.conformance.grove_compare import refusal_differences, step_differences

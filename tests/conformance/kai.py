@@ -14,14 +14,14 @@ from typing import Any
 
 from msgspec import structs
 
+from bosket.scheduler.answers.outcome import states, status_name
 from bosket.scheduler.decide import decide, known_part
-from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
 from bosket.scheduler.model.gpu_group import groups_of
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY, amounts_of
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import WAITING, Task, TaskStatus
-from bosket.scheduler.outcome import states, status_name
-from bosket.scheduler.snapshot.recorded import Recorded
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.recording.recorded import Recorded
 from tests.conformance.kai_claims import Claims, claims_after
 from tests.conformance.kai_cluster import (
     ALLOCATED,

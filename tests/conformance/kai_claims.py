@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.decisions import Bind, Decisions, Eviction
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction
 from bosket.scheduler.model.task import Task
 
 Json = dict[str, Any]

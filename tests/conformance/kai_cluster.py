@@ -26,7 +26,7 @@ from bosket.api.keys import (
 )
 from bosket.api.object import ObjectKey
 from bosket.api.time import format_duration, format_time
-from bosket.scheduler.snapshot.recorded import Recorded, read
+from bosket.scheduler.recording.recorded import Recorded, read
 
 Json = dict[str, Any]
 

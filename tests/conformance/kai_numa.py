@@ -6,13 +6,13 @@ say of zones must agree with it.
 
 from __future__ import annotations
 
-from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Kind
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.plugins.numa.ledger import ZoneLedger
-from bosket.scheduler.snapshot.snapshot import Snapshot
 
 KINDS = {Bind: Kind.ALLOCATE, Pipeline: Kind.PIPELINE, Eviction: Kind.EVICT}
 

@@ -20,13 +20,13 @@ from bosket.api.core import Pod
 from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectKey, OwnerReference, Status
 from bosket.kube.errors import ApiError, Forbidden, NotFound
-from bosket.podgrouper.jq_evaluator import JqEvaluator
-from bosket.podgrouper.kind_default import KindDefaults, parse_kind_defaults
-from bosket.podgrouper.options import Options
-from bosket.podgrouper.owner import GroupingError, GroupVersionKind, Owner
-from bosket.podgrouper.plan import Plan, compare, find_grouping
-from bosket.podgrouper.table import GrouperTable
 from bosket.runtime.clock import SystemClock
+from bosket.services.podgrouper.jq_evaluator import JqEvaluator
+from bosket.services.podgrouper.kind_default import KindDefaults, parse_kind_defaults
+from bosket.services.podgrouper.options import Options
+from bosket.services.podgrouper.owner import GroupingError, GroupVersionKind, Owner
+from bosket.services.podgrouper.plan import Plan, compare, find_grouping
+from bosket.services.podgrouper.table import GrouperTable
 
 Json = dict[str, Any]
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bosket.api.kai import SubGroup
+from bosket.scheduler.answers.outcome import states, status_name
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline
-from bosket.scheduler.outcome import states, status_name
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline
 from bosket.testing import build
 from bosket.testing.cluster import configured, snapshot_of
 from tests.conformance import differential, kai

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bosket.scheduler.answers.outcome import answer
 from bosket.scheduler.decide import decide, known_part
-from bosket.scheduler.outcome import answer
-from bosket.scheduler.snapshot.recorded import Recorded, read
-from bosket.scheduler.snapshot.recording import take, zipped
+from bosket.scheduler.recording.recorded import Recorded, read
+from bosket.scheduler.recording.writer import take, zipped
 from tests.conformance.cases import conformance_folder
 from tests.conformance.differential import NOW
 

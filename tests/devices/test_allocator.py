@@ -28,11 +28,11 @@ from bosket.api.resource_k8s import (
     DeviceToleration,
 )
 from bosket.scheduler.model.device import DeviceId, PoolId
+from bosket.scheduler.model.inventory import build_pool
 from bosket.scheduler.plugins.dynamicresources.allocator import Reach, Refusal, allocate
 from bosket.scheduler.plugins.dynamicresources.demand import UnusableClaim, demand_of
 from bosket.scheduler.plugins.dynamicresources.result import allocation_of
 from bosket.scheduler.plugins.dynamicresources.use import DeviceUse
-from bosket.scheduler.snapshot.inventory import build_pool
 from bosket.testing.device import (
     CLASS,
     DRIVER,

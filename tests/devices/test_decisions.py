@@ -16,13 +16,13 @@ from bosket.api.resource_k8s import (
     DeviceTaintSelector,
     ResourceClaimConsumerReference,
 )
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.model.resource import GPU
-from bosket.scheduler.snapshot.recorded import read
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.recording.recorded import read
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import node as node_with_gpus
 from bosket.testing.build import pod, pod_group, priority_class, queue
 from bosket.testing.cluster import (

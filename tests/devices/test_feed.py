@@ -11,8 +11,8 @@ from bosket.kube.client import Client
 from bosket.kube.errors import TransportError
 from bosket.kube.informer import Informers
 from bosket.runtime.clock import LoopClock
-from bosket.scheduler.cache.feed import Feed
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.io.feed import Feed
+from bosket.scheduler.state.cluster_state import ClusterState
 
 pytestmark = pytest.mark.looptime
 

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from bosket.api.kai import BindRequestStatus
 from bosket.api.resource_k8s import ResourceClaimConsumerReference, ResourceClaimStatus
-from bosket.scheduler.cache.bind_writer import bind_request_for
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 from bosket.testing.device import device, device_class, device_request, device_slice, made_claims, resource_claim

@@ -14,11 +14,12 @@ from bosket.api.core import Pod, PodResourceClaim
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectMeta
 from bosket.api.resource_k8s import ResourceClaim, ResourceSlice
-from bosket.binder import service as binder_service
 from bosket.kube.client import Client
 from bosket.kube.device_versions import DeviceVersions
 from bosket.kube.transport import Request, Response, Stream, Transport
-from bosket.scheduler import Options, service
+from bosket.scheduler.loop import service
+from bosket.scheduler.options import Options
+from bosket.services.binder import service as binder_service
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.device import claim_spec, device, device_class, device_request, device_slice
 from tests.rig import NAMESPACE, Rig, make_rig

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from bosket.api.resource_k8s import ResourceClaim
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import open_session
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.task import TaskStatus
 from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper

@@ -9,8 +9,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from bosket.admission.options import Options
-from bosket.admission.registration import configurations
 from bosket.api import keys
 from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from bosket.api.apiextensions import CustomResourceDefinition
@@ -27,13 +25,15 @@ from bosket.api.kai import (
 )
 from bosket.api.object import Condition, KubeObject, ObjectMeta
 from bosket.api.time import format_micro_time, format_time
-from bosket.diagnosis.bundle import Bundle, bundle_of
-from bosket.diagnosis.collect import KINDS
-from bosket.diagnosis.diagnose import diagnose
-from bosket.diagnosis.finding import Finding
 from bosket.runtime.certificates import Authority, KeyPair, make_authority
+from bosket.runtime.webhook.registration import Reach
+from bosket.services.admission.options import Options
+from bosket.services.admission.registration import configurations
 from bosket.testing.build import gang, node, pod_group, priority_class, queue, topology, within
-from bosket.webhook.registration import Reach
+from bosket.tools.doctor.bundle import Bundle, bundle_of
+from bosket.tools.doctor.collect import KINDS
+from bosket.tools.doctor.diagnose import diagnose
+from bosket.tools.doctor.finding import Finding
 
 K = TypeVar("K", bound=KubeObject)
 

@@ -14,11 +14,11 @@ from bosket.api.coordination import Lease
 from bosket.api.core import EndpointAddress, Endpoints, EndpointSubset, Pod, Service, ServicePort, ServiceSpec
 from bosket.api.kai import Config, SchedulingShard
 from bosket.api.object import KubeObject, ObjectMeta
-from bosket.diagnosis.bundle import AccessNeed, Refused
-from bosket.diagnosis.finding import Severity
-from bosket.grove_admission.registration import configurations
+from bosket.grove.admission.registration import configurations
 from bosket.runtime.certificates import make_authority
-from bosket.webhook.registration import Reach
+from bosket.runtime.webhook.registration import Reach
+from bosket.tools.doctor.bundle import AccessNeed, Refused
+from bosket.tools.doctor.finding import Severity
 from tests.diagnosis.installed import (
     NOW,
     SYSTEM,

@@ -13,8 +13,8 @@ from bosket.api.kai import Config, Queue, SchedulingShard
 from bosket.api.keys import NODE_POOL_LABEL
 from bosket.api.object import Condition, KubeObject
 from bosket.api.time import format_time
-from bosket.diagnosis.finding import Finding, Severity
 from bosket.testing.build import gang, node, pod, pod_group, queue
+from bosket.tools.doctor.finding import Finding, Severity
 from tests.diagnosis.installed import NOW, deployment, edited, findings, installed, labelled, queue_with, without
 
 

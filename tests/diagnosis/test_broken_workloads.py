@@ -13,8 +13,8 @@ from bosket.api.core import Namespace, Node, Pod, ServiceAccount
 from bosket.api.kai import BindRequest, Config, PodGroup, Queue, SubGroup, Topology
 from bosket.api.object import KubeObject
 from bosket.api.time import format_time
-from bosket.diagnosis.finding import Severity
 from bosket.testing.build import gang, node, pod, pod_group, queue, topology, within
+from bosket.tools.doctor.finding import Severity
 from tests.diagnosis.installed import NOW, edited, findings, installed, queue_with, without
 from tests.diagnosis.test_broken_queues_and_shards import only
 

@@ -10,13 +10,13 @@ import pytest
 from bosket.api.coordination import Lease
 from bosket.api.core import Pod, Secret
 from bosket.api.object import ObjectMeta
-from bosket.diagnosis.bundle import Obstacle
-from bosket.diagnosis.collect import collect
-from bosket.diagnosis.diagnose import diagnose
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.kube.client import Client
 from bosket.kube.errors import TransportError
 from bosket.kube.transport import Request, Response, Stream, Transport
+from bosket.tools.doctor.bundle import Obstacle
+from bosket.tools.doctor.collect import collect
+from bosket.tools.doctor.diagnose import diagnose
 from tests.diagnosis.installed import SYSTEM, lease, serving
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from bosket.diagnosis import checks
+from bosket.tools.doctor import checks
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "doctor.md"
 

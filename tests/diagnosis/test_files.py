@@ -12,13 +12,13 @@ import yaml
 
 from bosket.api.core import Node, Pod
 from bosket.api.kai import PodGroup, Queue
-from bosket.diagnosis.diagnose import diagnose
-from bosket.diagnosis.files import UnreadableFile, read_files
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
+from bosket.tools.doctor.diagnose import diagnose
+from bosket.tools.doctor.files import UnreadableFile, read_files
 
 QUEUE = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "q"}, "spec": {"parentQueue": "x"}}
 LIST = {

@@ -8,11 +8,11 @@ from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.core import Node, Pod
 from bosket.api.kai import PodGroup, Queue
 from bosket.cli.demo import story
-from bosket.diagnosis.bundle import Bundle, Obstacle, Unread, bundle_of
-from bosket.diagnosis.collect import collect
-from bosket.diagnosis.diagnose import CHECKS, diagnose
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.testing.build import node, queue
+from bosket.tools.doctor.bundle import Bundle, Obstacle, Unread, bundle_of
+from bosket.tools.doctor.collect import collect
+from bosket.tools.doctor.diagnose import CHECKS, diagnose
 from tests.diagnosis.installed import bundle, findings, installed
 
 

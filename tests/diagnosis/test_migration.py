@@ -14,11 +14,11 @@ from bosket.api.core import Node
 from bosket.api.kai import PodGroup, Queue, SubGroup
 from bosket.api.object import KubeObject
 from bosket.cli.main import main
-from bosket.diagnosis.bundle import bundle_of
-from bosket.diagnosis.collect import KINDS
-from bosket.diagnosis.files import read_files
-from bosket.diagnosis.migration import Outlook, plan_migration
 from bosket.testing.build import node, pod, pod_group, queue, topology
+from bosket.tools.doctor.bundle import bundle_of
+from bosket.tools.doctor.collect import KINDS
+from bosket.tools.doctor.files import read_files
+from bosket.tools.migrate import Outlook, plan_migration
 from tests.diagnosis.installed import definitions, deployment, edited, installed
 
 HERE = Path(__file__).parent

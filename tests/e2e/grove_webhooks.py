@@ -14,7 +14,7 @@ from bosket.api.grove.operator_configuration import (
     WebhookServerConfiguration,
 )
 from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION
-from bosket.grove_admission import Options
+from bosket.grove.admission import Options
 from bosket.kube.errors import ApiError, NotFound
 from tests.controlplane.plane import free_ports
 from tests.e2e.cluster import Cluster

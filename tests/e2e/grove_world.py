@@ -22,7 +22,7 @@ from bosket.api.object import KubeObject
 from bosket.api.resource_k8s import ResourceClaim
 from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION, grove_options
 from bosket.embedded.services import GROVE_ADMISSION
-from bosket.grove_admission import Options as AdmissionOptions
+from bosket.grove.admission import Options as AdmissionOptions
 from bosket.kube.errors import NotFound
 from bosket.kube.informer import Change, Informers
 from bosket.runtime.clock import SystemClock
@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 _PATIENCE_SECONDS: Final = 60.0
 _START_SECONDS: Final = 0.1
-#: Longer than anybody waits who gathers changes before it acts on them (`bosket.grove.gathering`: a second); what is
-#: due later than that a test says (`settle(after)`).
+#: Longer than anybody waits who gathers changes before it acts on them (`bosket.grove.status.gathering`: a second);
+#: what is due later than that a test says (`settle(after)`).
 _QUIET_SECONDS: Final = 1.2
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 #: What services write when they do something about sets and their pods.

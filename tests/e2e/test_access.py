@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bosket.admission import Options
 from bosket.api.core import Event, Pod
 from bosket.api.kai import PodGroup, PodGroupSpec, Queue
 from bosket.api.object import ObjectMeta
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.scheduler import Options as SchedulerOptions
+from bosket.scheduler.options import Options as SchedulerOptions
+from bosket.services.admission import Options
 from tests.controlplane.plane import free_ports
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifest import job, pod

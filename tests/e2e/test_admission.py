@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bosket.admission import Options, PodRules
 from bosket.api.node_k8s import RuntimeClass
 from bosket.api.object import ObjectMeta
+from bosket.services.admission import Options, PodRules
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifest import job, pod

@@ -14,9 +14,9 @@ import aiohttp
 import pytest
 
 from bosket.api.core import Pod
-from bosket.boards import BOARDS
 from bosket.embedded.cluster import EmbeddedCluster, Listen
 from bosket.embedded.node import NodeShape
+from bosket.install.boards import BOARDS
 from bosket.kube.client import Client
 from tests.controlplane.plane import free_ports
 from tests.controlplane.prometheus import Prometheus

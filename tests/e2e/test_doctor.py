@@ -21,13 +21,13 @@ from bosket.api.core import ServiceAccount
 from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.api.object import ObjectMeta
 from bosket.api.rbac import ClusterRole
-from bosket.diagnosis.collect import collect
-from bosket.diagnosis.diagnose import diagnose
 from bosket.embedded.bootstrap import create_if_absent
 from bosket.kube.client import Client
 from bosket.kube.credentials import Credential, FixedCredential, bearer
 from bosket.kube.http import HttpTransport
 from bosket.kube.kubeconfig import load
+from bosket.tools.doctor.collect import collect
+from bosket.tools.doctor.diagnose import diagnose
 from tests.e2e.cluster import Cluster
 from tests.e2e.identity import give_rights
 from tests.e2e.manifest import job

@@ -31,11 +31,11 @@ from bosket.api.table import resource_of
 from bosket.api.volcano import HyperNode, HyperNodeSpec
 from bosket.api.yunikorn import TaskGroup
 from bosket.embedded.bootstrap import bootstrap
-from bosket.grove_backends import SchedulerBackend, Surroundings, prepare_pod
-from bosket.grove_backends.default import DefaultBackend
-from bosket.grove_backends.gang_status import condition
-from bosket.grove_backends.koordinator import KoordinatorBackend
-from bosket.grove_backends.volcano import VolcanoBackend
+from bosket.grove.backends import SchedulerBackend, Surroundings, prepare_pod
+from bosket.grove.backends.default import DefaultBackend
+from bosket.grove.backends.gang_status import condition
+from bosket.grove.backends.koordinator import KoordinatorBackend
+from bosket.grove.backends.volcano import VolcanoBackend
 from bosket.kube.kubeconfig import connect
 from tests.controlplane import assets
 from tests.controlplane.other_schedulers import find_files

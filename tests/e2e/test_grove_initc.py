@@ -15,8 +15,8 @@ from bosket.api.core import Container, Pod, PodSpec, Secret
 from bosket.api.grove import PodCliqueSet
 from bosket.api.grove.naming import CLIQUE_LABEL, GANG_LABEL, token_secret_name
 from bosket.api.object import KubeObject, ObjectMeta
-from bosket.grove.render_access import role, role_binding, service_account, token_secret
-from bosket.grove_initc import OwnGang, Parent, wait_for_parents
+from bosket.grove.initc import OwnGang, Parent, wait_for_parents
+from bosket.grove.render.access import role, role_binding, service_account, token_secret
 from bosket.kube.client import Client
 from bosket.kube.http import HttpTransport
 from bosket.kube.kubeconfig import find, in_cluster

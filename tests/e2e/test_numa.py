@@ -13,7 +13,7 @@ from bosket.api.core import Pod
 from bosket.api.keys import NUMA_PREDICTED_ANNOTATION
 from bosket.api.node_topology import NodeResourceTopology
 from bosket.kube.errors import AlreadyExists
-from bosket.scheduler import Options
+from bosket.scheduler.options import Options
 from bosket.testing.build import numa_zones
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifest import pod

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pytest
 
-from bosket.admission import Options
 from bosket.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from bosket.api.apps import Deployment
 from bosket.api.batch import Job
@@ -24,6 +23,7 @@ from bosket.api.keys import NODE_POOL_LABEL, SYSTEM_NAMESPACE
 from bosket.api.object import ObjectMeta
 from bosket.cli.admission_flags import admission_options
 from bosket.cli.main import app
+from bosket.services.admission import Options
 from tests.controlplane.plane import free_ports
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import REAL

@@ -18,13 +18,13 @@ from bosket.api.grove.naming import CHILDREN_PROTECTED
 from bosket.api.keys import SYSTEM_NAMESPACE, TOKEN_ACCOUNT_ANNOTATION
 from bosket.api.object import ObjectMeta
 from bosket.api.rbac import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
-from bosket.grove.render_access import token_secret
-from bosket.grove_admission.registration import configurations
+from bosket.grove.admission.registration import configurations
+from bosket.grove.render.access import token_secret
 from bosket.install.chart import manifests
 from bosket.install.policy_part import GUARDED_ANNOTATIONS
 from bosket.kube.client import PatchType
 from bosket.kube.credentials import Credential, bearer
-from bosket.webhook.registration import Configuration, Reach
+from bosket.runtime.webhook.registration import Configuration, Reach
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifest import config_map, pod, sharing_pod
 from tests.e2e.wire import Answer, Wire, on_the_wire

@@ -14,11 +14,11 @@ from bosket.api.core import Pod
 from bosket.api.kai import UsageDBConfig, UsageParams
 from bosket.api.keys import POD_GROUP_ANNOTATION
 from bosket.api.time import parse_time
-from bosket.scheduler import Options
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.configuration.usage_parameters import parameters_from
+from bosket.scheduler.options import Options
 from bosket.scheduler.usage.builtin import BuiltinUsage
 from bosket.scheduler.usage.history import Sample
-from bosket.scheduler.usage.parameters import parameters_from
 from bosket.scheduler.usage.prometheus import connect
 from tests.controlplane.prometheus import Prometheus
 from tests.e2e.cluster import Cluster

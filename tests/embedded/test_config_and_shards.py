@@ -21,9 +21,9 @@ from bosket.embedded.in_process_operator import process_notes
 from bosket.embedded.node import NodeShape
 from bosket.kube.client import Client
 from bosket.kube.errors import ApiError
-from bosket.operator.shard import UNDERSTOOD_ARGUMENTS
 from bosket.runtime.clock import LoopClock
-from bosket.scheduler import Options
+from bosket.scheduler.options import Options
+from bosket.services.operator.shard import UNDERSTOOD_ARGUMENTS
 
 pytestmark = pytest.mark.looptime
 

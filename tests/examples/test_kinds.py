@@ -12,8 +12,8 @@ from bosket.cli.example.document import Manifest, read_example
 from bosket.cli.example.progress import Group, wait_until_running
 from bosket.cli.example.submission import Submission, definitions_by_kind
 from bosket.embedded.cluster import EmbeddedCluster
-from bosket.podgrouper.table import GROUPERS, WRAPPERS
 from bosket.runtime.clock import LoopClock
+from bosket.services.podgrouper.table import GROUPERS, WRAPPERS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KINDS = EXAMPLES / "kinds"

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from bosket.api import keys
-from bosket.scheduler.snapshot.recorded_list import LISTS
+from bosket.scheduler.recording.object_lists import LISTS
 
 Json = dict[str, Any]
 Objects = dict[str, list[Json]]

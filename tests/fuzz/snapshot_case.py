@@ -23,15 +23,15 @@ from bosket.api.core import Namespace, PersistentVolumeClaimVolumeSource, Volume
 from bosket.api.object import KubeObject, LabelSelector, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from bosket.kube.codec import strip_nulls
+from bosket.scheduler.answers.outcome import answer
+from bosket.scheduler.configuration.configuration import DEFAULT_PLUGINS, Configuration, PluginChoice
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import DEFAULT_PLUGINS, Configuration, PluginChoice
-from bosket.scheduler.metrics import SchedulerMetrics
+from bosket.scheduler.metrics.cycle import SchedulerMetrics
 from bosket.scheduler.model.usage import Usage
-from bosket.scheduler.outcome import answer
-from bosket.scheduler.snapshot.recorded_list import LISTS
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.recording.object_lists import LISTS
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import node, numa_zones, pod, pod_group, queue
 from bosket.testing.cluster import NOW
 from bosket.testing.device import device, device_class, device_slice, named_claims, resource_claim

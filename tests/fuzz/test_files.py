@@ -16,7 +16,7 @@ from random import Random
 import pytest
 
 from bosket.cli.main import main
-from bosket.scheduler.snapshot import recorded
+from bosket.scheduler.recording import recorded
 from bosket.testing.build import gang, node, pod_group, queue, topology
 from tests.fuzz.fuzzed import budget_seconds, chance
 from tests.scheduler.transcript import recording_of

@@ -12,7 +12,7 @@ from bosket.api.core import Pod
 from bosket.api.grove.naming import GANG_LABEL, INIT_CONTAINER
 from bosket.api.object import ObjectKey
 from bosket.api.time import format_time
-from bosket.grove_initc.parent import Parent, ready_counts, waiting_for
+from bosket.grove.initc.parent import Parent, ready_counts, waiting_for
 from bosket.kube.errors import Conflict, NotFound
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION
-from bosket.grove import Options, service
-from bosket.grove_backends import service as backends_service
+from bosket.grove.backends import service as backends_service
+from bosket.grove.operator import Options, service
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
 from bosket.kube.transport import Transport

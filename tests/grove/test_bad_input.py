@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bosket.api.core import Event
 from bosket.api.grove import LastError, PodClique, PodCliqueSet
-from bosket.grove.fault import find_faults
+from bosket.grove.operator.fault import find_faults
 from bosket.kube.errors import Invalid
 from bosket.testing.faults import FaultyTransport
 from tests.grove.operator_process import operator

@@ -15,10 +15,10 @@ from bosket.api.grove import (
     PodCliqueUpdateProgress,
 )
 from bosket.api.object import Condition
-from bosket.grove.clique_status import clique_status
 from bosket.grove.condition import BREACHED, CLIQUE_SCHEDULED, TERMINATING_GANG, WAS_WHOLE, find, is_true
-from bosket.grove.group_status import group_status
-from bosket.grove.termination import clique_breaches, group_breaches
+from bosket.grove.status.clique import clique_status
+from bosket.grove.status.group import group_status
+from bosket.grove.status.termination import clique_breaches, group_breaches
 from tests.grove.objects import CREATED, condition, made_clique, made_group, made_pod
 from tests.grove.sets import clique, clique_set, group
 

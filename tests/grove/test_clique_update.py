@@ -8,8 +8,8 @@ from bosket.api.core import ContainerStatus, Pod, PodCondition, PodStatus
 from bosket.api.grove import PodClique, PodCliqueStatus, PodCliqueUpdateProgress, PodsSelectedToUpdate
 from bosket.api.grove.naming import TEMPLATE_HASH_LABEL
 from bosket.api.object import ObjectMeta
-from bosket.grove.clique_update import Step, next_step
-from bosket.grove.template import is_terminating
+from bosket.grove.operator.clique_update import Step, next_step
+from bosket.grove.render.template import is_terminating
 from tests.grove.sets import NAMESPACE, clique
 
 NOW = 1_000_000.0

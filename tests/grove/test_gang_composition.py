@@ -17,7 +17,7 @@ from bosket.api.grove import (
     TopologyPackConstraint,
 )
 from bosket.api.object import ObjectMeta
-from bosket.grove.render_gang import GangPlan, plan_gangs, plan_named, pod_gang
+from bosket.grove.render.gang import GangPlan, plan_gangs, plan_named, pod_gang
 from tests.grove.sets import NAMESPACE, clique, clique_set, group
 
 LEVELS = (

@@ -9,8 +9,8 @@ from bosket.api import keys
 from bosket.api.core import Pod, PodSchedulingGate
 from bosket.api.grove import PodClique, PodGang
 from bosket.api.grove.naming import GANG_GATE
-from bosket.grove.pod_state import to_release, without_gang_gate
-from bosket.grove.render_gang import GangPart, GangPlan, is_complete
+from bosket.grove.render.gang import GangPart, GangPlan, is_complete
+from bosket.grove.status.pod_state import to_release, without_gang_gate
 from tests.grove.objects import made_clique, made_pod
 from tests.grove.sets import clique, clique_set
 from tests.grove.world import World, world

@@ -19,9 +19,11 @@ from bosket.api.grove import (
 )
 from bosket.api.object import Condition, ObjectMeta
 from bosket.api.time import format_time
-from bosket.grove import clique_status, group_status, set_status
-from bosket.grove.gathering import CLIQUE_SECONDS, NUMBERS_SECONDS, POD_SECONDS, WORDS_SECONDS, gather_seconds
-from bosket.grove_backends import gang_status
+from bosket.grove.backends import gang_status
+from bosket.grove.status import clique as clique_status
+from bosket.grove.status import group as group_status
+from bosket.grove.status import set as set_status
+from bosket.grove.status.gathering import CLIQUE_SECONDS, NUMBERS_SECONDS, POD_SECONDS, WORDS_SECONDS, gather_seconds
 from tests.grove.sets import clique, clique_set
 
 CREATED = 1_000_000.0

@@ -12,7 +12,7 @@ import pytest
 from bosket.api.core import Pod
 from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet
 from bosket.api.grove.naming import GROUP_LABEL, GROUP_REPLICA_LABEL, SET_REPLICA_LABEL
-from bosket.grove.pod_state import is_ready
+from bosket.grove.status.pod_state import is_ready
 from bosket.kube.informer import Change, Informer
 from tests.grove.sets import workload1
 from tests.grove.world import World, Worlds

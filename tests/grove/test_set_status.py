@@ -17,7 +17,7 @@ from bosket.api.grove import (
 )
 from bosket.api.object import ObjectMeta
 from bosket.grove.condition import TOPOLOGY_UNAVAILABLE, find
-from bosket.grove.set_status import set_status
+from bosket.grove.status.set import set_status
 from tests.grove.objects import CREATED, condition, made_clique, made_group
 from tests.grove.sets import clique, clique_set, group
 

@@ -33,9 +33,9 @@ from bosket.api.resource_k8s import (
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
-from bosket.grove import Options
-from bosket.grove.compute_domain import COMPUTE_DOMAIN
-from bosket.grove_admission import Options as AdmissionOptions
+from bosket.grove.admission import Options as AdmissionOptions
+from bosket.grove.operator import Options
+from bosket.grove.render.compute_domain import COMPUTE_DOMAIN
 from bosket.kube.errors import ApiError
 from tests.grove.sets import NAMESPACE, clique, clique_set, group
 from tests.grove.world import World, Worlds

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bosket.api.grove import PodCliqueScalingGroup, PodCliqueSet
-from bosket.grove.render_clique import member_clique, scaling_group, standalone_clique
-from bosket.grove.render_pod import InitProgram, render_pod
-from bosket.grove.template import groups_of, template_named
+from bosket.grove.render.clique import member_clique, scaling_group, standalone_clique
+from bosket.grove.render.pod import InitProgram, render_pod
+from bosket.grove.render.template import groups_of, template_named
 from tests.grove.sets import clique, clique_set, group
 
 IN_ORDER = "CliqueStartupTypeInOrder"

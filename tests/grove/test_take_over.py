@@ -19,7 +19,7 @@ from bosket.api.grove import PodClique, PodCliqueScalingGroup, PodCliqueSet, Pod
 from bosket.api.kai import PodGroup
 from bosket.api.object import KubeObject
 from bosket.embedded.grove_admission import DEFAULT_CONFIGURATION
-from bosket.grove import Options
+from bosket.grove.operator import Options
 from tests.conformance.cases import conformance_folder
 from tests.conformance.grove_dump import CLUSTER_KINDS, KINDS, path_of
 from tests.conformance.grove_world import make_nodes

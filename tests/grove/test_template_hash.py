@@ -9,7 +9,7 @@ import pytest
 
 from bosket.api.core import PodTemplateSpec
 from bosket.api.grove import PodCliqueSpec, PodCliqueTemplateSpec
-from bosket.grove.template_hash import generation_hash, template_hash
+from bosket.grove.render.template_hash import generation_hash, template_hash
 from tests.grove.sets import clique, clique_set
 
 

@@ -12,9 +12,9 @@ from bosket.api.grove import ClusterTopologyBinding, ClusterTopologyBindingSpec,
 from bosket.api.grove.operator_configuration import OperatorConfiguration
 from bosket.api.grove.operator_configuration_file import parse_operator_configuration
 from bosket.api.object import ObjectMeta
-from bosket.grove_admission.defaults import completed
-from bosket.grove_admission.judges import check_set
-from bosket.webhook.verdict import Verdict
+from bosket.grove.admission.defaults import completed
+from bosket.grove.admission.judges import check_set
+from bosket.runtime.webhook.verdict import Verdict
 
 Json = dict[str, Any]
 

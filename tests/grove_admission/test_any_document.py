@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.api.admission import AdmissionRequest
-from bosket.grove_admission.authorizer import authorize
-from bosket.grove_admission.judges import check_set, complete_set, judge_binding
+from bosket.grove.admission.authorizer import authorize
+from bosket.grove.admission.judges import check_set, complete_set, judge_binding
 from tests.grove_admission.sets import CONFIGURATION, Cluster, changed, clique, group, pcs
 
 TEXT = st.text(max_size=8)

@@ -10,8 +10,8 @@ from bosket.api.admission import AdmissionRequest
 from bosket.api.authentication import UserInfo
 from bosket.api.grove.operator_configuration import AuthorizerConfiguration, OperatorConfiguration
 from bosket.api.meta import GroupVersionKind
-from bosket.grove_admission.authorizer import authorize
-from bosket.grove_admission.judges import AUTHORIZE, judges
+from bosket.grove.admission.authorizer import authorize
+from bosket.grove.admission.judges import AUTHORIZE, judges
 from tests.grove_admission.sets import Cluster
 
 OPERATOR = "system:serviceaccount:grove:grove-operator"

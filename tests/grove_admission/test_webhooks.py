@@ -29,8 +29,8 @@ from bosket.api.grove.operator_configuration import (
 from bosket.api.object import ObjectMeta
 from bosket.api.table import resource_of
 from bosket.api.volcano import Queue, QueueStatus
-from bosket.grove_admission import Options
-from bosket.grove_admission.webhook_service import admission_service
+from bosket.grove.admission import Options
+from bosket.grove.admission.webhook_service import admission_service
 from bosket.kube.client import Client
 from bosket.kube.errors import Forbidden
 from bosket.kube.informer import Informers

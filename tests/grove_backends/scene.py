@@ -28,7 +28,7 @@ from bosket.api.grove import (
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.ownership import controller_reference
 from bosket.api.table import resource_of
-from bosket.grove_backends import SchedulerBackend, Surroundings
+from bosket.grove.backends import SchedulerBackend, Surroundings
 from tests.rig import NAMESPACE, Rig, make_rig
 
 

@@ -12,8 +12,8 @@ from bosket.api.grove import PodCliqueScalingGroupConfig, PodGang, TopologyConst
 from bosket.api.object import Condition, KubeObject
 from bosket.api.scheduling_k8s import v1alpha1, v1alpha2, v1alpha3, v1beta1
 from bosket.api.scheduling_k8s.part import GangSchedulingPolicy, PodGroupSchedulingPolicy
-from bosket.grove_backends import Refused, Surroundings, prepare_pod
-from bosket.grove_backends.default import DefaultBackend
+from bosket.grove.backends import Refused, Surroundings, prepare_pod
+from bosket.grove.backends.default import DefaultBackend
 from tests.grove_backends.scene import clique, clique_set, member, pack, part, pod_gang, serving
 
 DEFAULT = DefaultBackend()

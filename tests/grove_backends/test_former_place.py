@@ -7,7 +7,7 @@ import msgspec
 from bosket.api.core import Pod
 from bosket.api.core.affinity import Affinity, NodeAffinity, PreferredSchedulingTerm
 from bosket.api.grove import NamespacedName
-from bosket.grove_backends.former_place import prefer_former_places
+from bosket.grove.backends.former_place import prefer_former_places
 from tests.grove_backends.scene import member, part, pod_gang
 from tests.rig import NAMESPACE
 

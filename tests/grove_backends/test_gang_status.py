@@ -16,9 +16,9 @@ from bosket.api.grove import (
 )
 from bosket.api.object import Condition, ObjectMeta
 from bosket.api.time import format_time
-from bosket.grove_backends import Verdict
-from bosket.grove_backends.gang_status import Observation, condition, look_again_seconds, status_of
-from bosket.grove_backends.placement_score import placement_score
+from bosket.grove.backends import Verdict
+from bosket.grove.backends.gang_status import Observation, condition, look_again_seconds, status_of
+from bosket.grove.backends.placement_score import placement_score
 from tests.grove_backends.scene import clique, clique_set, member, pack, part, pod_gang
 
 NOW = 1_800_000_000.0

@@ -10,9 +10,9 @@ from bosket.api.grove import TopologyConstraintGroupConfig
 from bosket.api.kai import PodGroup, PodGroupSpec, SubGroup, TopologyConstraint
 from bosket.api.kai.podgroup import PodGroupStatus, SchedulingCondition, UnschedulableExplanation
 from bosket.api.ownership import controller_reference
-from bosket.grove_backends import Refused, Surroundings, prepare_pod
-from bosket.grove_backends.backend import owned_metadata
-from bosket.grove_backends.kai import KaiBackend, queue_of_set
+from bosket.grove.backends import Refused, Surroundings, prepare_pod
+from bosket.grove.backends.backend import owned_metadata
+from bosket.grove.backends.kai import KaiBackend, queue_of_set
 from tests.grove_backends.scene import around, clique, clique_set, member, pack, part, pod_gang
 
 KAI = KaiBackend()

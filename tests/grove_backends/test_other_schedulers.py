@@ -19,10 +19,10 @@ from bosket.api.grove import (
     TopologyLevel,
 )
 from bosket.api.object import ObjectMeta
-from bosket.grove_backends import Refused, Surroundings, prepare_pod
-from bosket.grove_backends.koordinator import KoordinatorBackend
-from bosket.grove_backends.volcano import QUEUE_ANNOTATION, VolcanoBackend
-from bosket.grove_backends.yunikorn import YuniKornBackend
+from bosket.grove.backends import Refused, Surroundings, prepare_pod
+from bosket.grove.backends.koordinator import KoordinatorBackend
+from bosket.grove.backends.volcano import QUEUE_ANNOTATION, VolcanoBackend
+from bosket.grove.backends.yunikorn import YuniKornBackend
 from tests.grove_backends.scene import around, clique, clique_set, member, pack, part, pod_gang
 
 VOLCANO, KOORDINATOR, YUNIKORN = VolcanoBackend(), KoordinatorBackend(), YuniKornBackend()

@@ -15,9 +15,9 @@ from bosket.api.grove import PodCliqueSet, PodGang
 from bosket.api.kai import PodGroup
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.volcano import PodGroup as VolcanoPodGroup
-from bosket.grove_backends import Registry, SchedulerBackend, prepare_pod
-from bosket.grove_backends.backend import owned_metadata
-from bosket.grove_backends.catalogue import load_backends
+from bosket.grove.backends import Registry, SchedulerBackend, prepare_pod
+from bosket.grove.backends.backend import owned_metadata
+from bosket.grove.backends.catalogue import load_backends
 from tests.conformance.cases import conformance_folder
 from tests.grove_backends.scene import around
 

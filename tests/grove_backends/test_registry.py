@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from bosket.api import keys
 from bosket.api.grove import PodGang
-from bosket.grove_backends import Registry, Rendering, SchedulerBackend, Surroundings, UnknownBackend, catalogue
+from bosket.grove.backends import Registry, Rendering, SchedulerBackend, Surroundings, UnknownBackend, catalogue
 from tests.grove_backends.scene import part, pod_gang
 
 

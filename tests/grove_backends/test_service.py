@@ -15,11 +15,11 @@ from bosket.api.grove import GangPodGroup, PodCliqueSet, PodGang
 from bosket.api.kai import PodGroup, PodGroupSpec
 from bosket.api.ownership import controller_of
 from bosket.embedded.services import entries
-from bosket.grove_backends import Options, Registry, Rendering, SchedulerBackend, Surroundings
-from bosket.grove_backends.backend import owned_metadata
-from bosket.grove_backends.gang_status import condition
-from bosket.grove_backends.kai import KaiBackend
-from bosket.grove_backends.service import GangController, service
+from bosket.grove.backends import Options, Registry, Rendering, SchedulerBackend, Surroundings
+from bosket.grove.backends.backend import owned_metadata
+from bosket.grove.backends.gang_status import condition
+from bosket.grove.backends.kai import KaiBackend
+from bosket.grove.backends.service import GangController, service
 from bosket.runtime.service import Environment, Service
 from bosket.testing.faults import Chaos, FaultyTransport, matching, refuse
 from tests.grove_backends.scene import clique, clique_set, grove_rig, member, part, pod_gang

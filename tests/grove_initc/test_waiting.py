@@ -10,7 +10,7 @@ import pytest
 from bosket.api.core import Container, Pod, PodSpec
 from bosket.api.object import ObjectMeta
 from bosket.cli.main import main
-from bosket.grove_initc import InvalidParent, NotInGang, OwnGang, Parent, own_gang, wait_for_parents
+from bosket.grove.initc import InvalidParent, NotInGang, OwnGang, Parent, own_gang, wait_for_parents
 from bosket.kube.client import Client
 from bosket.testing.faults import FaultyTransport, matching, refuse
 from tests.rig import NAMESPACE, Rig, make_rig

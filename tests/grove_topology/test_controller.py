@@ -20,7 +20,7 @@ from bosket.api.kai import Topology
 from bosket.api.kai.topology import TopologyLevel as KaiLevel
 from bosket.api.kai.topology import TopologySpec
 from bosket.api.object import Condition, ObjectMeta
-from bosket.grove_topology.controller import TopologyController
+from bosket.grove.topology.controller import TopologyController
 from bosket.kube.errors import NotFound
 from bosket.runtime.service import Environment
 from bosket.testing.faults import FaultyTransport, matching, refuse

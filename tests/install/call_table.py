@@ -10,39 +10,39 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from bosket.admission.options import Options as AdmissionOptions
 from bosket.api.grove.naming import BINDINGS_VALIDATED, CHILDREN_PROTECTED, SETS_DEFAULTED, SETS_VALIDATED
 from bosket.api.grove.operator_configuration import LeaderElectionConfiguration, WebhookServerConfiguration
 from bosket.api.object import KubeObject
 from bosket.api.resource import AnyResource
 from bosket.api.table import resource_for, resource_of
-from bosket.grove import render_access
-from bosket.grove_backends.backend import SchedulerBackend
-from bosket.grove_backends.catalogue import BUILT_IN
+from bosket.grove.backends.backend import SchedulerBackend
+from bosket.grove.backends.catalogue import BUILT_IN
+from bosket.grove.render import access as render_access
 from bosket.install.account import ACCOUNTS, Account
 from bosket.install.right import SCOPES, Right, Scope
-from bosket.operator.kind import KINDS
-from bosket.operator.reconciler import LEASE_NAME
-from bosket.podgrouper.groupers import grove, knative
-from bosket.podgrouper.karta import KARTA
-from bosket.podgrouper.owner import GroupVersionKind
-from bosket.podgrouper.table import GROUPERS, WRAPPERS
+from bosket.services.admission.options import Options as AdmissionOptions
+from bosket.services.operator.kind import KINDS
+from bosket.services.operator.reconciler import LEASE_NAME
+from bosket.services.podgrouper.groupers import grove, knative
+from bosket.services.podgrouper.karta import KARTA
+from bosket.services.podgrouper.owner import GroupVersionKind
+from bosket.services.podgrouper.table import GROUPERS, WRAPPERS
 from tests.install.call_site import CallSite, modules_of, sites_of
 
 TABLE: Final = Path(__file__).parent / "call_sites.txt"
 LEASES: Final = "bosket.runtime.leader"
 EVENTS: Final = "bosket.runtime.events"
 #: Sites that ask for whatever kind an owner is of: what they may need follows from the pod grouper's own table.
-OWNERS: Final = "bosket.podgrouper.owner_lookup"
+OWNERS: Final = "bosket.services.podgrouper.owner_lookup"
 #: Sites that write whatever kind the operator makes: what they may need follows from its table of kinds.
-OWNED: Final = "bosket.operator.owned"
+OWNED: Final = "bosket.services.operator.owned"
 #: Sites that write, or watch, whatever kind a backend has: what they may need follows from the backends' own tables.
-RENDERED: Final = "bosket.grove_backends.applier"
-WATCHED: Final = "bosket.grove_backends.cluster_view:ClusterView.refresh of(kind)"
+RENDERED: Final = "bosket.grove.backends.applier"
+WATCHED: Final = "bosket.grove.backends.cluster_view:ClusterView.refresh of(kind)"
 #: Where pods are freed of a backend's gate; not every backend has one.
-_GATES: Final = "bosket.grove_backends.service:GangController._release."
+_GATES: Final = "bosket.grove.backends.service:GangController._release."
 #: Sites that keep a certificate and webhook configurations, whosoever: each account may touch its own.
-WEBHOOKS: Final = "bosket.webhook"
+WEBHOOKS: Final = "bosket.runtime.webhook"
 #: Call sites that need no right: everybody may see what there is.
 DISCOVERY: Final = ("discover(", "raw('GET')")
 
@@ -58,7 +58,7 @@ _BETWEEN: Final = (
 _WITHOUT_LEASE: Final = ("admission", "grove-admission", "numa-exporter", "reservation")
 #: Shards are made while the cluster runs, and each has a lease of its own, which the operator looks after.
 _ANY_LEASE: Final = ("scheduler",)
-_SHARDS: Final = "bosket.operator.reconciler"
+_SHARDS: Final = "bosket.services.operator.reconciler"
 #: Leases that aren't named after their service.
 _LEASES: Final = {"operator": LEASE_NAME, "grove-operator": LeaderElectionConfiguration().resourceName}
 #: What the API server asks for beside the right to call, by account.

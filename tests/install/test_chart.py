@@ -9,18 +9,18 @@ import msgspec
 import pytest
 import yaml
 
-from bosket.admission import Options
-from bosket.admission.registration import configurations
 from bosket.api.grove.operator_configuration_file import operator_configuration_from, parse_document
 from bosket.api.kai.config import ConfigSpec
 from bosket.api.kai.shard import SchedulingShardSpec
 from bosket.cli.grove_process import ProcessSettings, process_settings
 from bosket.cli.main import main
-from bosket.grove_admission.registration import configurations as grove_configurations
+from bosket.grove.admission.registration import configurations as grove_configurations
 from bosket.install.chart import chart_files, manifests
 from bosket.install.policy_part import ASKED_ABOUT
 from bosket.install.values import InvalidValues, default_values, parse_set
-from bosket.webhook.registration import Reach
+from bosket.runtime.webhook.registration import Reach
+from bosket.services.admission import Options
+from bosket.services.admission.registration import configurations
 from tests.install.rendering import CASES, CHART, NAMESPACE, by_identity, rendered, snapshot_file, values_file
 
 REMEDY = "run `python -m tests.install chart`"

@@ -12,8 +12,8 @@ from bosket.api.table import resource_of
 from bosket.apiserver.rbac.rule import Rule
 from bosket.apiserver.request_info import Attributes
 from bosket.embedded.services import BACKEND_PREFIX, PROGRAMS, SERVICES
-from bosket.grove.render_access import RULES
-from bosket.grove_backends.catalogue import BUILT_IN
+from bosket.grove.backends.catalogue import BUILT_IN
+from bosket.grove.render.access import RULES
 from bosket.install.account import ACCOUNTS, Account
 from bosket.install.right import InvalidTable, Right, format_rights, parse_rights, read_rights
 from bosket.install.role import DEFAULT_NAMESPACES, role_objects

@@ -18,9 +18,9 @@ from bosket.api.core import (
     WeightedPodAffinityTerm,
 )
 from bosket.api.object import LabelSelector, ObjectKey
-from bosket.node_scale_adjuster import Options
-from bosket.node_scale_adjuster.need import missing_pods, need_of, needed_gpus, sort_out, waits_for_part
-from bosket.node_scale_adjuster.scaling_pod import asked_gpus, scaling_pod, source_of
+from bosket.services.node_scale import Options
+from bosket.services.node_scale.need import missing_pods, need_of, needed_gpus, sort_out, waits_for_part
+from bosket.services.node_scale.scaling_pod import asked_gpus, scaling_pod, source_of
 from bosket.testing.build import PodBuilder, pod
 
 OPTIONS = Options()

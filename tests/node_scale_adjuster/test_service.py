@@ -11,7 +11,7 @@ from bosket.api.core import Namespace, Pod, PodCondition, ServiceAccount
 from bosket.api.keys import SCALE_ADJUST_NAMESPACE
 from bosket.api.object import ObjectMeta
 from bosket.kube.errors import NotFound
-from bosket.node_scale_adjuster import service
+from bosket.services.node_scale import service
 from bosket.testing.build import pod
 from bosket.testing.faults import FaultyTransport, hang_up, matching
 from tests.rig import NAMESPACE, Rig, make_rig

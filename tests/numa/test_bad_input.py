@@ -10,7 +10,7 @@ from bosket.api.keys import NUMA_OBSERVED_ANNOTATION, NUMA_PREDICTED_ANNOTATION
 from bosket.api.node_topology import AttributeInfo, ResourceInfo
 from bosket.api.object import ObjectMeta
 from bosket.scheduler.decide import decide
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import node, numa_zones, pod_group, queue
 from bosket.testing.cluster import NOW
 from tests.numa.zoned import aligning, guaranteed, written, zones_by_pod

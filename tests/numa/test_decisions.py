@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from bosket.api.kai import BindRequest, BindRequestSpec
 from bosket.api.keys import NUMA_PREDICTED_ANNOTATION
 from bosket.api.object import ObjectMeta
+from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.testing.build import node, numa_zones, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, decided, evictions, pipelines, reasons, state_of
 from bosket.testing.cluster import placements as nodes_by_pod

@@ -14,9 +14,9 @@ import pytest
 from bosket.api.core import Pod
 from bosket.api.keys import NUMA_OBSERVED_ANNOTATION
 from bosket.cli.main import main
-from bosket.numa_exporter import Exporter, KubeletSocket, KubeletUnreachable, Options, UnreadableCpus, read_cpu_zones
-from bosket.numa_exporter.placement import annotation_of, placement_of
-from bosket.numa_exporter.pod_resources import (
+from bosket.services.numa import Exporter, KubeletSocket, KubeletUnreachable, Options, UnreadableCpus, read_cpu_zones
+from bosket.services.numa.placement import annotation_of, placement_of
+from bosket.services.numa.pod_resources import (
     ContainerResources,
     Devices,
     MalformedAnswer,

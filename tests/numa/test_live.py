@@ -13,13 +13,14 @@ from bosket.api.apiextensions import CustomResourceDefinition
 from bosket.api.batch import Job
 from bosket.api.kai import BindRequest
 from bosket.api.node_topology import NodeResourceTopology
-from bosket.scheduler import Options, service
 from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.configuration.file import parse_configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration_file import parse_configuration
-from bosket.scheduler.snapshot.recorded import read
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.loop import service
+from bosket.scheduler.options import Options
+from bosket.scheduler.recording.recorded import read
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import node, numa_zones, pod, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 from tests.numa.definition import definition

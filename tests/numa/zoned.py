@@ -9,8 +9,8 @@ import msgspec
 
 from bosket.api.kai import NUMAZonePlacement
 from bosket.api.keys import NUMA_OBSERVED_ANNOTATION
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import DEFAULT_PLUGINS, Configuration, PluginChoice
+from bosket.scheduler.configuration.configuration import DEFAULT_PLUGINS, Configuration, PluginChoice
+from bosket.scheduler.model.decisions import Decisions
 from bosket.testing.build import PodBuilder, pod
 
 Zones = Mapping[str, Mapping[str, str]]

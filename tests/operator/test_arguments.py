@@ -26,10 +26,10 @@ from bosket.api.kai.config import (
 from bosket.api.kai.operand import K8sClientConfig, ServiceConfig
 from bosket.api.kai.shard import PluginConfig
 from bosket.cli.main import app
-from bosket.operator import shard as shard_part
-from bosket.operator.common import Common
-from bosket.operator.options import Options
-from bosket.operator.plan import plan
+from bosket.services.operator import shard as shard_part
+from bosket.services.operator.common import Common
+from bosket.services.operator.options import Options
+from bosket.services.operator.plan import plan
 from tests.operator.scene import config, shard
 
 EVERYTHING = config(

@@ -20,9 +20,9 @@ from bosket.api.kai.config import (
 from bosket.api.kai.operand import Image, ServiceConfig
 from bosket.api.kai.shard import ActionConfig, MinRuntime, PlacementStrategy, UsageDBConfig
 from bosket.api.keys import SYSTEM_NAMESPACE
-from bosket.operator.check import config_problems, shard_problems
-from bosket.operator.common import Common
-from bosket.operator.options import Options
+from bosket.services.operator.check import config_problems, shard_problems
+from bosket.services.operator.common import Common
+from bosket.services.operator.options import Options
 from tests.operator.scene import config, shard
 
 PROMETHEUS = UsageDBConfig(clientType="prometheus")

@@ -22,7 +22,7 @@ from bosket.api.kai.config import (
 from bosket.api.kai.operand import Image, PodDisruptionBudgetConfig, ServiceConfig, WebhookSwitch
 from bosket.api.kai.shard import PluginConfig
 from bosket.api.policy import PodDisruptionBudget
-from bosket.operator import service
+from bosket.services.operator import service
 from bosket.testing.faults import FaultyTransport, hang_up, matching, refuse
 from tests.operator.scene import become_available, condition, conditions_of, config, make_scene, names, raw, shard
 from tests.rig import Rig

@@ -13,13 +13,13 @@ from bosket.api.core import Affinity, PodSecurityContext, ResourceRequirements, 
 from bosket.api.kai.config import Config, ConfigSpec
 from bosket.api.kai.operand import EvictionRequirement, VPAContainerPolicy
 from bosket.api.kai.shard import SchedulingShard, SchedulingShardSpec
-from bosket.operator import shard
-from bosket.operator.check import config_problems
-from bosket.operator.common import Common
-from bosket.operator.monitoring import probe_settings
-from bosket.operator.options import Options
-from bosket.operator.plan import plan
-from bosket.operator.without_effect import config_notes, shard_notes
+from bosket.services.operator import shard
+from bosket.services.operator.check import config_problems
+from bosket.services.operator.common import Common
+from bosket.services.operator.monitoring import probe_settings
+from bosket.services.operator.options import Options
+from bosket.services.operator.plan import plan
+from bosket.services.operator.without_effect import config_notes, shard_notes
 
 #: Values that differ from the defaults, by type; and by name, where a type has values that mean nothing.
 BY_TYPE: dict[Any, list[Any]] = {

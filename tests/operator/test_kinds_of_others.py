@@ -17,8 +17,8 @@ from bosket.api.kai.config import (
 )
 from bosket.api.kai.operand import VPASpec
 from bosket.api.resource import AnyResource
-from bosket.operator import service
-from bosket.operator.kind import AUTOSCALER, PROMETHEUS, SERVICE_MONITOR
+from bosket.services.operator import service
+from bosket.services.operator.kind import AUTOSCALER, PROMETHEUS, SERVICE_MONITOR
 from tests.operator.scene import condition, conditions_of, config, make_scene, names, raw, shard
 from tests.rig import Rig
 
@@ -131,7 +131,7 @@ async def test_a_prometheus_that_answered_is_called_unreachable_only_after_failu
         asked_at.append(rig.clock.monotonic())
         return None if len(asked_at) < down_from else "nobody answers"
 
-    monkeypatch.setattr("bosket.operator.prometheus_probe.probe", probe)
+    monkeypatch.setattr("bosket.services.operator.prometheus_probe.probe", probe)
     rules = ExternalPrometheusHealthProbe(interval=7, maxRetries=3)
     await rig.apply(
         config(prometheus=PrometheusConfig(externalPrometheusUrl="http://x", externalPrometheusHealthProbe=rules))
@@ -160,7 +160,7 @@ async def test_a_burst_of_changes_does_not_use_up_the_failures_that_a_prometheus
         asked.append(address)
         return "nobody answers" if is_down else None
 
-    monkeypatch.setattr("bosket.operator.prometheus_probe.probe", probe)
+    monkeypatch.setattr("bosket.services.operator.prometheus_probe.probe", probe)
     rules = ExternalPrometheusHealthProbe(interval=100, maxRetries=3)
     wish = PrometheusConfig(externalPrometheusUrl="http://x", externalPrometheusHealthProbe=rules)
     await rig.apply(config(prometheus=wish))

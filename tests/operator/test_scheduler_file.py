@@ -16,13 +16,13 @@ from bosket.api.kai.shard import (
     SchedulingShardSpec,
     UsageDBConfig,
 )
-from bosket.operator.common import Common
-from bosket.operator.options import Options
-from bosket.operator.scheduler_file import render
 from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.configuration.file import parse_configuration
 from bosket.scheduler.decide import known_part, make_plugins
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.framework.configuration_file import parse_configuration
+from bosket.services.operator.common import Common
+from bosket.services.operator.options import Options
+from bosket.services.operator.scheduler_file import render
 from tests.operator.scene import config
 
 

@@ -17,7 +17,7 @@ from bosket.api.kai.operand import ServiceConfig
 from bosket.api.kai.shard import MinRuntime, PlacementStrategy, SchedulingShard
 from bosket.api.object import ObjectMeta
 from bosket.api.time import format_micro_time
-from bosket.operator import service
+from bosket.services.operator import service
 from tests.operator.scene import condition, conditions_of, config, make_scene, names, raw, shard
 from tests.rig import Rig
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bosket.api.core import Pod, PodStatus
 from bosket.api.object import ObjectKey, ObjectMeta
 from bosket.kube.informer import Change
-from bosket.podgroup_controller.charges import Charges
+from bosket.services.podgroup.charges import Charges
 
 PODS = [f"p{number}" for number in range(4)]
 CLAIMS = ("x", "y")

@@ -14,7 +14,7 @@ from bosket.api.object import ObjectMeta
 from bosket.api.resource_k8s import DeviceClaim, DeviceRequest, ExactDeviceRequest, ResourceClaim, ResourceClaimSpec
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.store import Store
-from bosket.podgroup_controller import service
+from bosket.services.podgroup import service
 from bosket.testing.faults import FaultyTransport, matching, refuse
 from tests.rig import NAMESPACE, Rig, make_rig
 

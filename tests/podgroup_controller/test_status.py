@@ -13,8 +13,8 @@ from bosket.api.gang import has_minimum
 from bosket.api.kai import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus, SubGroup
 from bosket.api.object import ObjectMeta
 from bosket.api.resource_k8s import DeviceClaim, DeviceRequest, ExactDeviceRequest, ResourceClaim, ResourceClaimSpec
-from bosket.podgroup_controller.status import Member, status_of
-from bosket.podgroup_controller.usage import allocated, requested
+from bosket.services.podgroup.status import Member, status_of
+from bosket.services.podgroup.usage import allocated, requested
 
 SCHEDULED = (PodCondition(type="PodScheduled", status="True"),)
 

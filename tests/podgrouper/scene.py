@@ -10,8 +10,8 @@ from bosket.api.core import Container, Pod, PodSpec, PodTemplateSpec
 from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectMeta, OwnerReference
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.podgrouper import Options, service
 from bosket.runtime.service import Environment, Service
+from bosket.services.podgrouper import Options, service
 from tests.rig import NAMESPACE, Rig, make_rig
 
 

@@ -13,15 +13,15 @@ from bosket.api.core import Pod, PodSpec
 from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference, Status
 from bosket.kube.errors import ApiError, NotFound
-from bosket.podgrouper.grouping import group, top_of
-from bosket.podgrouper.jq_evaluator import JqEvaluator
-from bosket.podgrouper.kind_default import KindDefaults
-from bosket.podgrouper.options import Options
-from bosket.podgrouper.owner import GroupVersionKind, Owner
-from bosket.podgrouper.program import Answers, Programs
-from bosket.podgrouper.table import GrouperTable
-from bosket.podgrouper.workload import Grouping, NotAnsweredYet, NotReadYet
 from bosket.runtime.clock import SystemClock
+from bosket.services.podgrouper.grouping import group, top_of
+from bosket.services.podgrouper.jq_evaluator import JqEvaluator
+from bosket.services.podgrouper.kind_default import KindDefaults
+from bosket.services.podgrouper.options import Options
+from bosket.services.podgrouper.owner import GroupVersionKind, Owner
+from bosket.services.podgrouper.program import Answers, Programs
+from bosket.services.podgrouper.table import GrouperTable
+from bosket.services.podgrouper.workload import Grouping, NotAnsweredYet, NotReadYet
 
 NAMESPACE = "team-a"
 

@@ -6,9 +6,9 @@ import pytest
 
 from bosket.api import keys
 from bosket.api.kai import TopologyConstraint
-from bosket.podgrouper.kind_default import parse_kind_defaults
-from bosket.podgrouper.options import Options
-from bosket.podgrouper.owner import Owner
+from bosket.services.podgrouper.kind_default import parse_kind_defaults
+from bosket.services.podgrouper.options import Options
+from bosket.services.podgrouper.owner import Owner
 from tests.podgrouper.sketch import SketchedCluster, group_of, owner, pod
 
 UNKNOWN = "example.com/v1/Simulation"

@@ -7,9 +7,9 @@ import msgspec
 from bosket.api import keys
 from bosket.api.kai import PodGroup, PodGroupSpec, TopologyConstraint
 from bosket.api.object import ObjectMeta
-from bosket.podgrouper.grouping import merge, pod_changes
-from bosket.podgrouper.options import Options
-from bosket.podgrouper.workload import Grouping
+from bosket.services.podgrouper.grouping import merge, pod_changes
+from bosket.services.podgrouper.options import Options
+from bosket.services.podgrouper.workload import Grouping
 from tests.podgrouper.sketch import group_of, owner, pod
 
 JOB = owner("batch/v1/Job", "train", labels={keys.QUEUE_LABEL: "q"}, annotations={"note": "new"})

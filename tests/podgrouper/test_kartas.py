@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bosket.podgrouper.options import Options
-from bosket.podgrouper.owner import GroupingError, Owner
+from bosket.services.podgrouper.options import Options
+from bosket.services.podgrouper.owner import GroupingError, Owner
 from tests.podgrouper.sketch import SketchedCluster, group_of, grouping_of, owner, pod
 
 LABELS = {"run.ai/karta-group": "example.com", "run.ai/karta-version": "v1", "run.ai/karta-kind": "Flow"}

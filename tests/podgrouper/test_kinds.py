@@ -9,8 +9,8 @@ import pytest
 from bosket.api import keys
 from bosket.api.kai import PodGroup
 from bosket.api.object import ObjectKey
-from bosket.podgrouper.options import Options
-from bosket.podgrouper.owner import GroupingError, Owner
+from bosket.services.podgrouper.options import Options
+from bosket.services.podgrouper.owner import GroupingError, Owner
 from tests.podgrouper.sketch import NAMESPACE, SketchedCluster, group_of, owner, pod
 
 

@@ -9,13 +9,13 @@ from bosket.api import keys
 from bosket.api.grove import GangPodGroup, PodGang, PodGangSpec
 from bosket.api.object import OwnerReference, Status
 from bosket.kube.errors import Forbidden, NotFound
-from bosket.podgrouper.jq_evaluator import JqEvaluator
-from bosket.podgrouper.options import Options
-from bosket.podgrouper.owner import GroupingError, GroupVersionKind, Owner, owner_chain
-from bosket.podgrouper.plan import find_grouping
-from bosket.podgrouper.table import GrouperTable
-from bosket.podgrouper.workload import Grouping
 from bosket.runtime.clock import SystemClock
+from bosket.services.podgrouper.jq_evaluator import JqEvaluator
+from bosket.services.podgrouper.options import Options
+from bosket.services.podgrouper.owner import GroupingError, GroupVersionKind, Owner, owner_chain
+from bosket.services.podgrouper.plan import find_grouping
+from bosket.services.podgrouper.table import GrouperTable
+from bosket.services.podgrouper.workload import Grouping
 from tests.podgrouper.sketch import SketchedCluster, owner, pod
 
 TOP = owner("apps/v1/Deployment", "web")

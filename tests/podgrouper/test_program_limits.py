@@ -14,10 +14,10 @@ import pytest
 from bosket.api.core import Event
 from bosket.api.object import OwnerReference
 from bosket.api.resource import Resource
-from bosket.podgrouper.jq_evaluator import JqEvaluator
-from bosket.podgrouper.jq_process import JqProcess, WorkerClosed
-from bosket.podgrouper.program import Programs
 from bosket.runtime.clock import LoopClock
+from bosket.services.podgrouper.jq_evaluator import JqEvaluator
+from bosket.services.podgrouper.jq_process import JqProcess, WorkerClosed
+from bosket.services.podgrouper.program import Programs
 from tests.podgrouper.scene import grouped, grouper, make_gang, make_pod, scene
 from tests.podgrouper.sketch import owner, pod
 from tests.podgrouper.test_kartas import LABELS, ONE

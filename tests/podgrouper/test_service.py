@@ -18,8 +18,8 @@ from bosket.api.kai import PodGroup
 from bosket.api.object import LabelSelector, ObjectMeta, OwnerReference
 from bosket.api.resource import Resource
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.podgrouper import Options
 from bosket.runtime.service import Environment, Service
+from bosket.services.podgrouper import Options
 from bosket.testing.faults import Chaos, FaultyTransport, delay, hang_up, matching, refuse
 from tests.podgrouper.scene import grouped, grouper, grouper_with, make_gang, make_job, make_pod, scene
 from tests.rig import NAMESPACE, Lagging, Meddling, Rig

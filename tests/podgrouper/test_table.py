@@ -8,11 +8,11 @@ from types import ModuleType
 
 import pytest
 
-from bosket.podgrouper import Grouping, Options, Workload, base_group
-from bosket.podgrouper.groupers.default import default
-from bosket.podgrouper.grouping import group
-from bosket.podgrouper.owner import GroupVersionKind
-from bosket.podgrouper.table import GROUPERS, GrouperTable, load_table
+from bosket.services.podgrouper import Grouping, Options, Workload, base_group
+from bosket.services.podgrouper.groupers.default import default
+from bosket.services.podgrouper.grouping import group
+from bosket.services.podgrouper.owner import GroupVersionKind
+from bosket.services.podgrouper.table import GROUPERS, GrouperTable, load_table
 from tests.podgrouper.sketch import SketchedCluster, owner, pod
 
 

@@ -24,8 +24,8 @@ from bosket.api.kai import (
 )
 from bosket.api.object import ObjectKey, ObjectMeta
 from bosket.api.time import format_time
-from bosket.queue_controller.account import Accounts
-from bosket.queue_controller.metrics import QueueMetrics
+from bosket.services.queue.account import Accounts
+from bosket.services.queue.metrics import QueueMetrics
 
 NOW = 1_800_000_000.0
 

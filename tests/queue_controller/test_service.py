@@ -8,7 +8,7 @@ import pytest
 
 from bosket.api.kai import PodGroup, PodGroupSpec, Queue, QueueSpec
 from bosket.api.object import ObjectMeta
-from bosket.queue_controller import service
+from bosket.services.queue import service
 from bosket.testing.faults import FaultyTransport, matching
 from tests.rig import NAMESPACE, Rig, make_rig
 

@@ -3,8 +3,8 @@
 import pytest
 
 from bosket.api.time import format_time
+from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import ConfigurationError
 from bosket.testing.build import job, node, queue
 from bosket.testing.cluster import NOW, configured, decided, evictions, reasons, snapshot_of
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bosket.reservation import DeviceNotFound, only_device
+from bosket.services.reservation import DeviceNotFound, only_device
 
 UUID = b"GPU-5f0b6d9a-8a3e-4c3b-9a59-0d4b5a1f4a77"
 

@@ -11,7 +11,7 @@ from bosket.api.keys import RESERVED_GPU_ANNOTATION
 from bosket.api.object import ObjectMeta
 from bosket.kube.client import Client
 from bosket.kube.errors import NotFound
-from bosket.reservation import DeviceNotFound, NotInPod, OwnPod, hold_device, own_pod, report_device
+from bosket.services.reservation import DeviceNotFound, NotInPod, OwnPod, hold_device, own_pod, report_device
 from tests.rig import NAMESPACE, Rig, make_rig
 
 pytestmark = pytest.mark.looptime

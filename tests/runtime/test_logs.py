@@ -26,7 +26,7 @@ def _restore_root_logger() -> Iterator[None]:
 def logged(format: LogFormat, message: str, *arguments: object, level: int = logging.INFO, **options: Any) -> str:
     stream = io.StringIO()
     configure_logging(format, stream=stream)
-    logging.getLogger("bosket.binder").log(level, message, *arguments, **options)
+    logging.getLogger("bosket.services.binder").log(level, message, *arguments, **options)
     return stream.getvalue()
 
 
@@ -34,7 +34,7 @@ def test_a_human_line_has_time_level_logger_message_and_fields() -> None:
     line = logged("human", "bound %s", "it", extra={"pod": ObjectKey("ns", "p"), "why": "two words", "n": 3})
     time, rest = line.split(" ", 1)
     assert time.endswith("Z")
-    assert rest == 'INFO    bosket.binder: bound it pod=ns/p why="two words" n=3\n'
+    assert rest == 'INFO    bosket.services.binder: bound it pod=ns/p why="two words" n=3\n'
 
 
 def test_a_json_line_is_one_object_with_the_same_content() -> None:
@@ -42,7 +42,7 @@ def test_a_json_line_is_one_object_with_the_same_content() -> None:
     entry = json.loads(line)
     assert line.count("\n") == 1
     assert entry["message"] == "bound it"
-    assert (entry["level"], entry["logger"], entry["n"]) == ("info", "bosket.binder", 3)
+    assert (entry["level"], entry["logger"], entry["n"]) == ("info", "bosket.services.binder", 3)
     assert "module" in entry["by"], "what JSON doesn't know is written as text"
 
 

@@ -20,13 +20,13 @@ from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import format_time
-from bosket.scheduler.decisions import Decisions, Eviction
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.model.decisions import Decisions, Eviction
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.resource import NOTHING, Shares, plus
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
-from bosket.scheduler.snapshot.displacement import CALM_SECONDS
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.state.own.displacement import CALM_SECONDS
 from bosket.testing.build import node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW
 from bosket.testing.simulation import Delays, SimulatedCluster

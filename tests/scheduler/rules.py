@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.queue import UNLIMITED
+from bosket.scheduler.model.reason import GangShort, NotReady, OverCapacity
 from bosket.scheduler.model.resource import GPU, SHARED, Vector
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, ALLOCATED, Task, TaskStatus
 from bosket.scheduler.model.topology import OUTSIDE
-from bosket.scheduler.reason import GangShort, NotReady, OverCapacity
-from bosket.scheduler.snapshot.snapshot import Snapshot
 
 #: Reasons that say how much is there and how much is wanted.
 SHORTAGES = (GangShort, OverCapacity, NotReady)

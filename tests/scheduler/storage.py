@@ -36,7 +36,7 @@ from bosket.api.storage import (
     StorageClass,
     VolumeNodeResources,
 )
-from bosket.scheduler.decisions import Decisions
+from bosket.scheduler.model.decisions import Decisions
 from bosket.testing.build import PodBuilder, node, pod, pod_group, queue
 from bosket.testing.cluster import decided
 

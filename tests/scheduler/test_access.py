@@ -10,13 +10,14 @@ from msgspec.structs import replace
 from bosket.api.core import Namespace
 from bosket.api.kai import PodGroup, Queue
 from bosket.api.object import KubeObject, ObjectMeta
-from bosket.scheduler import Options, service
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.configuration.settings import Settings
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.framework.settings import Settings
-from bosket.scheduler.snapshot.recording import parameters_of
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.loop import service
+from bosket.scheduler.options import Options
+from bosket.scheduler.recording.writer import parameters_of
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, placements, reasons
 from tests.rig import NAMESPACE, make_rig

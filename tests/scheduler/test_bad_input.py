@@ -10,10 +10,10 @@ import pytest
 from bosket.api.core import Node, Pod
 from bosket.api.kai import PodGroup, PodGroupSpec, Queue, QueueResource, SubGroup
 from bosket.api.object import KubeObject, ObjectMeta
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, tainted
 from bosket.testing.cluster import NOW, placements, reasons
 from tests.scheduler.bad_input import Case, cases

@@ -8,15 +8,12 @@ from dataclasses import replace
 import pytest
 
 from bosket.api.kai import UsageDBConfig
-from bosket.scheduler import Options, service
 from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError, PluginChoice, SearchBudgets
+from bosket.scheduler.configuration.file import configuration_document, configuration_from, parse_configuration
 from bosket.scheduler.decide import decide, known_part, make_plugins
-from bosket.scheduler.framework.configuration import Configuration, ConfigurationError, PluginChoice, SearchBudgets
-from bosket.scheduler.framework.configuration_file import (
-    configuration_document,
-    configuration_from,
-    parse_configuration,
-)
+from bosket.scheduler.loop import service
+from bosket.scheduler.options import Options
 from bosket.testing.build import gang, node, pod_group, queue
 from bosket.testing.cluster import decided, placements, snapshot_of
 from tests.rig import make_rig

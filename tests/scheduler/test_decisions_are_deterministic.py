@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from bosket.api.kai import SubGroup
 from bosket.api.object import KubeObject
 from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
 from tests.conformance.cases import conformance_folder

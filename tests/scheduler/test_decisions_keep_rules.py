@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 
 from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.cluster import snapshot_of
 from tests.scheduler import rules
 from tests.scheduler.random_cluster import RandomCluster, clusters

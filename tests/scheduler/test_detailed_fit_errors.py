@@ -6,13 +6,14 @@ import msgspec
 import pytest
 
 from bosket.api.core import Pod
-from bosket.scheduler import Options, service
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.framework.settings import Settings
-from bosket.scheduler.reason import MOST_NODES_NAMED
-from bosket.scheduler.snapshot.recorded import read
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.configuration.settings import Settings
+from bosket.scheduler.loop import service
+from bosket.scheduler.model.reason import MOST_NODES_NAMED
+from bosket.scheduler.options import Options
+from bosket.scheduler.recording.recorded import read
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, decided, state_of
 from tests.rig import NAMESPACE, make_rig

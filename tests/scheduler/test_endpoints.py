@@ -13,13 +13,14 @@ import pytest
 from bosket.api.core import Pod
 from bosket.api.kai import BindRequest
 from bosket.runtime.local_server import serve_local
-from bosket.scheduler import Options, service
+from bosket.scheduler.answers.outcome import answer
+from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError, PluginChoice
 from bosket.scheduler.decide import decide, open_session
-from bosket.scheduler.framework.configuration import Configuration, ConfigurationError, PluginChoice
-from bosket.scheduler.outcome import answer
+from bosket.scheduler.loop import service
+from bosket.scheduler.options import Options
 from bosket.scheduler.plugins.reflectjoborder import job_order
-from bosket.scheduler.snapshot.recorded import read
-from bosket.scheduler.snapshot.recorded_list import LISTS
+from bosket.scheduler.recording.object_lists import LISTS
+from bosket.scheduler.recording.recorded import read
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import snapshot_of
 from bosket.testing.faults import FaultyTransport, matching, refuse

@@ -14,7 +14,8 @@ from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.object import LabelSelector, ObjectMeta, Status, StatusCause, StatusDetails
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from bosket.kube.transport import Response
-from bosket.scheduler import Options, service
+from bosket.scheduler.loop import service
+from bosket.scheduler.options import Options
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.faults import FaultyTransport, delay, hang_up, matching, refuse
 from tests.rig import NAMESPACE, Meddling, Rig, make_rig

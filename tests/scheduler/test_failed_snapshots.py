@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from bosket.operator.workload import SCRATCH_MIB
-from bosket.scheduler import failed_snapshots
-from bosket.scheduler.failed_snapshots import MOST_BYTES, MOST_FILES, FailedSnapshots
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.recording import take
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.faults import failed_snapshots
+from bosket.scheduler.faults.failed_snapshots import MOST_BYTES, MOST_FILES, FailedSnapshots
+from bosket.scheduler.recording.writer import take
+from bosket.scheduler.state.options import StateOptions
+from bosket.services.operator.workload import SCRATCH_MIB
 from bosket.testing.build import gang, node, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 

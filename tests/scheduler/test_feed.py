@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bosket.kube.informer import Informers
-from bosket.scheduler.cache import feed
-from bosket.scheduler.cache.feed import Feed
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.io import feed
+from bosket.scheduler.io.feed import Feed
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW
 from tests.rig import NAMESPACE, Rig, make_rig

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 
 from bosket.api.object import KubeObject
+from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError, PluginChoice
 from bosket.scheduler.decide import decide, open_session
-from bosket.scheduler.framework.configuration import Configuration, ConfigurationError, PluginChoice
+from bosket.scheduler.framework.fragmentation import LIMITED, FreeGpus
 from bosket.scheduler.framework.placement import place_job
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.kernel.fragmentation import LIMITED, FreeGpus
 from bosket.scheduler.model.pod_mix import PodMix, PodShape
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY
 from bosket.scheduler.model.task import PodClass

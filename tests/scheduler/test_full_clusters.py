@@ -2,8 +2,8 @@
 
 import pytest
 
-from bosket.scheduler.actions.order import JobsByQueue
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import decided, placements, reasons
 

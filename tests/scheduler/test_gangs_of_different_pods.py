@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from bosket.api.core import Node
 from bosket.api.kai import SubGroup
 from bosket.api.object import KubeObject
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, open_session
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.plugins.topology import plan
 from bosket.scheduler.plugins.topology.class_capacity import ClassCapacity
 from bosket.testing.build import PodBuilder, gang, job, node, pod, pod_group, queue, topology, within

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.api.core import Pod
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide, open_session
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.placement import place_job
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.kernel.fair_share import Claims, divide_tree
 from bosket.scheduler.model.resource import GPU
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import Task
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.plugins.proportion.division import Claims, divide_tree
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
 from tests.scheduler.random_cluster import RandomCluster, clusters

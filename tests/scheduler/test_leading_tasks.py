@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import decided, placements
 

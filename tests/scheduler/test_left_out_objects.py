@@ -18,19 +18,20 @@ from bosket.api.resource_k8s import ResourceSlice
 from bosket.api.storage import CSIStorageCapacity
 from bosket.kube.informer import Informers
 from bosket.runtime.service import Environment
-from bosket.scheduler import Options, loop
-from bosket.scheduler.cache import feed as feed_module
-from bosket.scheduler.cache.apply import Applier
-from bosket.scheduler.cache.feed import Feed
-from bosket.scheduler.culprits import Suspect
+from bosket.scheduler import loop
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.metrics import MOST_LEFT_OUT, SchedulerMetrics
+from bosket.scheduler.faults.culprits import Suspect
+from bosket.scheduler.io import feed as feed_module
+from bosket.scheduler.io.apply import Applier
+from bosket.scheduler.io.feed import Feed
+from bosket.scheduler.metrics.cycle import MOST_LEFT_OUT, SchedulerMetrics
 from bosket.scheduler.model.task import Task
-from bosket.scheduler.snapshot import jobs
-from bosket.scheduler.snapshot.queue_objects import QueueObjects
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.task_reader import TaskReader
+from bosket.scheduler.options import Options
+from bosket.scheduler.state import jobs
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.queue_objects import QueueObjects
+from bosket.scheduler.state.task_reader import TaskReader
 from bosket.testing.build import PodBuilder, gang, node, numa_zones, pod, pod_group, queue
 from bosket.testing.cluster import NOW, placements
 from bosket.testing.device import device, device_slice
@@ -78,7 +79,7 @@ async def test_an_object_that_can_not_be_taken_in_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "what", ["bosket.scheduler.snapshot.jobs.build_job", "bosket.scheduler.snapshot.task_reader.TaskReader.read"]
+    "what", ["bosket.scheduler.state.jobs.build_job", "bosket.scheduler.state.task_reader.TaskReader.read"]
 )
 def test_a_job_or_pod_that_can_not_be_made_is_left_out_alone(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, _, name = what.rpartition(".")

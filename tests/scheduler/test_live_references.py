@@ -20,7 +20,8 @@ from bosket.api.kai import BindRequest
 from bosket.api.object import LabelSelector, ObjectMeta
 from bosket.api.storage import StorageClass
 from bosket.kube.client import PatchType
-from bosket.scheduler import Options, service
+from bosket.scheduler.loop import service
+from bosket.scheduler.options import Options
 from bosket.testing.build import node, pod, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
 from tests.scheduler.peers import near, term

@@ -15,9 +15,9 @@ from bosket.kube.client import Client, PatchType
 from bosket.kube.informer import Informers
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
-from bosket.scheduler import Options, service
-from bosket.scheduler.loop import rest_seconds
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.loop import rest_seconds, service
+from bosket.scheduler.options import Options
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.faults import FaultyTransport, delay, hang_up, matching, refuse
 from tests.rig import NAMESPACE, Lagging, Rig, make_rig

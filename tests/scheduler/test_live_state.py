@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from bosket.api.core import Node, Pod
 from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, PodGroupStatus, SchedulingCondition
 from bosket.api.object import ObjectMeta
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.verdict import MOST, VerdictMemory
+from bosket.scheduler.model.verdict import MOST, VerdictMemory
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, drop_named, placements, snapshot_of, state_of
 from tests.scheduler.peers import away, term

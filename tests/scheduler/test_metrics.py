@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from bosket.api.time import format_time
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice, SearchBudgets
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice, SearchBudgets
-from bosket.scheduler.metrics import SchedulerMetrics
+from bosket.scheduler.metrics.cycle import SchedulerMetrics
 from bosket.scheduler.solver.budget import STEPS_PER_SECOND
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, snapshot_of

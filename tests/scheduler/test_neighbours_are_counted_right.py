@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from bosket.api.core import Affinity, Namespace, Pod
 from bosket.api.object import LabelSelector, ObjectKey, ObjectMeta
 from bosket.kube.selector import label_selector
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide, open_session
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.framework import neighbour_view
+from bosket.scheduler.framework.class_view import ClassView
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.kernel import neighbour_view
-from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.task import TaskStatus
 from bosket.scheduler.plugins.counts import Counts
 from bosket.testing.build import node, pod, pod_group, queue

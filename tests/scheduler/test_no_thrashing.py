@@ -14,13 +14,13 @@ from bosket.api.kai import PodGroup, Queue, Topology
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import format_time
-from bosket.scheduler.cache.bind_writer import bind_request_for
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Pipeline
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.claims import PATIENCE_SECONDS
-from bosket.scheduler.snapshot.commitments import Commitments
-from bosket.scheduler.snapshot.displacement import CALM_SECONDS
+from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.model.claims import PATIENCE_SECONDS
+from bosket.scheduler.model.decisions import Pipeline
+from bosket.scheduler.state.own.commitments import Commitments
+from bosket.scheduler.state.own.displacement import CALM_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, topology
 from bosket.testing.cluster import NOW, drop_named, state_of
 from tests.scheduler.longrun import follow

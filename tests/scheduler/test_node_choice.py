@@ -4,7 +4,7 @@ import msgspec
 
 from bosket.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from bosket.api.keys import NODE_GPU_COUNT_LABEL
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.testing.build import gang, node, pod, pod_group, queue, tainted
 from bosket.testing.cluster import NOW, decided, placements, reasons
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import open_session
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.plugins.predicates.by_node import ByNode
 from bosket.testing.build import node, pod, pod_group, queue, tainted
 from bosket.testing.cluster import snapshot_of

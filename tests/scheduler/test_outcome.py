@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from bosket.api.kai import PodGroup, PodGroupStatus, SchedulingCondition
+from bosket.scheduler.answers.outcome import answer
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.outcome import answer
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, decided, reasons, snapshot_of
 

@@ -5,8 +5,8 @@ import pytest
 
 from bosket.api.core import Namespace
 from bosket.api.object import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, decided, drop_named, placements, reasons, state_of
 from tests.scheduler.peers import HOST, away, near, term

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from bosket.api.core import ContainerPort, EnvVar, Volume
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.resource import ResourceAxis
-from bosket.scheduler.snapshot import pod_classes
-from bosket.scheduler.snapshot.pod_classes import PodClasses
+from bosket.scheduler.state import pod_classes
+from bosket.scheduler.state.pod_classes import PodClasses
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, state_of
 
@@ -60,7 +60,7 @@ def test_what_a_gang_asks_for_is_found_out_once(monkeypatch):
 
 
 def test_demands_on_nodes_that_nobody_has_any_more_are_not_remembered_for_ever(monkeypatch):
-    monkeypatch.setattr("bosket.scheduler.snapshot.pod_classes.MOST_FIXED", 10)
+    monkeypatch.setattr("bosket.scheduler.state.pod_classes.MOST_FIXED", 10)
     classes = PodClasses(ResourceAxis())
     numbers = [classes.of(pod("p").only_on("zone", str(number)).build(), None).fixed_index for number in range(100)]
     assert len(set(numbers)) == 100

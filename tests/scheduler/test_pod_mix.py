@@ -9,13 +9,13 @@ import pytest
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
 from bosket.api.time import format_time
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.model.pod_mix import MOST_SHAPES, NO_MIX, PodMix
-from bosket.scheduler.snapshot.pod_mixes import HALF_LIFE_SECONDS, MOST_COUNTED
-from bosket.scheduler.snapshot.recorded import load
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.recording.recorded import load
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.options import StateOptions
+from bosket.scheduler.state.pod_mixes import HALF_LIFE_SECONDS, MOST_COUNTED
 from bosket.testing.build import PodBuilder, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, drop_named, state_of
 

@@ -20,8 +20,8 @@ from bosket.api.core import (
 )
 from bosket.api.keys import SHARED_GPU_CONFIG_MAP_ANNOTATION
 from bosket.api.object import ObjectMeta
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, decided, drop_named, placements, reasons, state_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bosket.scheduler.framework.configuration import Configuration, ConfigurationError, PluginChoice
+from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError, PluginChoice
 from bosket.scheduler.plugins.podaffinity import PodAffinityScore
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import decided, placements

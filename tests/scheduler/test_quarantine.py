@@ -20,21 +20,23 @@ from prometheus_client import CollectorRegistry
 from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.object import KubeObject
 from bosket.cli.main import main
-from bosket.scheduler import Options, culprits, loop
-from bosket.scheduler.cache.apply import Applier
-from bosket.scheduler.culprits import Suspect, find_culprits, run_through
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.failed_snapshots import FailedSnapshots
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler import loop
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
+from bosket.scheduler.faults import culprits
+from bosket.scheduler.faults.culprits import Suspect, find_culprits, run_through
+from bosket.scheduler.faults.failed_snapshots import FailedSnapshots
+from bosket.scheduler.faults.partial import LeftOut, without
+from bosket.scheduler.faults.quarantine import CHANGED_SECONDS, FIRST_SECONDS, MOST_SECONDS, Quarantine
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.metrics import SchedulerMetrics
-from bosket.scheduler.quarantine import CHANGED_SECONDS, FIRST_SECONDS, MOST_SECONDS, Quarantine
-from bosket.scheduler.snapshot.partial import LeftOut, without
-from bosket.scheduler.snapshot.recorded import Recorded, load
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.snapshot import Snapshot
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.io.apply import Applier
+from bosket.scheduler.metrics.cycle import SchedulerMetrics
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.options import Options
+from bosket.scheduler.recording.recorded import Recorded, load
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, decided, placements, snapshot_of, state_of
 from tests.rig import NAMESPACE, make_rig

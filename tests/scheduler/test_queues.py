@@ -4,12 +4,12 @@ import msgspec
 
 from bosket.api.kai import Queue, QueueResource
 from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.configuration.file import parse_configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.framework.configuration_file import parse_configuration
-from bosket.scheduler.snapshot.recorded import read
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.recording.recorded import read
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, decided, placements, reasons
 

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.api.core import Pod
-from bosket.scheduler.cache.bind_writer import bind_request_for
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.recent_failures import ALL_SECONDS, RecentFailures
-from bosket.scheduler.snapshot.snapshot import Snapshot
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, drop_named, state_of
 

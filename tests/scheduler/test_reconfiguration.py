@@ -12,10 +12,10 @@ from bosket.api.core import ConfigMap, Event, Namespace
 from bosket.api.kai import BindRequest
 from bosket.api.object import ObjectMeta
 from bosket.runtime.service import Environment
-from bosket.scheduler import Options, service
+from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.configuration_watch import checked_configuration
-from bosket.scheduler.framework.configuration import ConfigurationError
-from bosket.scheduler.loop import Scheduler
+from bosket.scheduler.loop import Scheduler, service
+from bosket.scheduler.options import Options
 from bosket.testing.build import gang, node, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
 

@@ -12,7 +12,7 @@ import pytest
 from bosket.api.object import ObjectKey
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.task import TaskStatus
-from bosket.scheduler.snapshot.recorded import RecordedError, load, read
+from bosket.scheduler.recording.recorded import RecordedError, load, read
 from bosket.testing.cluster import NOW
 
 POD = {

@@ -56,16 +56,16 @@ from bosket.api.kai import BindRequest, BindRequestSpec, BindRequestStatus, SubG
 from bosket.api.object import ManagedFieldsEntry, ObjectKey, ObjectMeta
 from bosket.api.storage import StorageClass
 from bosket.kube import volume
+from bosket.scheduler.answers.outcome import answer
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.scheduler.model.usage import NO_USAGE, Usage
-from bosket.scheduler.outcome import answer
-from bosket.scheduler.snapshot import redaction
-from bosket.scheduler.snapshot.recorded import count, read
-from bosket.scheduler.snapshot.recorded_list import LISTS
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.recording import redaction
+from bosket.scheduler.recording.object_lists import LISTS
+from bosket.scheduler.recording.recorded import count, read
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, tainted, topology
 from bosket.testing.cluster import NOW, state_of
 

@@ -24,13 +24,14 @@ from bosket.kube.informer import Informers
 from bosket.kube.transport import Request, Response, Stream, Transport
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
-from bosket.scheduler import Options, service
-from bosket.scheduler.cache.apply import Applier
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.claims import Claim, Place
-from bosket.scheduler.snapshot.displacement import CALM_SECONDS
-from bosket.scheduler.snapshot.memory import (
+from bosket.scheduler.io.apply import Applier
+from bosket.scheduler.loop import service
+from bosket.scheduler.model.claims import Claim, Place
+from bosket.scheduler.options import Options
+from bosket.scheduler.state.own.displacement import CALM_SECONDS
+from bosket.scheduler.state.own.memory import (
     MOST_BYTES,
     NO_MEMORY,
     VERSION,
@@ -42,7 +43,7 @@ from bosket.scheduler.snapshot.memory import (
     decode,
     encode,
 )
-from bosket.scheduler.snapshot.own_decisions import RESUME_SECONDS
+from bosket.scheduler.state.own.own_decisions import RESUME_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, state_of
 from bosket.testing.faults import FaultyTransport, matching, refuse

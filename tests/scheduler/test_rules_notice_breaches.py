@@ -3,7 +3,7 @@
 import pytest
 
 from bosket.api.kai import SubGroup
-from bosket.scheduler.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
 from bosket.testing.build import cordoned, gang, node, pod, pod_group, queue, tainted
 from bosket.testing.cluster import NOW, snapshot_of
 from tests.scheduler import rules

@@ -18,13 +18,14 @@ from bosket.api.kai import BindRequest
 from bosket.api.object import KubeObject
 from bosket.runtime.clock import SystemClock
 from bosket.runtime.service import Environment
-from bosket.scheduler import Options, search_loop, service
-from bosket.scheduler.cache.apply import Applier
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler import search_loop
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.loop import Scheduler
-from bosket.scheduler.snapshot.own_decisions import OwnDecisions
+from bosket.scheduler.io.apply import Applier
+from bosket.scheduler.loop import Scheduler, service
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.options import Options
+from bosket.scheduler.state.own.own_decisions import OwnDecisions
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
 

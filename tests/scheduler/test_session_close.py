@@ -8,10 +8,11 @@ from typing import ClassVar
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from bosket.scheduler import Options, service
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
-from bosket.scheduler.metrics import SchedulerMetrics
+from bosket.scheduler.loop import service
+from bosket.scheduler.metrics.cycle import SchedulerMetrics
+from bosket.scheduler.options import Options
 from bosket.scheduler.plugins import BUILT_IN
 from bosket.testing.build import gang, node, pod_group, queue
 from bosket.testing.cluster import NOW, placements, snapshot_of

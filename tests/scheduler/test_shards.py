@@ -12,7 +12,8 @@ from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.keys import NODE_POOL_LABEL
 from bosket.api.object import KubeObject
 from bosket.runtime.service import Environment, Service
-from bosket.scheduler import Options, service
+from bosket.scheduler.loop import service
+from bosket.scheduler.options import Options
 from bosket.testing.build import gang, node, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
 

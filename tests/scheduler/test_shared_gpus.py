@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bosket.api.core import Pod
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.resource import GPU
 from bosket.testing.build import PodBuilder, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, placements, reasons, snapshot_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bosket.scheduler.snapshot import shared
-from bosket.scheduler.snapshot.shared import Shared
+from bosket.scheduler.model import shared
+from bosket.scheduler.model.shared import Shared
 
 KEYS = st.integers(0, 40)
 CHANGES = st.lists(st.tuples(st.sampled_from(("put", "drop", "freeze")), KEYS, st.integers(0, 3)), max_size=120)

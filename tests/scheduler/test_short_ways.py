@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from bosket.api.object import KubeObject
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework.class_view import ClassView
 from bosket.scheduler.framework.shared_gpus import SharedGpus
 from bosket.scheduler.framework.turns import _Turn
-from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.plugins.proportion.order import QueueRanks
 from bosket.scheduler.solver import failed
 from bosket.scheduler.solver.failed import FailedJobs

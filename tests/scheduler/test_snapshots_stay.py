@@ -22,13 +22,13 @@ from bosket.api.object import KubeObject, LabelSelector, ObjectMeta, Wire
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from bosket.kube.codec import gc_paused
 from bosket.scheduler.actions import ACTIONS
-from bosket.scheduler.cache.bind_writer import bind_request_for
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.usage import Usage
-from bosket.scheduler.snapshot.snapshot import Snapshot
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.verdict import MOST, VERSIONS, VerdictMemory
+from bosket.scheduler.model.verdict import MOST, VERSIONS, VerdictMemory
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import node, numa_zones, pod, pod_group
 from bosket.testing.cluster import NOW
 from bosket.testing.device import device, device_class, device_slice, named_claims, resource_claim

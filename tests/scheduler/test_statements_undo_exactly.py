@@ -5,12 +5,12 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import open_session
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework import class_view
+from bosket.scheduler.framework.class_view import ClassView
 from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.kernel import class_view
-from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.task import TaskStatus
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from bosket.api.object import ObjectKey
 from bosket.runtime.clock import LoopClock
-from bosket.scheduler.cache.status_writer import NUMBERS_PER_SECOND, NUMBERS_SECONDS, StatusWriter, Wish
+from bosket.scheduler.io.status_writer import NUMBERS_PER_SECOND, NUMBERS_SECONDS, StatusWriter, Wish
 
 pytestmark = pytest.mark.looptime
 

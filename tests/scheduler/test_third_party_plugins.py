@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError, PluginChoice
 from bosket.scheduler.decide import decide, known_part, make_plugins
-from bosket.scheduler.framework.configuration import Configuration, ConfigurationError, PluginChoice
 from bosket.scheduler.framework.plugin import ENTRY_POINT_GROUP, installed_plugins
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import gang, node, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of, state_of
 
@@ -78,7 +78,7 @@ def test_the_example_is_found_through_its_entry_point_and_decides(tmp_path: Path
 
 def test_the_example_s_configuration_can_be_followed(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     from bosket.scheduler.actions import ACTIONS
-    from bosket.scheduler.framework.configuration_file import parse_configuration
+    from bosket.scheduler.configuration.file import parse_configuration
 
     monkeypatch.syspath_prepend(EXAMPLE)
     install("bosket-prefer-label", "preferlabel", "bosket_prefer_label:PreferLabel")

@@ -7,8 +7,8 @@ import pytest
 from bosket.api.core import Node
 from bosket.api.kai import SubGroup, TopologyConstraint
 from bosket.api.object import KubeObject
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.build import gang, job, node, pod, pod_group, queue, topology, within
 from bosket.testing.cluster import decided, evictions, pipelines, placements, reasons, snapshot_of
 

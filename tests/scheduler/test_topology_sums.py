@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 
 from bosket.api.core import Node, Taint
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.plugins.topology.capacity import Demand, TreeCapacity
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod_group, queue, topology
 from bosket.testing.cluster import NOW, drop_named, snapshot_of
 

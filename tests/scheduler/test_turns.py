@@ -2,8 +2,8 @@
 
 import pytest
 
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import open_session
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.turns import Turns
 from bosket.scheduler.model.resource import NOTHING
 from bosket.scheduler.plugins.proportion.order import QueueRanks

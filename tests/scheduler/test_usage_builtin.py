@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bosket.api.kai import UsageDBConfig, UsageParams
-from bosket.scheduler.framework.configuration import ConfigurationError
+from bosket.scheduler.configuration.configuration import ConfigurationError
+from bosket.scheduler.configuration.usage_parameters import parameters_from
 from bosket.scheduler.usage.builtin import BuiltinUsage
 from bosket.scheduler.usage.history import Sample
-from bosket.scheduler.usage.parameters import parameters_from
 from bosket.scheduler.usage.sampling import sample_of
 from bosket.scheduler.usage.source import SampledSource, UsageUnavailable, open_source
 from bosket.testing.build import node, pod, pod_group, queue

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bosket.scheduler.configuration.usage_window import Sliding, Tumbling
 from bosket.scheduler.model.resource import NOTHING
 from bosket.scheduler.usage.history import History, Sample
-from bosket.scheduler.usage.window import Sliding, Tumbling
 
 START = 1_750_000_000.0 // 60 * 60
 CAPACITY = (10.0, 1000.0, 4e9)

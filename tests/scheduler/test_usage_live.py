@@ -8,9 +8,10 @@ import logging
 import pytest
 
 from bosket.api.kai import BindRequest, UsageDBConfig, UsageParams
-from bosket.scheduler import Options, loop
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler import loop
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.model.usage import Usage
+from bosket.scheduler.options import Options
 from bosket.scheduler.usage.fake import FakeUsage
 from bosket.scheduler.usage.source import UsageUnavailable
 from bosket.testing.build import gang, node, pod, pod_group, queue

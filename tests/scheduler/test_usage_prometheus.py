@@ -10,8 +10,8 @@ import pytest
 from bosket.api.kai import UsageDBConfig, UsageParams
 from bosket.kube.errors import TransportError
 from bosket.kube.transport import Request, Response, Stream
-from bosket.scheduler.framework.configuration import ConfigurationError
-from bosket.scheduler.usage.parameters import parameters_from
+from bosket.scheduler.configuration.configuration import ConfigurationError
+from bosket.scheduler.configuration.usage_parameters import parameters_from
 from bosket.scheduler.usage.prometheus import PrometheusUsage, connect
 from bosket.scheduler.usage.source import UsageUnavailable, open_source
 

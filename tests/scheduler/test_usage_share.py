@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
 from bosket.scheduler.model.usage import InvalidUsage, Usage, usage_from_json
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, state_of

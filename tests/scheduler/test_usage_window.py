@@ -6,8 +6,8 @@ import pytest
 
 from bosket.api.kai import UsageParams
 from bosket.api.time import parse_time
-from bosket.scheduler.usage.parameters import format_prometheus_duration, parameters_from
-from bosket.scheduler.usage.window import Sliding, Tumbling
+from bosket.scheduler.configuration.usage_parameters import format_prometheus_duration, parameters_from
+from bosket.scheduler.configuration.usage_window import Sliding, Tumbling
 
 NOW = parse_time("2026-03-18T14:35:20Z")  # a Wednesday
 

@@ -6,8 +6,8 @@ import pytest
 from bosket.api.core import EphemeralVolumeSource, ObjectReference, PersistentVolume, PersistentVolumeClaim, Volume
 from bosket.api.object import LabelSelector, ObjectMeta, OwnerReference
 from bosket.api.storage import StorageClass
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, drop_named, placements, reasons, state_of
 from tests.scheduler.storage import LOCAL, NODES, ONE_POD, claim, member, one, storage_class, volume

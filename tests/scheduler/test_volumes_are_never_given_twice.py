@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.kube.volume import demand_of, reaches, suits
-from bosket.scheduler.cache.bind_writer import bind_request_for
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, open_session
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework.class_view import ClassView
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.kernel.class_view import ClassView
+from bosket.scheduler.io.bind_writer import bind_request_for
 from bosket.scheduler.plugins.volume_ledger import VolumeLedger
-from bosket.scheduler.snapshot.recorded import read
-from bosket.scheduler.snapshot.recording import take, zipped
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.recording.recorded import read
+from bosket.scheduler.recording.writer import take, zipped
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import node, pod_group, queue
 from bosket.testing.cluster import NOW, configured, snapshot_of, state_of
 from tests.scheduler.storage import LOCAL, capacity, claim, csi_driver, csi_node, member, storage_class, volume

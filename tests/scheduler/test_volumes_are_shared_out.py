@@ -5,12 +5,12 @@ import pytest
 
 from bosket.api.core import AWSElasticBlockStoreVolumeSource, CSIPersistentVolumeSource, ObjectReference, Pod
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity
-from bosket.scheduler.cache.bind_writer import bind_request_for
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.redaction import bare_volume
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.storage_driver import attachment_of
+from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.recording.redaction import bare_volume
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.volumes.storage_driver import attachment_of
 from bosket.testing.build import node, pod_group, queue
 from bosket.testing.cluster import NOW, configured, decided, drop_named, placements, reasons, state_of
 from tests.scheduler.storage import (

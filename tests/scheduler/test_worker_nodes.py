@@ -1,11 +1,11 @@
 """Where nodes are kept apart by what they are for, pods with GPUs and pods without go to their own."""
 
 from bosket.api.keys import CPU_WORKER_LABEL, GPU_WORKER_LABEL
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.snapshot import WorkerLabels
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.model.snapshot import WorkerLabels
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.options import StateOptions
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, placements, reasons
 

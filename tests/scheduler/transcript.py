@@ -15,15 +15,15 @@ from typing import Any
 import msgspec
 
 from bosket.api.object import KubeObject
+from bosket.scheduler.answers.outcome import answer
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, known_part
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import Task
-from bosket.scheduler.outcome import answer
-from bosket.scheduler.snapshot.recorded import read
-from bosket.scheduler.snapshot.recorded_list import LISTS as RECORDED_LISTS
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.recording.object_lists import LISTS as RECORDED_LISTS
+from bosket.scheduler.recording.recorded import read
 from bosket.testing.cluster import NOW
 
 Json = dict[str, Any]

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bosket.simulate.chart import Series, draw, ticks
+from bosket.tools.simulate.chart import Series, draw, ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
 

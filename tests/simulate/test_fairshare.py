@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bosket.simulate.document import InvalidDocument
-from bosket.simulate.fairshare import simulate
+from bosket.tools.simulate.document import InvalidDocument
+from bosket.tools.simulate.fairshare import simulate
 
 
 def queue(uid: str, parent: str = "", *, priority: int = 0, **gpu: float) -> dict[str, Any]:

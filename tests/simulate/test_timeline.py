@@ -8,9 +8,9 @@ from statistics import mean
 
 import pytest
 
-from bosket.simulate.document import InvalidDocument
-from bosket.simulate.scenario import Scenario, read_scenario
-from bosket.simulate.timeline import Point, run, write_csv
+from bosket.tools.simulate.document import InvalidDocument
+from bosket.tools.simulate.scenario import Scenario, read_scenario
+from bosket.tools.simulate.timeline import Point, run, write_csv
 
 TURNS = """
 Cycles: {cycles}

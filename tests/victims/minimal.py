@@ -14,10 +14,10 @@ from msgspec import structs
 
 from bosket.api.kai import PodGroup
 from bosket.api.object import KubeObject, ObjectKey
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Decisions, Eviction, Pipeline
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.model.decisions import Decisions, Eviction, Pipeline
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.testing.cluster import snapshot_of
 
 #: Decides with one job protected, or none.

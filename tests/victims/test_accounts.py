@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bosket.scheduler.actions.order import JobsByQueue
+from bosket.scheduler.answers.outcome import states
 from bosket.scheduler.decide import decide, open_session, run_action
-from bosket.scheduler.decisions import Bind, Eviction
+from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.scheduler.framework.ledger import QueueLedger
+from bosket.scheduler.model.decisions import Bind, Eviction
 from bosket.scheduler.model.resource import minus, plus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED
-from bosket.scheduler.outcome import states
 from bosket.scheduler.solver.order import JobTable
 from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
 from bosket.testing.cluster import NOW, snapshot_of

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from bosket.scheduler.configuration.configuration import SearchBudgets
+from bosket.scheduler.configuration.file import parse_configuration
 from bosket.scheduler.decide import open_session
-from bosket.scheduler.framework.configuration import SearchBudgets
-from bosket.scheduler.framework.configuration_file import parse_configuration
-from bosket.scheduler.reason import NotTried, SearchCutShort
+from bosket.scheduler.model.reason import NotTried, SearchCutShort
 from bosket.scheduler.solver.budget import STEPS_PER_SECOND, ActionBudget
 from bosket.testing.build import job, node, queue
 from bosket.testing.cluster import configured, decided, evictions, reasons, snapshot_of

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from bosket.api.kai import SubGroup
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, open_session
-from bosket.scheduler.decisions import Bind, Eviction, Pipeline
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.decisions import Bind, Eviction, Pipeline
 from bosket.scheduler.model.task import TaskStatus
 from bosket.testing.build import gang, job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bosket.api.kai import SubGroup
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.solver.accumulation import Accumulation
 from bosket.scheduler.solver.domain_room import DomainRoom

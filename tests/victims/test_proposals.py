@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.proposal import Proposal, by_action, current_part, split
-from bosket.scheduler.snapshot.snapshot import Snapshot
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.proposal import Proposal, by_action, current_part, split
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, drop_named, state_of
 

@@ -3,8 +3,8 @@
 import pytest
 
 from bosket.api.kai import SubGroup
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import open_session
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.solver.eviction import next_to_evict, victim_of
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import snapshot_of

@@ -85,8 +85,8 @@ def admission_options(flags: AdmissionFlags, workloads: WorkloadFlags, services:
     if flags.webhook_url and not is_https(flags.webhook_url):
         raise UsageError(f"--webhook-url {flags.webhook_url}: not a URL such as https://10.0.0.7:9443")
 
-    from bosket.admission import Options, PodRules
-    from bosket.admission.options import TRUSTED_SUBJECTS
+    from bosket.services.admission import Options, PodRules
+    from bosket.services.admission.options import TRUSTED_SUBJECTS
 
     runtime_class = flags.gpu_fraction_runtime_class_name
     if runtime_class is None:

@@ -13,7 +13,7 @@ from bosket.cli.output import UsageError
 from bosket.cli.workload_flags import WorkloadFlags, is_told
 
 if TYPE_CHECKING:
-    from bosket.binder import Options
+    from bosket.services.binder import Options
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ def binder_options(flags: BinderFlags, workloads: WorkloadFlags, services: Colle
 def _options(flags: BinderFlags, workloads: WorkloadFlags) -> Options:
     from bosket.api.core import PodSecurityContext, ResourceRequirements, SecurityContext
     from bosket.api.kai import PluginConfig
-    from bosket.binder import InvalidPluginSettings, Options, ReservationOptions, check_settings
+    from bosket.services.binder import InvalidPluginSettings, Options, ReservationOptions, check_settings
 
     resources = _json(
         "resource-reservation-pod-resources", flags.resource_reservation_pod_resources, ResourceRequirements

@@ -14,7 +14,7 @@ from bosket.cli.output import CommandError, UsageError
 from bosket.cli.path import OptionalFilePath
 
 if TYPE_CHECKING:
-    from bosket.diagnosis import Bundle
+    from bosket.tools.doctor import Bundle
 
 
 @Parameter(name="*")
@@ -36,7 +36,7 @@ class ClusterFlags:
 
 def read_bundle(files: Sequence[Path], cluster: ClusterFlags | None, *, foreign: bool = False) -> Bundle:
     """What the files hold, or, without files, the cluster; with `foreign` also kinds of other projects."""
-    from bosket.diagnosis.files import UnreadableFile, read_files
+    from bosket.tools.doctor.files import UnreadableFile, read_files
 
     flags = cluster or ClusterFlags()
     if not files:
@@ -50,11 +50,11 @@ def read_bundle(files: Sequence[Path], cluster: ClusterFlags | None, *, foreign:
 
 
 async def _collect(flags: ClusterFlags, foreign: bool) -> Bundle:
-    from bosket.diagnosis.collect import collect
     from bosket.embedded.kubeconfig import SCHEDULER_EXTENSION
     from bosket.kube.client import Client
     from bosket.kube.http import HttpTransport
     from bosket.kube.kubeconfig import find
+    from bosket.tools.doctor.collect import collect
 
     config = find(flags.kubeconfig, flags.context)
     client = Client(HttpTransport(config))

@@ -10,7 +10,7 @@ from bosket.cli.output import CommandError, Flag, flush_line, stdout
 from bosket.cli.path import FilePath
 
 if TYPE_CHECKING:
-    from bosket.diagnosis import Diagnosis
+    from bosket.tools.doctor import Diagnosis
 
 _COLUMNS = ("severity", "object", "field", "what is wrong", "how to mend it")
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
@@ -29,7 +29,7 @@ def doctor(*files: FilePath, cluster: ClusterFlags | None = None, json: Flag = F
     json
         Print everything as one JSON object.
     """
-    from bosket.diagnosis import Severity, diagnose
+    from bosket.tools.doctor import Severity, diagnose
 
     diagnosis = diagnose(read_bundle(files, cluster))
     if json:

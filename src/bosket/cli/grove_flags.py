@@ -95,7 +95,7 @@ def _is_backend(name: str) -> bool:
 
 def _options(name: str, configuration: OperatorConfiguration, flags: GroveFlags) -> object:
     if name == _ADMISSION:
-        from bosket.grove_admission import Options as AdmissionOptions
+        from bosket.grove.admission import Options as AdmissionOptions
 
         return AdmissionOptions(
             configuration=configuration,
@@ -103,13 +103,13 @@ def _options(name: str, configuration: OperatorConfiguration, flags: GroveFlags)
             creates_configurations=flags.grove_create_webhook_configurations,
         )
     if name == _OPERATOR:
-        from bosket.grove import Options as OperatorOptions
+        from bosket.grove.operator import Options as OperatorOptions
 
         command = tuple(flags.grove_init_container_command.split())
         options = OperatorOptions(configuration, init_container_command=command)
         image = flags.grove_init_container_image
         return replace(options, init_container_image=image) if image else options
-    from bosket.grove_backends import Options as BackendOptions
+    from bosket.grove.backends import Options as BackendOptions
 
     return BackendOptions(
         only=name.removeprefix(_BACKEND_PREFIX) if _is_backend(name) else "",
@@ -125,7 +125,7 @@ def _read(file: Path | None, namespace: str) -> GroveConfiguration:
         operator_configuration_from,
         parse_document,
     )
-    from bosket.grove_backends.catalogue import load_backends
+    from bosket.grove.backends.catalogue import load_backends
 
     if file is None:
         return GroveConfiguration(OperatorConfiguration(), ProcessSettings())

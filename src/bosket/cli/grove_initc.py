@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 from bosket.cli.output import CommandError, UsageError
 
 if TYPE_CHECKING:
-    from bosket.grove_initc import OwnGang, Parent
+    from bosket.grove.initc import OwnGang, Parent
 
 
 @Parameter(name="*", group=Group("Grove init container", sort_key=21))
@@ -35,7 +35,7 @@ class InitContainerFlags:
 
 def wait_in_pod(flags: InitContainerFlags, kubeconfig: Path | None, context: str | None) -> None:
     """Wait until all are ready; raises `UsageError`, and `CommandError` where the wait ends before that."""
-    from bosket.grove_initc import InvalidParent, NotInGang, Parent, own_gang
+    from bosket.grove.initc import InvalidParent, NotInGang, Parent, own_gang
 
     try:
         parents = [Parent.parse(text) for text in flags.podcliques if text.strip()]
@@ -51,7 +51,7 @@ def wait_in_pod(flags: InitContainerFlags, kubeconfig: Path | None, context: str
 
 async def _wait(gang: OwnGang, parents: Sequence[Parent], kubeconfig: Path | None, context: str | None) -> bool:
     """Whether it waited to the end."""
-    from bosket.grove_initc import wait_for_parents
+    from bosket.grove.initc import wait_for_parents
     from bosket.kube.kubeconfig import connect
     from bosket.runtime.service import stop_on_signals
 

@@ -31,8 +31,8 @@ def interpret(service: str, arguments: Sequence[str], configuration: str = "") -
     if not configuration:
         return options
 
-    from bosket.scheduler import Options
     from bosket.scheduler.configuration_watch import checked_configuration
+    from bosket.scheduler.options import Options
 
     scheduler = options if isinstance(options, Options) else Options()
     settings = scheduler.configuration.settings

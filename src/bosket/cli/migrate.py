@@ -10,7 +10,7 @@ from bosket.cli.output import Flag, flush_line, stdout
 from bosket.cli.path import FilePath
 
 if TYPE_CHECKING:
-    from bosket.diagnosis.migration import Plan
+    from bosket.tools.migrate import Plan
 
 _COLUMNS = ("outlook", "object", "field", "what becomes of it", "what to do")
 _STYLES = {"needs action": "bold red", "changes": "yellow", "keep": "green"}
@@ -29,7 +29,7 @@ def migrate(*files: FilePath, cluster: ClusterFlags | None = None, json: Flag = 
     json
         Print everything as one JSON object.
     """
-    from bosket.diagnosis.migration import plan_migration
+    from bosket.tools.migrate import plan_migration
 
     plan = plan_migration(read_bundle(files, cluster, foreign=True))
     if json:

@@ -43,7 +43,7 @@ def node_scale_adjuster_options(
     if not is_told("node-scale-adjuster", flags, workloads, services):
         return {}
 
-    from bosket.node_scale_adjuster import Options
+    from bosket.services.node_scale import Options
 
     options = Options(
         scheduler_name=workloads.scheduler_name,

@@ -17,8 +17,8 @@ from bosket.cli.topology import recorded_snapshot
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bosket.scheduler.fragmentation_report import FragmentationReport
-    from bosket.scheduler.snapshot.snapshot import Snapshot
+    from bosket.scheduler.answers.fragmentation import FragmentationReport
+    from bosket.scheduler.model.snapshot import Snapshot
 
 
 def nodes(
@@ -48,7 +48,7 @@ def nodes(
     json
         Print everything as one JSON object.
     """
-    from bosket.scheduler.fragmentation_report import report
+    from bosket.scheduler.answers.fragmentation import report
 
     if file is not None and (kubeconfig is not None or context is not None):
         raise UsageError("a snapshot file and --kubeconfig or --context were given: which of them?")
@@ -66,7 +66,7 @@ def nodes(
 async def _live(kubeconfig: Path | None, context: str | None) -> Snapshot:
     from bosket.api.core import Node, Pod
     from bosket.kube.kubeconfig import connect
-    from bosket.scheduler.snapshot.state import ClusterState
+    from bosket.scheduler.state.cluster_state import ClusterState
 
     client = connect(kubeconfig, context)
     try:

@@ -14,7 +14,7 @@ from cyclopts.validators import Number
 from bosket.cli.output import CommandError, UsageError
 
 if TYPE_CHECKING:
-    from bosket.numa_exporter import Options
+    from bosket.services.numa import Options
 
 _Seconds = Annotated[float, Parameter(validator=Number(gt=0))]
 
@@ -47,7 +47,7 @@ class NumaExporterFlags:
 
 def export_placements(flags: NumaExporterFlags, kubeconfig: Path | None, context: str | None) -> None:
     """Export until SIGINT or SIGTERM; raises `UsageError` and `CommandError`."""
-    from bosket.numa_exporter import Options, UnreadableCpus, read_cpu_zones
+    from bosket.services.numa import Options, UnreadableCpus, read_cpu_zones
 
     node = flags.node_name or os.environ.get("NODE_NAME", "")
     if not node:
@@ -64,9 +64,9 @@ async def _export(
     options: Options, socket: Path, cpu_zones: dict[int, int], kubeconfig: Path | None, context: str | None
 ) -> None:
     from bosket.kube.kubeconfig import connect
-    from bosket.numa_exporter import Exporter, KubeletSocket
     from bosket.runtime.clock import SystemClock
     from bosket.runtime.service import stop_on_signals
+    from bosket.services.numa import Exporter, KubeletSocket
 
     client = connect(kubeconfig, context)
     try:

@@ -33,6 +33,6 @@ def operator_options(flags: OperatorFlags, services: Iterable[str]) -> dict[str,
     if not are_given(flags, "operator", services):
         return {}
 
-    from bosket.operator import Options
+    from bosket.services.operator import Options
 
     return {"operator": Options(image=flags.image, image_pull_secret=flags.image_pull_secret)}

@@ -33,6 +33,6 @@ def podgroup_controller_options(flags: PodGroupControllerFlags, services: Collec
     if not are_given(flags, NAME, services):
         return {}
 
-    from bosket.podgroup_controller import Options
+    from bosket.services.podgroup import Options
 
     return {NAME: Options(max_concurrent_reconciles=flags.podgroup_concurrency)}

@@ -53,7 +53,7 @@ def podgrouper_options(
     if bool(name) != bool(namespace):
         raise UsageError("--default-priorities-configmap-name and -namespace: one of them alone says nothing")
 
-    from bosket.podgrouper import Options
+    from bosket.services.podgrouper import Options
 
     options = Options(
         scheduler_name=workloads.scheduler_name,

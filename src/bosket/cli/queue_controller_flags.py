@@ -38,7 +38,7 @@ def queue_controller_options(
     for name in names.values():
         check_metric_name(name)
 
-    from bosket.queue_controller import Options
+    from bosket.services.queue import Options
 
     options = Options(
         metrics_namespace=workloads.metrics_namespace,

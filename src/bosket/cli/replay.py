@@ -22,11 +22,11 @@ from bosket.cli.output import CommandError, Flag, UsageError, complain, flush_li
 from bosket.cli.path import FilePath, OptionalFilePath
 
 if TYPE_CHECKING:
-    from bosket.scheduler.decisions import Decisions, Waiting
-    from bosket.scheduler.framework.configuration import Configuration
+    from bosket.scheduler.configuration.configuration import Configuration
+    from bosket.scheduler.model.decisions import Decisions, Waiting
+    from bosket.scheduler.model.snapshot import Snapshot
     from bosket.scheduler.model.usage import Usage
-    from bosket.scheduler.snapshot.recorded import Recorded
-    from bosket.scheduler.snapshot.snapshot import Snapshot
+    from bosket.scheduler.recording.recorded import Recorded
 
 
 def replay(
@@ -55,9 +55,9 @@ def replay(
         A JSON file that says what parts of the cluster queues used in the past, instead of what the snapshot says
         (KAI's don't): {"team-a": {"gpu": 0.5, "cpu": 0.1, "memory": 0}}.
     """
+    from bosket.scheduler.configuration.configuration import ConfigurationError
     from bosket.scheduler.decide import about_idle_actions, known_part
-    from bosket.scheduler.framework.configuration import ConfigurationError
-    from bosket.scheduler.snapshot.recorded import RecordedError, load
+    from bosket.scheduler.recording.recorded import RecordedError, load
 
     watch = _Stopwatch()
     try:
@@ -150,9 +150,9 @@ def _cheapest(recorded: Recorded, configuration: Configuration, now: float, repe
 
 def _cycle(recorded: Recorded, configuration: Configuration, now: float) -> _Cycle:
     from bosket.kube.codec import gc_paused
+    from bosket.scheduler.answers.outcome import answer
+    from bosket.scheduler.configuration.configuration import ConfigurationError
     from bosket.scheduler.decide import decide
-    from bosket.scheduler.framework.configuration import ConfigurationError
-    from bosket.scheduler.outcome import answer
 
     watch = _Stopwatch()
     left_out: list[str] = []
@@ -175,8 +175,8 @@ def _without_culprits(
     snapshot: Snapshot, configuration: Configuration, error: Exception, report: Callable[[str], None]
 ) -> tuple[Snapshot, Decisions]:
     """What the running scheduler does when `decide` raises: it decides without what it raises with."""
-    from bosket.scheduler.culprits import failure_text, find_culprits, run_through, without_suspects
     from bosket.scheduler.decide import decide
+    from bosket.scheduler.faults.culprits import failure_text, find_culprits, run_through, without_suspects
 
     found = run_through(find_culprits(snapshot, configuration))
     if found is None:
@@ -248,8 +248,8 @@ def _print(cycle: _Cycle, costs: dict[str, _Cost]) -> None:
 
 def _print_waiting(cycle: _Cycle) -> None:
     """Which jobs have places that others leave; how many others wait for what, and then each of them."""
+    from bosket.scheduler.answers.outcome import states
     from bosket.scheduler.model.task import WAITING, TaskStatus
-    from bosket.scheduler.outcome import states
 
     ends = states(cycle.snapshot, cycle.decisions)
     rows: list[tuple[str, str, str, str]] = []

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from bosket.cli.output import CommandError
 
 if TYPE_CHECKING:
-    from bosket.reservation import OwnPod
+    from bosket.services.reservation import OwnPod
 
 
 def hold_gpu(kubeconfig: Path | None, context: str | None) -> None:
     """Report this pod's GPU and stay until SIGINT or SIGTERM; raises `CommandError`."""
-    from bosket.reservation import DeviceNotFound, NotInPod, own_pod
+    from bosket.services.reservation import DeviceNotFound, NotInPod, own_pod
 
     try:
         asyncio.run(_hold(own_pod(os.environ), kubeconfig, context))
@@ -25,8 +25,8 @@ def hold_gpu(kubeconfig: Path | None, context: str | None) -> None:
 
 async def _hold(pod: OwnPod, kubeconfig: Path | None, context: str | None) -> None:
     from bosket.kube.kubeconfig import connect
-    from bosket.reservation import hold_device, only_device
     from bosket.runtime.service import stop_on_signals
+    from bosket.services.reservation import hold_device, only_device
 
     client = connect(kubeconfig, context)
     try:

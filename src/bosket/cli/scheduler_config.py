@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from bosket.cli.output import UsageError, complain
 
 if TYPE_CHECKING:
-    from bosket.scheduler.framework.configuration import Configuration
+    from bosket.scheduler.configuration.configuration import Configuration
 
 
 def read_configuration(file: Path) -> Configuration:
     """What the file says, checked before anything starts; raises `UsageError`."""
+    from bosket.scheduler.configuration.configuration import ConfigurationError
     from bosket.scheduler.configuration_watch import checked_configuration
-    from bosket.scheduler.framework.configuration import ConfigurationError
 
     def report(problem: str) -> None:
         complain(f"--scheduler-config {file}: {problem}")

@@ -89,8 +89,8 @@ def scheduler_options(
     if not is_told(NAME, flags, workloads, services) and file is None:
         return {}
 
-    from bosket.scheduler import Options
-    from bosket.scheduler.snapshot.snapshot import WorkerLabels
+    from bosket.scheduler.model.snapshot import WorkerLabels
+    from bosket.scheduler.options import Options
 
     configuration = read_configuration(file) if file is not None else Options().configuration
     settings = replace(
@@ -126,7 +126,7 @@ def scheduler_options(
 
 
 def _directory(name: str | None) -> Path | None:
-    from bosket.scheduler.failed_snapshots import default_directory
+    from bosket.scheduler.faults.failed_snapshots import default_directory
 
     if name is None:
         return default_directory()

@@ -19,9 +19,9 @@ from bosket.cli.path import FilePath, OptionalFilePath
 
 if TYPE_CHECKING:
     from bosket.runtime.local_server import Answer
-    from bosket.simulate.chart import Series
-    from bosket.simulate.scenario import Scenario
-    from bosket.simulate.timeline import Point
+    from bosket.tools.simulate.chart import Series
+    from bosket.tools.simulate.scenario import Scenario
+    from bosket.tools.simulate.timeline import Point
 
 #: Standard input, or output.
 _STANDARD = Path("-")
@@ -55,8 +55,8 @@ def fairshare(
     serve
         Answer POST /simulate at this port of 127.0.0.1 instead; 0 takes a free one.
     """
-    from bosket.simulate.document import InvalidDocument
-    from bosket.simulate.fairshare import simulate
+    from bosket.tools.simulate.document import InvalidDocument
+    from bosket.tools.simulate.fairshare import simulate
 
     if serve is not None:
         asyncio.run(_serve(serve, k))
@@ -87,8 +87,8 @@ def _answer(shares: dict[str, dict[str, float]]) -> bytes:
 async def _serve(port: int, k: float) -> None:
     from bosket.runtime.local_server import Answer, LocalPages, serve_local
     from bosket.runtime.service import stop_on_signals
-    from bosket.simulate.document import InvalidDocument
-    from bosket.simulate.fairshare import simulate
+    from bosket.tools.simulate.document import InvalidDocument
+    from bosket.tools.simulate.fairshare import simulate
 
     async def answer(posted: bytes) -> Answer:
         try:
@@ -124,8 +124,8 @@ def over_time(
     chart
         Draw both over time into this SVG file.
     """
-    from bosket.simulate.document import InvalidDocument
-    from bosket.simulate.scenario import read_scenario
+    from bosket.tools.simulate.document import InvalidDocument
+    from bosket.tools.simulate.scenario import read_scenario
 
     if chart is not None and chart.suffix.lower() != ".svg":
         raise UsageError(f"--chart {chart}: charts are drawn as SVG, name a file that ends in .svg")
@@ -151,7 +151,7 @@ def _run(scenario: Scenario) -> list[list[Point]]:
     from rich.console import Console
     from rich.progress import track
 
-    from bosket.simulate.timeline import run
+    from bosket.tools.simulate.timeline import run
 
     console = Console(stderr=True)
     cycles = run(scenario)
@@ -162,7 +162,7 @@ def _run(scenario: Scenario) -> list[list[Point]]:
 
 def _series(scenario: Scenario, points: list[list[Point]]) -> dict[str, Series]:
     """Of the queues that hold jobs; those above them are their sums."""
-    from bosket.simulate.chart import Series
+    from bosket.tools.simulate.chart import Series
 
     places = {queue.name: place for place, queue in enumerate(scenario.queues)}
     return {
@@ -174,7 +174,7 @@ def _series(scenario: Scenario, points: list[list[Point]]) -> dict[str, Series]:
 
 
 def _draw(scenario: Scenario, series: dict[str, Series], file: Path) -> None:
-    from bosket.simulate.chart import draw
+    from bosket.tools.simulate.chart import draw
 
     half_life = f", half-life {scenario.half_life:g}" if scenario.half_life else ""
     title = (
@@ -185,7 +185,7 @@ def _draw(scenario: Scenario, series: dict[str, Series], file: Path) -> None:
 
 
 def _write(points: list[list[Point]], file: Path) -> None:
-    from bosket.simulate.timeline import write_csv
+    from bosket.tools.simulate.timeline import write_csv
 
     every = (point for cycle in points for point in cycle)
     if file == _STANDARD:

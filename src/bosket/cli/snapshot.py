@@ -37,7 +37,7 @@ def snapshot(
     json
         Print what the file holds as a JSON object.
     """
-    from bosket.scheduler.snapshot.recorded import RecordedError, count
+    from bosket.scheduler.recording.recorded import RecordedError, count
 
     address = find_local_pages(where, PATH)
     data = asyncio.run(_fetch(address, timeout))

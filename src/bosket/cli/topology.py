@@ -17,9 +17,9 @@ from bosket.cli.path import OptionalFilePath
 
 if TYPE_CHECKING:
     from bosket.kube.client import Client
+    from bosket.scheduler.answers.topology import Domain, TopologyReport
+    from bosket.scheduler.model.snapshot import Snapshot
     from bosket.scheduler.model.topology import TopologyTree
-    from bosket.scheduler.snapshot.snapshot import Snapshot
-    from bosket.scheduler.topology_report import Domain, TopologyReport
 
 _NotNegative = Annotated[float, Parameter(validator=Number(gte=0))]
 _COLUMNS = ("domain", "level", "nodes", "GPUs", "used", "free", "CPUs free", "GiB free", "gang")
@@ -63,7 +63,7 @@ def topology(
     json
         Print everything as one JSON object.
     """
-    from bosket.scheduler.topology_report import report
+    from bosket.scheduler.answers.topology import report
 
     if file is not None and (kubeconfig is not None or context is not None):
         raise UsageError("a snapshot file and --kubeconfig or --context were given: which of them?")
@@ -86,7 +86,7 @@ def topology(
 
 def recorded_snapshot(file: Path) -> Snapshot:
     """The cluster as a snapshot file has it; what of that can't be read is told."""
-    from bosket.scheduler.snapshot.recorded import RecordedError, load
+    from bosket.scheduler.recording.recorded import RecordedError, load
 
     try:
         recorded = load(file)
@@ -113,7 +113,7 @@ async def _live(kubeconfig: Path | None, context: str | None) -> Snapshot:
 async def _read(client: Client) -> Snapshot:
     from bosket.api.core import Node, Pod
     from bosket.api.kai import BindRequest, Topology
-    from bosket.scheduler.snapshot.state import ClusterState
+    from bosket.scheduler.state.cluster_state import ClusterState
 
     state = ClusterState(report=complain)
     topologies, nodes, requests, pods = await asyncio.gather(

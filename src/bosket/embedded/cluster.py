@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from prometheus_client import CollectorRegistry
 
-from bosket.admission.options import Options
 from bosket.api.keys import DEFAULT_SCHEDULER_NAME, SCHEDULER_NAME
 from bosket.apiserver import ApiServer
 from bosket.apiserver.admission_chain import Member
@@ -51,7 +50,7 @@ from bosket.embedded.services import (
     ServiceEntry,
     entries,
 )
-from bosket.grove_admission.options import Options as GroveOptions
+from bosket.grove.admission.options import Options as GroveOptions
 from bosket.kube.client import Client
 from bosket.kube.informer import InformerBranch, Informers
 from bosket.runtime.clock import Clock, SystemClock
@@ -59,6 +58,7 @@ from bosket.runtime.events import EventRecorder
 from bosket.runtime.local_server import LocalPages, serve_local
 from bosket.runtime.profile_page import add_profile_page
 from bosket.runtime.service import Environment, Service, run_services
+from bosket.services.admission.options import Options
 
 if TYPE_CHECKING:
     from bosket.embedded.in_process_operator import Interpreter

@@ -19,9 +19,9 @@ from bosket.api.quantity import to_milli
 from bosket.embedded.admission import pod_requests
 from bosket.embedded.node import NODE_INDEX, is_simulated, node_index
 from bosket.kube.errors import NotFound
-from bosket.reservation import OwnPod, report_device
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment
+from bosket.services.reservation import OwnPod, report_device
 
 _NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "gpu.bosket.dev")
 #: While all devices are taken, which happens only where no kubelet counts them.

@@ -26,10 +26,10 @@ from bosket.apiserver.entry import Doc
 from bosket.apiserver.store import Store
 from bosket.apiserver.webhook.review import denial
 from bosket.apiserver.write import Write
-from bosket.grove_admission.defaults import completed
-from bosket.grove_admission.judges import check_set, judge_binding
-from bosket.grove_admission.registration import BINDING_VALIDATING, SET_VALIDATING
-from bosket.webhook.verdict import Verdict
+from bosket.grove.admission.defaults import completed
+from bosket.grove.admission.judges import check_set, judge_binding
+from bosket.grove.admission.registration import BINDING_VALIDATING, SET_VALIDATING
+from bosket.runtime.webhook.verdict import Verdict
 
 _GROUP: Final = "grove.io"
 _SETS: Final = "podcliquesets"
@@ -54,11 +54,11 @@ def configuration_for(default_scheduler: str) -> OperatorConfiguration:
 def grove_options(service: str, configuration: OperatorConfiguration = DEFAULT_CONFIGURATION) -> object | None:
     """Options of Grove's operator and of its backends that agree with the configuration; None for others."""
     if service == "grove-operator":
-        from bosket.grove import Options as OperatorOptions  # only a cluster that runs it pays for it
+        from bosket.grove.operator import Options as OperatorOptions  # only a cluster that runs it pays for it
 
         return OperatorOptions(configuration)
     if service == "grove-backends":
-        from bosket.grove_backends import Options as BackendOptions
+        from bosket.grove.backends import Options as BackendOptions
 
         return BackendOptions(default_scheduler_name=configuration.scheduler.defaultProfileName)
     return None

@@ -17,8 +17,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from bosket.admission.judges import VALIDATE_POD_GROUPS, VALIDATE_QUEUES
-from bosket.admission.options import Options as AdmissionOptions
 from bosket.api.coordination import Lease
 from bosket.api.kai.config import CONFIG_NAME, AdmissionConfig, Config, ConfigSpec, ConfigStatus
 from bosket.api.kai.shard import PluginConfig, SchedulingShard, SchedulingShardSpec, SchedulingShardStatus
@@ -27,19 +25,21 @@ from bosket.embedded.object_admission import ObjectAdmission
 from bosket.embedded.services import ADMISSION, SERVICES
 from bosket.kube.errors import KubeError
 from bosket.kube.informer import Change, InformerBranch
-from bosket.operator import shard as shard_part
-from bosket.operator.check import config_problems, shard_problems
-from bosket.operator.common import Common
-from bosket.operator.condition import Findings, conditions
-from bosket.operator.manifest import Manifest
-from bosket.operator.operand import OPERANDS, webhook_configurations
-from bosket.operator.options import Options as OperatorOptions
-from bosket.operator.plan import plan
-from bosket.operator.reconciler import LEASE_NAME, remaining_seconds
-from bosket.operator.without_effect import config_notes, shard_notes
 from bosket.runtime.service import Environment, Service, run_services
 from bosket.scheduler.loop import Scheduler
 from bosket.scheduler.options import Options as SchedulerOptions
+from bosket.services.admission.judges import VALIDATE_POD_GROUPS, VALIDATE_QUEUES
+from bosket.services.admission.options import Options as AdmissionOptions
+from bosket.services.operator import shard as shard_part
+from bosket.services.operator.check import config_problems, shard_problems
+from bosket.services.operator.common import Common
+from bosket.services.operator.condition import Findings, conditions
+from bosket.services.operator.manifest import Manifest
+from bosket.services.operator.operand import OPERANDS, webhook_configurations
+from bosket.services.operator.options import Options as OperatorOptions
+from bosket.services.operator.plan import plan
+from bosket.services.operator.reconciler import LEASE_NAME, remaining_seconds
+from bosket.services.operator.without_effect import config_notes, shard_notes
 
 _log = logging.getLogger(__name__)
 

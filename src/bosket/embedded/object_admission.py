@@ -1,8 +1,8 @@
 """Bosket's admission in the embedded cluster: the judges behind the webhooks, asked in process.
 
 Who is asked about which operation of which resource is looked up in the table that webhook configurations are made of
-(`bosket.admission.rule`), and for bind requests in the rules of the policy. The API server asks about writes after its
-own admission and before its rules, and about deletions before it deletes.
+(`bosket.services.admission.rule`), and for bind requests in the rules of the policy. The API server asks about writes
+after its own admission and before its rules, and about deletions before it deletes.
 """
 
 from __future__ import annotations
@@ -12,12 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-from bosket.admission.access import Known
-from bosket.admission.judges import MUTATE_PODS, VALIDATE_PODS, both, judges
-from bosket.admission.namespace_policy import may_matter
-from bosket.admission.options import Options, PodRules
-from bosket.admission.pod import may_be_refused, may_concern
-from bosket.admission.rule import Question, paths_by_question, resource_of, rules
 from bosket.api.admission import AdmissionRequest, RuleWithOperations
 from bosket.api.authentication import UserInfo
 from bosket.api.kai import PodGroup, Queue
@@ -37,8 +31,14 @@ from bosket.apiserver.write import Write
 from bosket.install.account import account_of
 from bosket.install.policy_part import bind_request_rules
 from bosket.kube.patch import apply_json_patch
-from bosket.webhook.review import AnyJudge
-from bosket.webhook.verdict import ADMITTED, Refusal, Verdict, sentence
+from bosket.runtime.webhook.review import AnyJudge
+from bosket.runtime.webhook.verdict import ADMITTED, Refusal, Verdict, sentence
+from bosket.services.admission.access import Known
+from bosket.services.admission.judges import MUTATE_PODS, VALIDATE_PODS, both, judges
+from bosket.services.admission.namespace_policy import may_matter
+from bosket.services.admission.options import Options, PodRules
+from bosket.services.admission.pod import may_be_refused, may_concern
+from bosket.services.admission.rule import Question, paths_by_question, resource_of, rules
 
 #: Simulated GPUs can be shared from the start.
 DEFAULT_OPTIONS: Final = Options(pods=PodRules(gpu_sharing_enabled=True))

@@ -41,36 +41,39 @@ class ServiceEntry:
         return cast("Service", package.service(environment, made))
 
 
-_BACKENDS: Final = "bosket.grove_backends"
+_BACKENDS: Final = "bosket.grove.backends"
 #: `backend-kai` is grove-backends for the gangs of one scheduler alone, in a process of its own.
 BACKEND_PREFIX: Final = "backend-"
 
 SERVICES: Final = {
     entry.name: entry
     for entry in (
-        ServiceEntry(ADMISSION, "bosket.admission", "checks and completes pods, queues and groups as they are written"),
-        ServiceEntry("podgrouper", "bosket.podgrouper", "makes a PodGroup for each workload's pods"),
         ServiceEntry(
-            "podgroup-controller", "bosket.podgroup_controller", "says in PodGroups how they fare, and what they use"
+            ADMISSION, "bosket.services.admission", "checks and completes pods, queues and groups as they are written"
         ),
+        ServiceEntry("podgrouper", "bosket.services.podgrouper", "makes a PodGroup for each workload's pods"),
         ServiceEntry(
-            "queue-controller", "bosket.queue_controller", "says in queues what is used and asked for in them"
+            "podgroup-controller", "bosket.services.podgroup", "says in PodGroups how they fare, and what they use"
         ),
-        ServiceEntry("scheduler", "bosket.scheduler", "decides which pods run where"),
-        ServiceEntry(BINDER, "bosket.binder", "carries the scheduler's decisions out"),
+        ServiceEntry("queue-controller", "bosket.services.queue", "says in queues what is used and asked for in them"),
+        ServiceEntry("scheduler", "bosket.scheduler.loop", "decides which pods run where"),
+        ServiceEntry(BINDER, "bosket.services.binder", "carries the scheduler's decisions out"),
         ServiceEntry(
             "node-scale-adjuster",
-            "bosket.node_scale_adjuster",
+            "bosket.services.node_scale",
             "lets autoscalers see what pods that share GPUs wait for",
             by_default=False,
         ),
         ServiceEntry(
-            "operator", "bosket.operator", "deploys the others, from a Config and SchedulingShards", by_default=False
+            "operator",
+            "bosket.services.operator",
+            "deploys the others, from a Config and SchedulingShards",
+            by_default=False,
         ),
         ServiceEntry(
-            GROVE_ADMISSION, "bosket.grove_admission", "checks and completes PodCliqueSets as they are written"
+            GROVE_ADMISSION, "bosket.grove.admission", "checks and completes PodCliqueSets as they are written"
         ),
-        ServiceEntry("grove-operator", "bosket.grove", "makes PodCliques, gangs and pods of PodCliqueSets"),
+        ServiceEntry("grove-operator", "bosket.grove.operator", "makes PodCliques, gangs and pods of PodCliqueSets"),
         ServiceEntry(
             "grove-backends", _BACKENDS, "tells each PodGang's scheduler about it, and the PodGang what came of it"
         ),
@@ -119,7 +122,7 @@ def entries(names: Iterable[str]) -> list[ServiceEntry]:
 
 
 def _backend_entry(name: str) -> ServiceEntry:
-    from bosket.grove_backends.catalogue import load_backends
+    from bosket.grove.backends.catalogue import load_backends
 
     known = [f"{BACKEND_PREFIX}{each.name}" for each in load_backends()]
     if name not in known:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from bosket.api.core import Pod
 from bosket.api.grove.naming import GANG_LABEL, INIT_CONTAINER
 from bosket.api.object import ObjectKey
-from bosket.grove_initc import InvalidParent, Parent, ready_counts, waiting_for
+from bosket.grove.initc import InvalidParent, Parent, ready_counts, waiting_for
 
 _ARGUMENT: Final = "--podcliques="
 

@@ -1,10 +1,6 @@
-"""The Grove operator: PodCliqueSets become PodCliques, scaling groups, gangs and pods.
+"""Grove: inference sets on Kubernetes, from PodCliqueSets to pods and to the gangs that schedulers are told about.
 
-What should exist is rendered by pure functions (`render_*`, `claim`), what is the case is said by others (`*_status`),
-and what comes next by a third sort (`*_update`, `termination`). Around them are three controllers.
+`render` makes the objects that should exist, `status` computes what is reported of those that do, and `operator` is
+the service around both. `backends` translates PodGangs for schedulers, `admission` checks what users write, `topology`
+follows ClusterTopologies, and `initc` is the program that waits in a pod for the PodCliques that start first.
 """
-
-from bosket.grove.options import Options
-from bosket.grove.service import service
-
-__all__ = ["Options", "service"]

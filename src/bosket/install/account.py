@@ -10,7 +10,7 @@ from bosket.api.keys import RESERVATION_SERVICE_ACCOUNT
 #: What `bosket run` calls the program in reservation pods.
 _RESERVATION: Final = "reservation"
 _GROVE: Final = "grove-"
-_BACKENDS: Final = "bosket.grove_backends"
+_BACKENDS: Final = "bosket.grove.backends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Account:
 
 
 #: The one that deploys the others.
-OPERATOR: Final = Account("kai-operator", "operator", "bosket.operator")
+OPERATOR: Final = Account("kai-operator", "operator", "bosket.services.operator")
 
 #: Schedulers whose gangs a process of its own may see to: `bosket run backend-kai`.
 BACKENDS: Final = ("default", "kai", "koordinator", "volcano", "yunikorn")
@@ -52,10 +52,10 @@ GROVE_OPERATOR: Final = Account(
     "grove-operator",
     "grove-operator",
     "bosket.grove",
-    also=("bosket.grove_topology", "bosket.grove_backends.cluster_view"),
+    also=("bosket.grove.topology", "bosket.grove.backends.cluster_view"),
 )
 GROVE_ADMISSION: Final = Account(
-    "grove-admission", "grove-admission", "bosket.grove_admission", also=("bosket.webhook",)
+    "grove-admission", "grove-admission", "bosket.grove.admission", also=("bosket.runtime.webhook",)
 )
 GROVE_BACKENDS: Final = Account("grove-backends", "grove-backends", _BACKENDS)
 GROVE_BACKENDS_APART: Final = tuple(
@@ -63,19 +63,19 @@ GROVE_BACKENDS_APART: Final = tuple(
 )
 
 ACCOUNTS: Final = (
-    Account("admission", "admission", "bosket.admission", also=("bosket.webhook",)),
-    Account("binder", "binder", "bosket.binder"),
+    Account("admission", "admission", "bosket.services.admission", also=("bosket.runtime.webhook",)),
+    Account("binder", "binder", "bosket.services.binder"),
     GROVE_ADMISSION,
     *GROVE_BACKENDS_APART,
     GROVE_BACKENDS,
     GROVE_OPERATOR,
-    Account("node-scale-adjuster", "node-scale-adjuster", "bosket.node_scale_adjuster", only_when_scaling=True),
+    Account("node-scale-adjuster", "node-scale-adjuster", "bosket.services.node_scale", only_when_scaling=True),
     OPERATOR,
-    Account("numa-placement-exporter", "numa-exporter", "bosket.numa_exporter"),
-    Account("pod-grouper", "podgrouper", "bosket.podgrouper"),
-    Account("podgroup-controller", "podgroup-controller", "bosket.podgroup_controller"),
-    Account("queue-controller", "queue-controller", "bosket.queue_controller"),
-    Account(RESERVATION_SERVICE_ACCOUNT, _RESERVATION, "bosket.reservation", in_reservation_namespace=True),
+    Account("numa-placement-exporter", "numa-exporter", "bosket.services.numa"),
+    Account("pod-grouper", "podgrouper", "bosket.services.podgrouper"),
+    Account("podgroup-controller", "podgroup-controller", "bosket.services.podgroup"),
+    Account("queue-controller", "queue-controller", "bosket.services.queue"),
+    Account(RESERVATION_SERVICE_ACCOUNT, _RESERVATION, "bosket.services.reservation", in_reservation_namespace=True),
     Account("scheduler", "scheduler", "bosket.scheduler"),
 )
 

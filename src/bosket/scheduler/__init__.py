@@ -1,10 +1,4 @@
-"""The scheduler: watches the cluster, decides, and asks for what it decided.
+"""The scheduler: watches the cluster, decides, and carries its decisions out.
 
-`decide(snapshot, configuration)` is the pure middle; `Scheduler` (in `loop`) is the service around it.
+`decide.decide(snapshot, configuration)` is the pure middle; `loop.Scheduler` is the service around it.
 """
-
-from bosket.scheduler.decide import decide
-from bosket.scheduler.loop import Scheduler, service
-from bosket.scheduler.options import Options
-
-__all__ = ["Options", "Scheduler", "decide", "service"]

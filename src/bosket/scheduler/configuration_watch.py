@@ -21,9 +21,9 @@ from bosket.api.object import ObjectKey
 from bosket.kube.informer import Change
 from bosket.runtime.service import Environment
 from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError
+from bosket.scheduler.configuration.file import Report, parse_configuration
 from bosket.scheduler.decide import known_part, make_plugins
-from bosket.scheduler.framework.configuration import Configuration, ConfigurationError
-from bosket.scheduler.framework.configuration_file import Report, parse_configuration
 from bosket.scheduler.options import Options
 from bosket.scheduler.usage.source import open_source
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 from bosket.kube.codec import gc_paused
 from bosket.scheduler.actions import ACTIONS, SEARCHING
 from bosket.scheduler.actions.allocate import ALLOCATE, allocate_what_is_left
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.plugin import Plugin, closing, installed_plugins, make_plugin
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.watch import Watch, unwatched
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.proposal import Proposals
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.plugins import BUILT_IN
-from bosket.scheduler.proposal import Proposals
-from bosket.scheduler.snapshot.snapshot import Snapshot
 
 
 def decide(

@@ -10,15 +10,15 @@ from dataclasses import replace
 
 from bosket.runtime.local_server import Answer, Page
 from bosket.runtime.service import Environment
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import make_plugins, open_session
-from bosket.scheduler.framework.configuration import Configuration
 from bosket.scheduler.framework.endpoint import Endpoint, Insight
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.verdict import VerdictMemory
 from bosket.scheduler.options import Options
-from bosket.scheduler.snapshot.recorded import Recorded
-from bosket.scheduler.snapshot.recording import take
-from bosket.scheduler.snapshot.state import ClusterState
-from bosket.scheduler.snapshot.verdict import VerdictMemory
+from bosket.scheduler.recording.recorded import Recorded
+from bosket.scheduler.recording.writer import take
+from bosket.scheduler.state.cluster_state import ClusterState
 
 _NOT_YET = Answer(b"the scheduler has not seen the whole cluster yet\n", "text/plain", 503)
 

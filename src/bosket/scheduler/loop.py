@@ -23,23 +23,23 @@ from bosket.kube.errors import KubeError
 from bosket.runtime.service import Environment
 from bosket.runtime.worker_thread import WorkerThread
 from bosket.scheduler.actions import SEARCHING
-from bosket.scheduler.cache.apply import Applier
-from bosket.scheduler.cache.feed import Feed
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.configuration.usage_parameters import parameters_from
 from bosket.scheduler.configuration_watch import ConfigurationWatch
 from bosket.scheduler.decide import about_idle_actions, decide, known_part, make_plugins
-from bosket.scheduler.decisions import Decisions
 from bosket.scheduler.endpoints import add_endpoints
-from bosket.scheduler.failures import Failures
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.metrics import SchedulerMetrics
+from bosket.scheduler.faults.failures import Failures
+from bosket.scheduler.io.apply import Applier
+from bosket.scheduler.io.feed import Feed
+from bosket.scheduler.metrics.cycle import SchedulerMetrics
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.proposal import Proposals, current_part
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.options import Options
-from bosket.scheduler.proposal import Proposals, current_part
 from bosket.scheduler.recent_failures import RecentFailures
 from bosket.scheduler.search_loop import SearchLoop
-from bosket.scheduler.snapshot.snapshot import Snapshot
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.usage.live import live_usage
-from bosket.scheduler.usage.parameters import parameters_from
 from bosket.scheduler.usage.source import open_source
 
 _log = logging.getLogger(__name__)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bosket.api.keys import METRICS_NAMESPACE, NODE_POOL_LABEL, SCHEDULER_NAME
-from bosket.scheduler.failed_snapshots import default_directory
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.snapshot.snapshot import WorkerLabels
-from bosket.scheduler.snapshot.state_options import StateOptions
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.faults.failed_snapshots import default_directory
+from bosket.scheduler.model.snapshot import WorkerLabels
+from bosket.scheduler.state.options import StateOptions
 from bosket.scheduler.usage.source import UsageSource
 
 

@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.decisions import Bind, Decisions, Eviction, Operation, Waiting
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Operation, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import Amounts2D
+from bosket.scheduler.model.reason import DomainsShort, GangShort, OverCapacity, TopologyUnsatisfied
 from bosket.scheduler.model.resource import GPU, NOTHING, Shares, plus
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass
-from bosket.scheduler.reason import DomainsShort, GangShort, OverCapacity, TopologyUnsatisfied
-from bosket.scheduler.snapshot.snapshot import Snapshot
 
 #: All jobs are tried at least this often, if anything has changed.
 ALL_SECONDS: Final = 1.0

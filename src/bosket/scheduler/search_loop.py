@@ -22,14 +22,14 @@ from typing import Final, NamedTuple
 
 from bosket.runtime.clock import Clock
 from bosket.runtime.worker_thread import WorkerThread
-from bosket.scheduler.cache.apply import Applier
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.failures import Failures
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.metrics import SchedulerMetrics
-from bosket.scheduler.proposal import Proposal, Proposals, by_action, split
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.faults.failures import Failures
+from bosket.scheduler.io.apply import Applier
+from bosket.scheduler.metrics.cycle import SchedulerMetrics
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.proposal import Proposal, Proposals, by_action, split
+from bosket.scheduler.model.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from bosket.api.object import KubeObject, ObjectMeta
 from bosket.api.table import resource_of
+from bosket.scheduler.configuration.configuration import DEFAULT_PLUGINS, Configuration, SearchBudgets
+from bosket.scheduler.configuration.settings import Settings
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Decisions, Pipeline
-from bosket.scheduler.framework.configuration import DEFAULT_PLUGINS, Configuration, SearchBudgets
-from bosket.scheduler.framework.settings import Settings
-from bosket.scheduler.snapshot.snapshot import Snapshot
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.model.decisions import Decisions, Pipeline
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.state.cluster_state import ClusterState
 
 NOW = 1.75e9
 

@@ -26,15 +26,15 @@ from bosket.api.object import KubeObject, ObjectKey
 from bosket.api.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
 from bosket.api.time import format_time
 from bosket.kube.selector import label_selector
-from bosket.scheduler.cache.bind_writer import bind_request_for
-from bosket.scheduler.cache.memory_store import SAVE_SECONDS
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.decisions import Bind, Decisions, Eviction
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.proposal import by_action, split
-from bosket.scheduler.snapshot.memory import decode, encode
-from bosket.scheduler.snapshot.snapshot import Snapshot
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.io.memory_store import SAVE_SECONDS
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction
+from bosket.scheduler.model.proposal import by_action, split
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.state.own.memory import decode, encode
 from bosket.testing.build import PodBuilder
 from bosket.testing.cluster import NOW
 

@@ -34,8 +34,9 @@ from bosket.runtime.controller import Controller
 from bosket.runtime.events import EventRecorder, EventType
 from bosket.runtime.local_server import LocalPages
 from bosket.runtime.service import Environment
-from bosket.scheduler import Options, Scheduler
-from bosket.scheduler.framework.configuration import Configuration, PluginChoice
+from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
+from bosket.scheduler.loop import Scheduler
+from bosket.scheduler.options import Options
 
 #: Kubernetes' scheduler evicts for priorities alone, and spreads pods over nodes.
 CONFIGURATION: Final = Configuration(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bosket.scheduler.actions.claims import serve_claims
-from bosket.scheduler.actions.order import JobsByQueue
+from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job, place_single
+from bosket.scheduler.framework.room import Room
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.kernel.room import Room
+from bosket.scheduler.model.reason import GangShort, JobReason, NodesRefused, TopologyUnsatisfied
 from bosket.scheduler.model.task import PodClass
-from bosket.scheduler.reason import GangShort, JobReason, NodesRefused, TopologyUnsatisfied
 from bosket.scheduler.solver.domain_room import DomainRoom
 
 ALLOCATE = "allocate"

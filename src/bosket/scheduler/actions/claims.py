@@ -12,8 +12,8 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.claims import Claim
 from bosket.scheduler.model.task import Task, TaskStatus
-from bosket.scheduler.snapshot.claims import Claim
 
 
 def serve_claims(session: Session) -> None:

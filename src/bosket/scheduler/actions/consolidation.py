@@ -6,12 +6,12 @@ from collections.abc import Collection, Hashable, Mapping
 from heapq import nlargest
 
 from bosket.scheduler.actions.eviction import Policy, Tables, evict_for_pending, only
-from bosket.scheduler.cause import Consolidated
+from bosket.scheduler.configuration.settings import NO_BOUND
 from bosket.scheduler.framework.extension import ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.framework.settings import NO_BOUND
 from bosket.scheduler.framework.statement import CauseOf
+from bosket.scheduler.model.cause import Consolidated
 from bosket.scheduler.model.task import TaskStatus
 from bosket.scheduler.solver.budget import JobBudget
 from bosket.scheduler.solver.frugal import cheapest_to_move

@@ -12,16 +12,16 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 
-from bosket.scheduler.actions.order import JobsByQueue
 from bosket.scheduler.framework.extension import AllOf, ScenarioValidator, VictimFilter
+from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.lost_work import lost_gpu_seconds
-from bosket.scheduler.framework.search_tally import SearchResult, SearchTally
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.proposal import Proposal
-from bosket.scheduler.reason import DelayNotElapsed, GangShort, MinRuntimeNotElapsed, PodUnfit, SearchCutShort
+from bosket.scheduler.model.proposal import Proposal
+from bosket.scheduler.model.reason import DelayNotElapsed, GangShort, MinRuntimeNotElapsed, PodUnfit, SearchCutShort
+from bosket.scheduler.model.search_tally import SearchResult, SearchTally
 from bosket.scheduler.solver.budget import ActionBudget, Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.failed import FailedJobs

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from bosket.scheduler.actions.eviction import Policy, admitted, evict_for_pending
-from bosket.scheduler.cause import Preempted
 from bosket.scheduler.framework.extension import AllOf, ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
-from bosket.scheduler.reason import NON_PREEMPTIBLE_OVER_QUOTA
+from bosket.scheduler.model.cause import Preempted
+from bosket.scheduler.model.reason import NON_PREEMPTIBLE_OVER_QUOTA
 from bosket.scheduler.solver.order import Entries, JobTable
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from bosket.scheduler.actions.eviction import Policy, admitted, evict_for_pending
-from bosket.scheduler.cause import QueueStanding, Reclaimed
 from bosket.scheduler.framework.extension import AllOf, ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
+from bosket.scheduler.model.cause import QueueStanding, Reclaimed
 from bosket.scheduler.model.queue import fits
 from bosket.scheduler.model.resource import plus
 from bosket.scheduler.model.task import Task

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bosket.scheduler.cause import GangBroken
-from bosket.scheduler.decisions import StaleMark
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.cause import GangBroken
+from bosket.scheduler.model.decisions import StaleMark
 from bosket.scheduler.model.task import Task
 
 

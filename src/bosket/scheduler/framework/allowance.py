@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from bosket.api.object import ObjectKey
+from bosket.scheduler.model.budgets import Disruptions
+from bosket.scheduler.model.reason import EvictionRefused
 from bosket.scheduler.model.task import Task, TaskStatus
-from bosket.scheduler.reason import EvictionRefused
-from bosket.scheduler.snapshot.budgets import Disruptions
 
 
 class Allowance:

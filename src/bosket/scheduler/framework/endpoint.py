@@ -15,7 +15,7 @@ from typing import ClassVar
 from bosket.kube.client import Client
 from bosket.runtime.local_server import Answer
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.snapshot.recorded import Recorded
+from bosket.scheduler.recording.recorded import Recorded
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from bosket.scheduler.model.node import Mask
 
 if TYPE_CHECKING:
-    from bosket.scheduler.decisions import Bind
     from bosket.scheduler.framework.job_state import JobState
     from bosket.scheduler.framework.statement import Kind
+    from bosket.scheduler.model.decisions import Bind
     from bosket.scheduler.model.job import PodSet, SubGroupSet
+    from bosket.scheduler.model.reason import JobReason
     from bosket.scheduler.model.resource import Shares
     from bosket.scheduler.model.task import PodClass, Task
-    from bosket.scheduler.reason import JobReason
     from bosket.scheduler.solver.accumulation import Accumulation
     from bosket.scheduler.solver.scenario import Scenario
 

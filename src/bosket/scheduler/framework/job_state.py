@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bosket.scheduler.framework.ledger import requested_by
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
+from bosket.scheduler.model.reason import NotReady
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, PodClass, Task, TaskStatus
-from bosket.scheduler.reason import NotReady
 
 if TYPE_CHECKING:
     from bosket.scheduler.framework.departure import SetChange

@@ -22,8 +22,8 @@ from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.node import Mask, NodeTable
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import GPU, NOTHING, PODS, Shares, plus
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass, Task, TaskStatus
-from bosket.scheduler.snapshot.snapshot import Snapshot
 
 #: Parts of a GPU that are added up exactly: multiples of one by this.
 SMALLEST_PART = 1024.0

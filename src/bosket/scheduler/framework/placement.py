@@ -14,8 +14,8 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.reason import GangShort, JobReason, NodesRefused, NotReady, PodUnfit
 from bosket.scheduler.model.task import Task
-from bosket.scheduler.reason import GangShort, JobReason, NodesRefused, NotReady, PodUnfit
 
 
 def place_job(

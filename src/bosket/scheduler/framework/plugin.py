@@ -12,10 +12,10 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, cast, runtime_checkable
 
-from bosket.scheduler.decisions import Decisions
-from bosket.scheduler.framework.configuration import ConfigurationError, PluginChoice
+from bosket.scheduler.configuration.configuration import ConfigurationError, PluginChoice
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.model.decisions import Decisions
+from bosket.scheduler.model.snapshot import Snapshot
 
 ENTRY_POINT_GROUP = "bosket.scheduler.plugins"
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.decisions import Decisions, Eviction, Operation, StaleMark, Waiting
+from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.allowance import Allowance
-from bosket.scheduler.framework.configuration import Configuration
+from bosket.scheduler.framework.class_view import ClassView
 from bosket.scheduler.framework.extension import (
     AllOf,
     BindDetail,
@@ -46,18 +46,15 @@ from bosket.scheduler.framework.extension import (
 )
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
+from bosket.scheduler.framework.neighbour_view import SharedBases
 from bosket.scheduler.framework.protection import Protection
-from bosket.scheduler.framework.search_tally import SearchTally
 from bosket.scheduler.framework.watch import Watch, unwatched
-from bosket.scheduler.kernel.class_view import ClassView
-from bosket.scheduler.kernel.neighbour_view import SharedBases
+from bosket.scheduler.model.decisions import Decisions, Eviction, Operation, StaleMark, Waiting
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.proposal import Proposals
 from bosket.scheduler.model.queue import QueueTree
-from bosket.scheduler.model.resource import Shares
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
-from bosket.scheduler.proposal import Proposals
-from bosket.scheduler.reason import (
+from bosket.scheduler.model.reason import (
     NO_CODE,
     QUEUE_DOES_NOT_EXIST,
     AccessDenied,
@@ -69,7 +66,10 @@ from bosket.scheduler.reason import (
     TopologyUnsatisfied,
     unknown_subgroup,
 )
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.search_tally import SearchTally
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
 
 if TYPE_CHECKING:
     from bosket.scheduler.framework.statement import Statement

@@ -15,15 +15,15 @@ from typing import Self
 import msgspec
 import numpy as np
 
-from bosket.scheduler import decisions
-from bosket.scheduler.cause import Cause
-from bosket.scheduler.decisions import Bind, Eviction, Pipeline
+from bosket.scheduler.framework.class_view import NO_HOME, Home
 from bosket.scheduler.framework.departure import Baseline, Departure
 from bosket.scheduler.framework.job_state import NOWHERE, WAITS, JobMemento, JobState, Standing
 from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
 from bosket.scheduler.framework.lost_work import lost_gpu_seconds
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.kernel.class_view import NO_HOME, Home
+from bosket.scheduler.model import decisions
+from bosket.scheduler.model.cause import Cause
+from bosket.scheduler.model.decisions import Bind, Eviction, Pipeline
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import Task, TaskStatus
 

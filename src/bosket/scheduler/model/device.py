@@ -1,6 +1,6 @@
 """Devices that drivers offer on nodes (dynamic resource allocation), and what pods claim of them.
 
-`snapshot.inventory` makes pools of ResourceSlices, `snapshot.device_claims` needs of pods' claims; the plugin
+`state.devices` makes pools of ResourceSlices, `state.devices.claims` needs of pods' claims; the plugin
 `dynamicresources` brings the two together.
 """
 

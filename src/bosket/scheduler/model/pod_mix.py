@@ -1,6 +1,6 @@
 """Which pods a cluster sees, and how often: what "fragmented" is measured by.
 
-A free part of a GPU is fragmented for a shape of pods that can't use it. Learned by `snapshot.pod_mixes` or given by an
+A free part of a GPU is fragmented for a shape of pods that can't use it. Learned by `state.pod_mixes` or given by an
 argument of the plugin `nodeplacement`; carried by the snapshot, and by snapshot files.
 """
 

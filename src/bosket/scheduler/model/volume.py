@@ -1,6 +1,6 @@
 """What a pod's claims ask of its node, and what pods compete for because of them.
 
-Made by the live state (`snapshot/volumes.py`). What depends on a pod and a node alone is in `VolumeNeeds`; what one pod
+Made by the live state (`state/volumes`). What depends on a pod and a node alone is in `VolumeNeeds`; what one pod
 takes from others, free volumes and places to attach them, is in `Contest`, and is counted by the predicates plugin.
 """
 

@@ -18,7 +18,7 @@ import msgspec
 
 from bosket.api.document import UnreadableDocument, read_yaml
 from bosket.api.quantity import InvalidQuantity, Quantity, to_int, to_milli
-from bosket.scheduler.framework.configuration import ConfigurationError
+from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.pod_mix import PodMix, PodShape
 

@@ -1,7 +1,7 @@
 """The strategy `fragmentation` of the plugin `nodeplacement`: pods go where they spoil least of what is free.
 
-A node's score falls with the growth of the expected fragmentation (`kernel.fragmentation`). Equal growth is frequent:
-then the fuller node is better, so that empty ones stay whole; for pods without GPUs it is the one that the strategy for
+A node's score falls with the growth of the expected fragmentation (`framework.fragmentation`). Equal growth is
+frequent: then the fuller node is better, so that empty ones stay whole; for pods without GPUs it is the one that the strategy for
 CPU prefers. Of the devices of a node a pod gets the one that leaves most usable, and the fullest of equal ones.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
-from bosket.scheduler.kernel.fragmentation import FreeGpus
+from bosket.scheduler.framework.fragmentation import FreeGpus
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.score import MAX_DENSITY
 

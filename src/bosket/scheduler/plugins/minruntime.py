@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from bosket.api.time import InvalidDuration, parse_long_duration
-from bosket.scheduler.framework.configuration import Configuration, ConfigurationError
+from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_USED
-from bosket.scheduler.snapshot.snapshot import Snapshot
 from bosket.scheduler.solver.scenario import Scenario
 
 METHODS = ("lca", "queue")

@@ -15,11 +15,11 @@ from collections.abc import Hashable, Mapping
 import numpy as np
 
 from bosket.api.keys import NODE_GPU_COUNT_LABEL
-from bosket.scheduler.framework.configuration import ConfigurationError
+from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
+from bosket.scheduler.framework.fragmentation import FreeGpus
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.kernel.fragmentation import FreeGpus
 from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.resource import CPU, GPU
 from bosket.scheduler.model.task import PodClass

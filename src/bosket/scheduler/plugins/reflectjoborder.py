@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from bosket.runtime.local_server import Answer
-from bosket.scheduler.actions.order import JobsByQueue
 from bosket.scheduler.framework.endpoint import Endpoint, Insight
+from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.scheduler.framework.session import Session
 
 

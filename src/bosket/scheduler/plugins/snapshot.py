@@ -13,7 +13,7 @@ from bosket.kube.client import Client
 from bosket.kube.errors import KubeError
 from bosket.runtime.local_server import Answer
 from bosket.scheduler.framework.endpoint import Endpoint, Insight
-from bosket.scheduler.snapshot.recording import zipped
+from bosket.scheduler.recording.writer import zipped
 
 _log = logging.getLogger(__name__)
 

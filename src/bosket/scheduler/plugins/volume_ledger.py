@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.decisions import Bind
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.decisions import Bind
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.volume import Contest, Offer, OpenClaim
 from bosket.scheduler.plugins.attached_volumes import AttachedVolumes

@@ -16,7 +16,7 @@ from bosket.kube.selector import Selector
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.volume import FreeVolume, Offer
-from bosket.scheduler.snapshot.volume_places import one_label, place_test
+from bosket.scheduler.state.volumes.places import one_label, place_test
 
 NodeRows = NDArray[np.intp]
 

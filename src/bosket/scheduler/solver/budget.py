@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from bosket.scheduler.framework.configuration import DEFAULT_KEY, SearchBudgets
+from bosket.scheduler.configuration.configuration import DEFAULT_KEY, SearchBudgets
 
 #: What a second of KAI's budgets is worth. KAI's defaults are then twice what a gang of 500 pods needs to take half of
 #: a full cluster of a thousand nodes.

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bosket.scheduler.framework.class_view import ClassView
 from bosket.scheduler.framework.job_state import NOWHERE, JobState
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.kernel.class_view import ClassView
 from bosket.scheduler.model.node import Amounts2D, Mask
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass, Task

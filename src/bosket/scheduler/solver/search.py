@@ -18,11 +18,11 @@ from bosket.scheduler.framework.departure import Aftermath, Baseline, Departure
 from bosket.scheduler.framework.extension import AllOf, ScenarioGenerator, ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
-from bosket.scheduler.framework.search_tally import CHEAPEST_MOVES, ScenarioState, SearchResult, Turn
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.resource import GPU, mig_gpus
+from bosket.scheduler.model.search_tally import CHEAPEST_MOVES, ScenarioState, SearchResult, Turn
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.solver.accumulation import Accumulation, VictimSequence
 from bosket.scheduler.solver.batch_index import BatchIndex

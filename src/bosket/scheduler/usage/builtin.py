@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from bosket.api.time import format_time
+from bosket.scheduler.configuration.usage_parameters import Parameters
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.usage.history import LOOKBACK_SECONDS, History, Sample
 from bosket.scheduler.usage.journal import Entry, Journal, JournalError
-from bosket.scheduler.usage.parameters import Parameters
 from bosket.scheduler.usage.source import UsageUnavailable
 
 T = TypeVar("T")

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from bosket.scheduler.configuration.usage_window import Window
 from bosket.scheduler.model.resource import NOTHING, Shares
-from bosket.scheduler.usage.window import Window
 
 Milliseconds = int  #: since 1970, as Prometheus counts
 #: How long a sample stands for what comes after it.

@@ -16,12 +16,12 @@ from bosket.api.keys import METRICS_NAMESPACE
 from bosket.api.time import format_duration
 from bosket.runtime.service import Environment
 from bosket.runtime.workqueue import Backoff
-from bosket.scheduler.framework.configuration import Configuration
-from bosket.scheduler.metrics import QueueLabels
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.configuration.usage_parameters import Parameters, parameters_from
+from bosket.scheduler.metrics.cycle import QueueLabels
 from bosket.scheduler.model.usage import NO_USAGE
-from bosket.scheduler.snapshot.state import ClusterState
+from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.usage.metrics import UsageMetrics
-from bosket.scheduler.usage.parameters import Parameters, parameters_from
 from bosket.scheduler.usage.sampling import sample_of
 from bosket.scheduler.usage.source import SampledSource, UsageSource, UsageUnavailable, open_source
 

@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from bosket.api.keys import METRICS_NAMESPACE
-from bosket.scheduler.metrics import BUCKETS, QUEUE_LABELS, QueueLabels
+from bosket.scheduler.metrics.cycle import BUCKETS, QUEUE_LABELS, QueueLabels
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 
 

@@ -24,12 +24,12 @@ from bosket.kube.errors import KubeError
 from bosket.kube.http import HttpTransport
 from bosket.kube.kubeconfig import ClusterConfig
 from bosket.kube.transport import Request, Response, Transport
-from bosket.scheduler.framework.configuration import ConfigurationError
+from bosket.scheduler.configuration.configuration import ConfigurationError
+from bosket.scheduler.configuration.usage_parameters import Parameters, format_prometheus_duration
+from bosket.scheduler.configuration.usage_window import Sliding
 from bosket.scheduler.model.resource import Shares
 from bosket.scheduler.model.usage import Usage
-from bosket.scheduler.usage.parameters import Parameters, format_prometheus_duration
 from bosket.scheduler.usage.source import UsageUnavailable
-from bosket.scheduler.usage.window import Sliding
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bosket.api.quantity import InvalidQuantity
 from bosket.scheduler.model.resource import FIXED_NAMES, NOTHING, SHARED, Shares, UncountableAmount, amounts_of, plus
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.usage.history import Sample
 
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from bosket.api.kai import UsageDBConfig
-from bosket.scheduler.framework.configuration import ConfigurationError
-from bosket.scheduler.framework.usage_db import CLIENT_TYPES
+from bosket.scheduler.configuration.configuration import ConfigurationError
+from bosket.scheduler.configuration.usage_db import CLIENT_TYPES
+from bosket.scheduler.configuration.usage_parameters import Parameters, parameters_from
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.usage.history import Sample
-from bosket.scheduler.usage.parameters import Parameters, parameters_from
 
 
 class UsageUnavailable(Exception):

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import msgspec
 
 from bosket.api.kai import ExtendedResourceClaimAllocation, ResourceClaimAllocation
-from bosket.scheduler.decisions import Bind
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.decisions import Bind
 from bosket.scheduler.plugins.dynamicresources.filter import DeviceFilter
 from bosket.scheduler.plugins.dynamicresources.fitness import ClaimFitness
 from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper

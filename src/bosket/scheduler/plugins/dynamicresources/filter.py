@@ -6,9 +6,9 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from bosket.scheduler.framework.class_view import short_of
 from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.kernel.class_view import short_of
 from bosket.scheduler.model.device import DeviceNeeds
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass

@@ -8,8 +8,8 @@ from bosket.api.object import ObjectKey
 from bosket.api.quantity import parse
 from bosket.api.resource_k8s import DeviceClaim, ResourceClaimSpec
 from bosket.scheduler.model.device import DeviceNeeds, ExtendedNeed
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.plugins.dynamicresources.demand import Demand, demand_of
-from bosket.scheduler.snapshot.snapshot import Snapshot
 
 
 class Demands:

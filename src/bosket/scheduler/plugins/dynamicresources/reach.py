@@ -7,8 +7,8 @@ from functools import cached_property
 from bosket.api.resource_k8s import AllocationResult
 from bosket.kube.node_selector import NodeTest, node_test
 from bosket.scheduler.model.device import DeviceId, Offer, Pool, PoolId
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.plugins.dynamicresources.allocator import Reach
-from bosket.scheduler.snapshot.snapshot import Snapshot
 
 
 class Reaches:

@@ -15,10 +15,10 @@ import numpy as np
 
 from bosket.api.kai import NUMAZonePlacement
 from bosket.api.quantity import from_int, from_milli
-from bosket.scheduler.decisions import Bind
-from bosket.scheduler.framework.configuration import ConfigurationError
+from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonCodes, Rows, Scores
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.decisions import Bind
 from bosket.scheduler.model.numa import Policy
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.numa.ledger import ZoneLedger, placement_of

@@ -14,11 +14,11 @@ from bosket.kube.node_selector import node_test
 from bosket.kube.taint import tolerates
 from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.snapshot import WorkerLabels
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.model.volume import VolumeNeeds
 from bosket.scheduler.plugins.predicates.node_selector import own_nodes
-from bosket.scheduler.snapshot.snapshot import WorkerLabels
-from bosket.scheduler.snapshot.volume_places import ZONE_LABELS, place_test
+from bosket.scheduler.state.volumes.places import ZONE_LABELS, place_test
 
 WRONG_LABELS = "node(s) didn't match Pod's node affinity/selector"
 VOLUME_ELSEWHERE = "node(s) didn't match PersistentVolume's node affinity"

@@ -6,10 +6,10 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from bosket.scheduler.framework.class_view import POD_NUMBER
 from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.kernel.class_view import POD_NUMBER
 from bosket.scheduler.model.mig_node import MigStrategy
 from bosket.scheduler.model.resource import FIXED_NAMES, GPU, PODS, amounts_of
 from bosket.scheduler.model.task import Mig, PodClass

@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import le
 
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY, PODS
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass, Task
-from bosket.scheduler.snapshot.snapshot import Snapshot
 
 MILLICORES = 1000.0
 GIGABYTE = 1e9

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from bosket.scheduler.framework.configuration import ConfigurationError
+from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.plugins.proportion.capacity import Capacity
 from bosket.scheduler.plugins.proportion.order import QueueRanks

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED
+from bosket.scheduler.model.reason import NON_PREEMPTIBLE_OVER_QUOTA, OVER_LIMIT, OverCapacity
 from bosket.scheduler.model.resource import SHARED_NAMES, Shares
-from bosket.scheduler.reason import NON_PREEMPTIBLE_OVER_QUOTA, OVER_LIMIT, OverCapacity
 
 UNBOUNDED = (UNLIMITED, UNLIMITED, UNLIMITED)
 #: From the accounts' units to those of messages: GPUs, cores, gigabytes.

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bosket.scheduler.kernel.fair_share import Claims, divide_tree
 from bosket.scheduler.model.queue import UNLIMITED, QueueTree
 from bosket.scheduler.model.resource import GPU, NOTHING, SHARED, Shares, mig_gpus, plus
-from bosket.scheduler.snapshot.snapshot import Snapshot
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.plugins.proportion.division import Claims, divide_tree
 
 RESOURCES = range(len(SHARED))
 #: Weights beyond this count as this, so that a sum of them is still a number.

@@ -14,11 +14,11 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.reason import TopologyUnsatisfied, TopologyUnusable
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.plugins.topology.choice import Choice
 from bosket.scheduler.plugins.topology.constraint import Constraints
 from bosket.scheduler.plugins.topology.plan import Plans
-from bosket.scheduler.reason import TopologyUnsatisfied, TopologyUnusable
 
 
 class Topology:

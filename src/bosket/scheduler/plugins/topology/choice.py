@@ -17,13 +17,13 @@ from bosket.scheduler.framework.job_state import NOWHERE, JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.reason import DomainsShort, Scarcity, TopologyUnsatisfied
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.model.topology import OUTSIDE, TopologyTree
 from bosket.scheduler.plugins.score import TOPOLOGY
 from bosket.scheduler.plugins.topology.capacity import Demand, TreeCapacity
 from bosket.scheduler.plugins.topology.constraint import Levels
 from bosket.scheduler.plugins.topology.shortage import Shortage
-from bosket.scheduler.reason import DomainsShort, Scarcity, TopologyUnsatisfied
 
 #: Domains of the preferred level get scores from 1 to this, the emptiest the most.
 BEST_SCORE = 10

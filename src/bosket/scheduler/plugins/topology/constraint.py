@@ -10,11 +10,11 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet, TopologyConstraint
 from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.reason import TopologyUnusable
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.topology import TopologyTree
 from bosket.scheduler.plugins.topology.capacity import Demand, TreeCapacity
 from bosket.scheduler.plugins.topology.class_capacity import ClassCapacity
-from bosket.scheduler.reason import TopologyUnusable
 
 Levels = tuple[int, int]  #: the numbers of the narrowest and the widest level that will do
 

@@ -20,6 +20,7 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.reason import TopologyUnusable
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.model.topology import TopologyTree
@@ -27,7 +28,6 @@ from bosket.scheduler.plugins.topology.capacity import Demand
 from bosket.scheduler.plugins.topology.choice import domains_beside_others
 from bosket.scheduler.plugins.topology.constraint import Constraints
 from bosket.scheduler.plugins.topology.node_room import NodeRoom, NodeState
-from bosket.scheduler.reason import TopologyUnusable
 
 #: Steps that one search may take, beside some for each of its tasks.
 MOST_STEPS, STEPS_PER_TASK = 2_000, 4

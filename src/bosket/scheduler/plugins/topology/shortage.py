@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.reason import DomainShort, DomainsShort, Scarcity
 from bosket.scheduler.model.resource import CPU, GPU, MEMORY
 from bosket.scheduler.plugins.topology.capacity import NOTHING_THERE, Demand, TreeCapacity
-from bosket.scheduler.reason import DomainShort, DomainsShort, Scarcity
 
 #: What amounts of resources are called, and how much one of them is; others go by their name, in their own unit.
 SHOWN = {GPU: ("GPUs", 1.0), CPU: ("CPU cores", 1000.0), MEMORY: ("GiB of memory", float(2**30))}

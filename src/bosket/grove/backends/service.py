@@ -1,0 +1,313 @@
+"""The backends as a service: a reconciler on PodGangs. Spec flows forward to the scheduler, status back into the gang.
+
+One gang after the other is brought to what its backend says: the scheduler's objects, the gate of its pods, its status.
+A backend that fails leaves the gang as it is; that is told in an event and in the gang's status, other gangs don't
+notice. A process runs all backends, or one of them (`Options.only`) and leaves the others' gangs alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from bosket.api import keys
+from bosket.api.core import Node, Pod
+from bosket.api.grove import PodClique, PodGang
+from bosket.api.object import KubeObject, ObjectKey
+from bosket.api.ownership import controller_of
+from bosket.api.table import resource_of
+from bosket.api.time import InvalidDuration, parse_duration
+from bosket.grove.backends.applier import Applier
+from bosket.grove.backends.backend import Refused, SchedulerBackend, Verdict
+from bosket.grove.backends.catalogue import load_backends
+from bosket.grove.backends.cluster_view import ClusterView, gang_of_pod
+from bosket.grove.backends.gang_status import Observation, look_again_seconds, patience_seconds, status_of
+from bosket.grove.backends.metrics import backend_metrics
+from bosket.grove.backends.registry import Registry, UnknownBackend
+from bosket.kube.errors import Conflict, Forbidden, KubeError, NotFound
+from bosket.kube.informer import Change
+from bosket.runtime.concurrent import for_each
+from bosket.runtime.controller import Controller
+from bosket.runtime.events import EventType
+from bosket.runtime.pace import Pace
+from bosket.runtime.service import Environment, Service
+
+_log = logging.getLogger(__name__)
+
+NAME: Final = "grove-backends"
+#: How long the changes of a gang's pods are gathered.
+_GATHER_SECONDS: Final = 0.2
+#: How long pods that wait for their backend do: no longer than the operator needs to refer to them, or both would take
+#: their gates away at the same time, and one of them in vain.
+_GATED_SECONDS: Final = 0.02
+#: When to look at a gang of which nothing but the status was changed, most often by us.
+_STATUS_SECONDS: Final = 1.0
+#: A gang that was refused comes again after this time: what the scheduler lacks may have been installed.
+_REFUSED_SECONDS: Final = 15.0
+_PODS_AT_ONCE: Final = 16
+#: Grove's default: how long a replica may be below its minimum where its set doesn't say.
+_TERMINATION_DELAY_SECONDS: Final = 4 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Settings of the backends."""
+
+    #: The one backend whose gangs this process serves; all of them if empty.
+    only: str = ""
+    #: Whose gangs are that name no scheduler.
+    default_scheduler_name: str = keys.DEFAULT_SCHEDULER_NAME
+    max_concurrent_reconciles: int = 10
+
+
+def service(env: Environment, options: Options | None = None) -> Service:
+    """The backends of all installed packages, or one of them."""
+    options = options or Options()
+    registry = Registry(load_backends(), default_scheduler_name=options.default_scheduler_name, metrics=env.metrics)
+    return GangController(env, options, registry)
+
+
+class GangController:
+    """Keeps schedulers informed about PodGangs until cancelled."""
+
+    def __init__(self, env: Environment, options: Options, registry: Registry) -> None:
+        self.name = f"backend-{options.only}" if options.only else NAME
+        self._client = env.client
+        self._clock = env.clock
+        self._events = env.events.for_component(NAME)
+        self._metrics = backend_metrics(env.metrics)
+        self._registry = registry
+        self._served = (registry.get(options.only),) if options.only else registry.backends
+        self._gates = {each.gate for each in self._served}
+        self._cluster = ClusterView(env, self._served, self._object_changed, self._look_at_all)
+        self._applier = Applier(env.client, self._cluster.observe)
+        self._gangs = env.informers.of(PodGang)
+        self._nodes = env.informers.of(Node)
+        self._cliques = env.informers.of(PodClique, optional=True)
+        #: What was told last of each gang, so that the same is told once.
+        self._told: dict[ObjectKey, tuple[str, ...]] = {}
+        self._pace: Pace[ObjectKey] = Pace(env.clock)
+        self._controller: Controller[ObjectKey] = Controller(
+            self.name,
+            self._reconcile,
+            workers=options.max_concurrent_reconciles,
+            clock=env.clock,
+            metrics=env.metrics,
+        )
+        self._gangs.subscribe(self._gang_changed)
+        self._cluster.pods.subscribe(self._pod_changed)
+        self._cliques.subscribe(self._clique_changed)
+
+    async def run(self) -> None:
+        """Until cancelled; may be called again after that."""
+        await self._cluster.wait_ready()
+        for informer in (self._gangs, self._nodes, self._cliques):
+            await informer.wait_synced()
+        self._look_at_all()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._cluster.keep_fresh())
+            group.create_task(self._controller.run())
+
+    # --- what brings a gang here
+
+    def _look_at_all(self) -> None:
+        for gang in self._gangs.store.values():
+            self._controller.queue.add(gang.key)
+
+    def _gang_changed(self, change: Change[PodGang]) -> None:
+        old, new = change
+        if new is None and old is not None:
+            self._registry.forget(old)
+            self._told.pop(old.key, None)
+            self._pace.told(old.key)
+        elif new is not None and old is not None and _asks_the_same(old, new):
+            self._soon([new.key], _STATUS_SECONDS)
+        elif new is not None:
+            self._controller.queue.add(new.key)
+
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        is_gated = change.new is not None and any(each.name in self._gates for each in change.new.spec.schedulingGates)
+        for pod in change:
+            if pod is not None:
+                gangs = (ObjectKey(*key.split("/", 1)) for key in gang_of_pod(pod))
+                self._soon(gangs, _GATED_SECONDS if is_gated else _GATHER_SECONDS)
+
+    def _clique_changed(self, change: Change[PodClique]) -> None:
+        old, new = change
+        if new is not None and (old is None or old.status.conditions != new.status.conditions):
+            name = new.metadata.labels.get(keys.GROVE_POD_GANG_LABEL)
+            self._soon([ObjectKey(new.metadata.namespace, name)] if name else [])
+
+    def _object_changed(self, change: Change[Any]) -> None:
+        kind = resource_of(PodGang).kind
+        for obj in change:
+            if isinstance(obj, KubeObject):
+                owners = (each for each in obj.metadata.ownerReferences if each.kind == kind)
+                self._soon(ObjectKey(obj.metadata.namespace, each.name) for each in owners)
+
+    def _soon(self, gangs: Iterable[ObjectKey], seconds: float = _GATHER_SECONDS) -> None:
+        for key in gangs:
+            self._controller.queue.add_after(key, seconds)
+
+    # --- what is done about it
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        gang = self._gangs.store.get(key)
+        if gang is None or gang.metadata.deletionTimestamp:
+            return None  # what the gang owns goes with it
+        await self._cluster.refresh()
+        try:
+            backend = self._registry.of_gang(gang)
+        except UnknownBackend as error:
+            self._tell(gang, "Warning", "UnknownBackend", (str(error),))
+            return await self._write_status(gang, Verdict("UnknownBackend", str(error)))
+        await self._leave(gang, backend)
+        if backend not in self._served:
+            return None
+        gang = await self._label(gang, backend)
+        failure, verdict, look_again = await self._sync(gang, backend)
+        again = await self._write_status(gang, verdict)
+        if failure is not None:
+            raise failure
+        return min((each for each in (look_again, again) if each is not None), default=None)
+
+    async def _sync(self, gang: PodGang, backend: SchedulerBackend) -> tuple[Exception | None, Verdict, float | None]:
+        """Tell the scheduler; what went wrong, what it says of the gang, and when to come again."""
+        try:
+            left_out = await self._forward(gang, backend)
+            verdict = backend.verdict(gang, self._cluster.surroundings(gang, backend))
+            self._tell(gang, "Warning", "BackendLimited", left_out)
+        except Refused as refusal:
+            self._metrics.synced(backend.name, "refused")
+            self._tell(gang, "Warning", refusal.reason, (str(refusal),))
+            await self._cluster.refresh(missed=True)
+            return None, Verdict(refusal.reason, str(refusal)), _REFUSED_SECONDS
+        except Conflict as conflict:
+            return conflict, Verdict(), None
+        except Exception as error:  # a backend may be anybody's; the gang must not suffer from its faults
+            self._metrics.synced(backend.name, "failed")
+            message = str(error) if isinstance(error, KubeError) else repr(error)
+            self._tell(gang, "Warning", "BackendFailed", (f"backend {backend.name}: {message}",))
+            return error, Verdict("BackendFailed", f"backend {backend.name}: {message}"), None
+        return None, verdict, None
+
+    async def _forward(self, gang: PodGang, backend: SchedulerBackend) -> tuple[str, ...]:
+        """What the scheduler can't be told."""
+        before = self._cluster.surroundings(gang, backend)
+        rendering = backend.sync(gang, before)
+        writes = await self._applier.apply(backend, gang, rendering.objects, before.owned)
+        self._metrics.synced(backend.name, "written" if writes else "unchanged")
+        after = self._cluster.surroundings(gang, backend)
+        gated = [pod for pod in after.pods if backend.gate is not None and _has_gate(pod, backend.gate)]
+        if gated and backend.check_gang_ready(gang, after):
+            await self._release(gated, backend.gate)
+        return rendering.left_out
+
+    async def _release(self, pods: list[Pod], gate: str | None) -> None:
+        """Take the backend's gate from pods; other gates are others'."""
+
+        async def release(pod: Pod) -> None:
+            gates = tuple(each for each in pod.spec.schedulingGates if each.name != gate)
+            spec = msgspec.structs.replace(pod.spec, schedulingGates=gates)
+            try:
+                written = await self._client.modify(pod, msgspec.structs.replace(pod, spec=spec))
+            except NotFound:
+                return
+            self._cluster.pods.store.put(written)
+
+        await for_each(pods, release, at_once=_PODS_AT_ONCE)
+
+    async def _leave(self, gang: PodGang, backend: SchedulerBackend) -> None:
+        """Remove what backends of this process made for a gang that isn't theirs any more."""
+        for other in self._served:
+            if other is not backend and self._cluster.owned(gang, other):
+                await self._applier.remove(other.delete(gang, self._cluster.surroundings(gang, other)))
+
+    async def _label(self, gang: PodGang, backend: SchedulerBackend) -> PodGang:
+        """Say on the gang whose it is, where who made it didn't."""
+        wanted = {keys.GROVE_BACKEND_LABEL: backend.name}
+        if keys.GROVE_SCHEDULER_LABEL not in gang.metadata.labels:
+            wanted[keys.GROVE_SCHEDULER_LABEL] = backend.scheduler_name
+        labels = {**gang.metadata.labels, **wanted}
+        if labels == gang.metadata.labels:
+            return gang
+        metadata = msgspec.structs.replace(gang.metadata, labels=labels)
+        try:
+            written = await self._client.modify(gang, msgspec.structs.replace(gang, metadata=metadata))
+        except Forbidden:
+            return gang  # where somebody protects gangs from us, they go without; the choice is the same each time
+        self._gangs.store.put(written)
+        return written
+
+    # --- status
+
+    async def _write_status(self, gang: PodGang, verdict: Verdict) -> float | None:
+        """Write what became of the gang, small news late; when to look again."""
+        seen, now = self._observe(gang, verdict), self._clock.now()
+        status = status_of(gang, seen, now)
+        if status != gang.status:
+            left = self._pace.seconds_left(gang.key, patience_seconds(gang.status, status))
+            if left:
+                return left
+            try:
+                written = await self._client.modify(
+                    gang, msgspec.structs.replace(gang, status=status), subresource="status"
+                )
+            except NotFound:
+                return None
+            self._gangs.store.put(written)
+        self._pace.told(gang.key)
+        return look_again_seconds(status, seen, now)
+
+    def _observe(self, gang: PodGang, verdict: Verdict) -> Observation:
+        pods = tuple(sorted(self._cluster.pods_of(gang.key), key=lambda pod: pod.metadata.name))
+        found = {
+            group.name: self._cliques.store.get(ObjectKey(gang.metadata.namespace, group.name))
+            for group in gang.spec.podgroups
+        }
+        nodes = (self._nodes.store.get(ObjectKey("", name)) for name in {pod.spec.nodeName for pod in pods} if name)
+        return Observation(
+            pods=pods,
+            cliques={name: clique for name, clique in found.items() if clique is not None},
+            verdict=verdict,
+            nodes={node.metadata.name: node.metadata.labels for node in nodes if node is not None},
+            termination_delay_seconds=self._termination_delay(gang),
+        )
+
+    def _termination_delay(self, gang: PodGang) -> float | None:
+        if controller_of(gang) is None:
+            return None
+        owner = self._cluster.owner(gang)
+        try:
+            return parse_duration((owner and owner.spec.template.terminationDelay) or "")
+        except InvalidDuration:
+            return _TERMINATION_DELAY_SECONDS
+
+    def _tell(self, gang: PodGang, type_: EventType, reason: str, messages: tuple[str, ...]) -> None:
+        """As events, the same only once."""
+        if self._told.get(gang.key) == messages:
+            return
+        self._told[gang.key] = messages
+        for message in messages:
+            self._events.event(gang, type_, reason, message)
+
+
+def _asks_the_same(old: PodGang, new: PodGang) -> bool:
+    """Whether nothing differs that a backend goes by."""
+    about_old, about_new = old.metadata, new.metadata
+    return (
+        old.spec == new.spec
+        and about_old.labels == about_new.labels
+        and about_old.annotations == about_new.annotations
+        and about_old.deletionTimestamp == about_new.deletionTimestamp
+        and about_old.uid == about_new.uid
+    )
+
+
+def _has_gate(pod: Pod, gate: str) -> bool:
+    return any(each.name == gate for each in pod.spec.schedulingGates)

@@ -1,0 +1,253 @@
+"""The PodClique controller: keeps as many pods as the PodClique says, of its template, and lets them be scheduled.
+
+Pods are made once their gang exists, gated. The gate goes when the gang knows of the pod and, in a scaled gang, when
+the base gang has its minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from msgspec.structs import replace
+
+from bosket.api.core import Pod
+from bosket.api.grove import POD_CLIQUE, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang
+from bosket.api.grove.naming import (
+    BASE_GANG_LABEL,
+    CLIQUE_FINALIZER,
+    GANG_LABEL,
+    TEMPLATE_HASH_LABEL,
+)
+from bosket.api.object import ObjectKey
+from bosket.api.ownership import controller_of
+from bosket.grove.backends import GangBackends
+from bosket.grove.operator.claims import keep_claims
+from bosket.grove.operator.clique_pods import CliquePods
+from bosket.grove.operator.clique_update import begun_update, next_step
+from bosket.grove.operator.cluster import Cluster
+from bosket.grove.operator.problem import OperatorError, last_errors
+from bosket.grove.render.claim import clique_sharing
+from bosket.grove.render.pod import InitProgram
+from bosket.grove.render.template import is_on_delete, is_terminating
+from bosket.grove.status.clique import clique_status, is_updating, patience_seconds
+from bosket.grove.status.gathering import POD_SECONDS, gather_seconds, sooner
+from bosket.grove.status.pod_state import free_indices, victims
+from bosket.grove.status.update import has_template
+from bosket.kube.errors import ApiError, Conflict, NotFound
+from bosket.kube.informer import Change
+from bosket.runtime.controller import Controller
+from bosket.runtime.pace import Pace
+from bosket.runtime.service import Environment
+
+NAME: Final = "podclique-controller"
+#: When to look again at what nothing may announce.
+_RETRY_SECONDS: Final = 5.0
+#: The same where gates wait: what they wait for is announced, so that those who wait cost nothing meanwhile.
+_GATED_SECONDS: Final = 60.0
+#: Of more than these, those that go are gathered too: a look for each would cost more than it is worth.
+_FEW_PODS: Final = 100
+_BY_BASE_GANG: Final = "grove/base-gang"
+
+
+class CliqueController:
+    """Reconciles PodCliques."""
+
+    def __init__(
+        self, env: Environment, cluster: Cluster, backends: GangBackends, *, init_program: InitProgram, workers: int
+    ) -> None:
+        self._cluster = cluster
+        self._clock = env.clock
+        self._events = env.events.for_component(NAME)
+        self._pods = CliquePods(cluster, self._events, backends, init_program)
+        self._pace: Pace[ObjectKey] = Pace(env.clock)
+        self._controller: Controller[ObjectKey] = Controller(
+            NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
+        )
+        cluster.cliques.add_index(_BY_BASE_GANG, _base_gang)
+        cluster.cliques.subscribe(self._clique_changed)
+        cluster.pods.subscribe(self._pod_changed)
+        cluster.gangs.subscribe(self._gang_changed)
+        cluster.sets.subscribe(self._set_changed)
+        cluster.groups.subscribe(self._group_changed)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._controller.run()
+
+    # --- what brings a PodClique here
+
+    def _clique_changed(self, change: Change[PodClique]) -> None:
+        old, new = change
+        if new is not None and (old is None or old.metadata.generation != new.metadata.generation or _ends(old, new)):
+            self._controller.queue.add(new.key)
+        if old is None or new is None or old.status.scheduledReplicas != new.status.scheduledReplicas:
+            known = new or old
+            assert known is not None
+            gang = ObjectKey(known.metadata.namespace, known.metadata.labels.get(GANG_LABEL, ""))
+            for waiting in self._cluster.cliques.store.by_index(_BY_BASE_GANG, str(gang)):
+                self._controller.queue.add(waiting.key)
+
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        known = change.new or change.old
+        reference = controller_of(known) if known is not None else None
+        if known is not None and reference is not None and reference.kind == POD_CLIQUE.kind:
+            # A pod that goes is replaced at once: while it is there, its successor may ask for its place.
+            is_going = change.new is not None and change.new.metadata.deletionTimestamp is not None
+            key = ObjectKey(known.metadata.namespace, reference.name)
+            clique = self._cluster.cliques.store.get(key)
+            pods = clique.spec.replicas if clique is not None else 0
+            at_once = is_going and pods <= _FEW_PODS
+            self._controller.queue.add_after(key, 0.0 if at_once else gather_seconds(pods, POD_SECONDS))
+
+    def _gang_changed(self, change: Change[PodGang]) -> None:
+        old, new = change
+        if new is None or (old is not None and old.spec == new.spec):
+            return
+        for group in new.spec.podgroups:
+            self._controller.queue.add(ObjectKey(new.metadata.namespace, group.name))
+
+    def _set_changed(self, change: Change[PodCliqueSet]) -> None:
+        old, new = change
+        if new is None or (old is not None and _update_state(old) == _update_state(new)):
+            return
+        for clique in self._cluster.part_of(self._cluster.cliques, new):
+            self._controller.queue.add(clique.key)
+
+    def _group_changed(self, change: Change[PodCliqueScalingGroup]) -> None:
+        old, new = change
+        if new is None or (
+            old is not None
+            and old.status.currentPodCliqueSetGenerationHash == new.status.currentPodCliqueSetGenerationHash
+        ):
+            return
+        for clique in self._cluster.owned(self._cluster.cliques, new):
+            self._controller.queue.add(clique.key)
+
+    # --- what is done about it
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        clique = self._cluster.cliques.store.get(key)
+        if clique is None:
+            self._pace.told(key)
+            return None
+        if is_terminating(clique):
+            self._pace.told(key)
+            await self._cluster.drop_finalizer(clique, CLIQUE_FINALIZER)
+            return None
+        owner = self._cluster.set_of(clique)
+        if owner is None or (clique.status.observedGeneration is None and self._gang_of(clique) is None):
+            return None  # its gang comes before it has anything to tell
+        problem: OperatorError | None = None
+        look_again: float | None = None
+        is_done = False
+        try:
+            clique = await self._cluster.add_finalizer(clique, CLIQUE_FINALIZER)
+            await keep_claims(self._cluster, owner, clique, clique_sharing(owner, clique))
+            clique, is_done, all_released = await self._sync_pods(owner, clique)
+            look_again = _RETRY_SECONDS if not is_done else None if all_released else _GATED_SECONDS
+        except OperatorError as error:
+            problem = error
+        except NotFound:
+            return None  # the PodClique is gone, or its namespace
+        except Conflict:
+            raise
+        except ApiError as error:
+            problem = OperatorError("ERR_SYNC_PODCLIQUE", error.message)
+        unsaid = await self._write_status(owner, clique, problem, done=is_done)
+        if problem is not None:
+            raise problem
+        return sooner(look_again, unsaid)
+
+    async def _sync_pods(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool, bool]:
+        """Make, delete, replace and release pods; whether they are as they should be, and whether none is gated."""
+        gang = self._gang_of(clique)
+        if gang is None:
+            return clique, False, False
+        pods = self._cluster.owned(self._cluster.pods, clique)
+        staying = [each for each in pods if not self._cluster.is_going(each)]
+        missing = clique.spec.replicas - len(staying)
+        if missing > 0:
+            await self._pods.create(owner, clique, gang, free_indices(staying, missing))
+        elif missing < 0:
+            hash_ = clique.metadata.labels.get(TEMPLATE_HASH_LABEL, "")
+            await self._pods.delete(clique, victims(staying, -missing, hash_))
+        clique, is_done = await self._update(owner, clique)
+        all_released = await self._pods.release(clique, gang, pods)
+        return clique, is_done, all_released
+
+    def _gang_of(self, clique: PodClique) -> PodGang | None:
+        name = clique.metadata.labels.get(GANG_LABEL, "")
+        return self._cluster.gangs.store.get(ObjectKey(clique.metadata.namespace, name))
+
+    async def _update(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool]:
+        """Begin an update that is due, and take its next step; whether nothing of it is left to be done.
+
+        What the step deletes is written down first. A step that deletes nothing is written with the rest of the status.
+        """
+        stored, progress = clique, begun_update(owner, clique, self._clock.now())
+        if progress is not None:
+            clique = replace(clique, status=replace(clique.status, updateProgress=progress, updatedReplicas=0))
+        progress = clique.status.updateProgress
+        if progress is None or not is_updating(progress) or is_on_delete(owner):
+            return clique, True
+        if not has_template(owner, clique):
+            return clique, False  # the set's controller is about to change it
+        pods = self._cluster.owned(self._cluster.pods, clique)
+        step = next_step(clique, pods, self._cluster.is_going, progress.podTemplateHash, self._clock.now())
+        clique = replace(clique, status=replace(clique.status, updateProgress=step.progress))
+        if step.delete:
+            clique = await self._cluster.write_status(stored, clique)
+            await self._pods.delete(clique, step.delete)
+        return clique, step.has_ended
+
+    async def _write_status(
+        self, owner: PodCliqueSet, clique: PodClique, problem: OperatorError | None, *, done: bool
+    ) -> float | None:
+        """Write it if there is something to tell; gives the seconds after which to look again, if something waits."""
+        now = self._clock.now()
+        observed = clique.metadata.generation if done else clique.status.observedGeneration
+        before = self._cluster.cliques.store.get(clique.key) or clique
+        errors = last_errors(before.status.lastErrors, problem, now)
+        if before.metadata.uid != clique.metadata.uid:
+            return None  # another one has its name by now
+        status = replace(clique.status, lastErrors=errors, observedGeneration=observed)
+        clique = replace(clique, status=status)
+        pods = self._cluster.owned(self._cluster.pods, clique)
+        status = clique_status(owner, clique, pods, now)
+        if status == before.status:
+            self._pace.told(clique.key)
+            return None
+        left = self._pace.seconds_left(clique.key, patience_seconds(clique, before.status, status))
+        if left:
+            return left
+        lost = before.status.scheduledReplicas
+        if lost and not status.scheduledReplicas:
+            self._events.event(
+                clique,
+                "Warning",
+                "AllScheduledReplicasLost",
+                f"All scheduled pods lost (was {lost}). The gang is terminated after its terminationDelay if the"
+                " PodClique stays below its minimum",
+            )
+        with suppress(NotFound):
+            await self._cluster.write_status(before, replace(before, status=status))
+        return None
+
+
+def _ends(old: PodClique, new: PodClique) -> bool:
+    return is_terminating(new) and not is_terminating(old)
+
+
+def _base_gang(clique: PodClique) -> Iterable[str]:
+    base = clique.metadata.labels.get(BASE_GANG_LABEL)
+    return (str(ObjectKey(clique.metadata.namespace, base)),) if base else ()
+
+
+def _update_state(owner: PodCliqueSet) -> tuple[object, ...]:
+    """What of a set's status its PodCliques go by."""
+    progress = owner.status.updateProgress
+    current = progress.currentlyUpdating[0].replicaIndex if progress and progress.currentlyUpdating else None
+    ended = progress is None or progress.updateEndedAt is not None
+    return owner.status.currentGenerationHash, current, ended, is_on_delete(owner)

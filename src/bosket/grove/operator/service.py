@@ -1,0 +1,79 @@
+"""The Grove operator as a service: four controllers on one view of the cluster, and one for topologies beside them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from bosket.grove.backends import GangBackends
+from bosket.grove.operator.clique_controller import CliqueController
+from bosket.grove.operator.cluster import Cluster
+from bosket.grove.operator.compute_domains import ComputeDomains
+from bosket.grove.operator.gang_controller import GangController
+from bosket.grove.operator.group_controller import GroupController
+from bosket.grove.operator.options import Options
+from bosket.grove.operator.set_controller import NAME as SET_CONTROLLER
+from bosket.grove.operator.set_controller import SetController
+from bosket.grove.operator.set_gangs import SetGangs
+from bosket.grove.render.pod import InitProgram
+from bosket.grove.topology.controller import TopologyController
+from bosket.runtime.service import Environment, Service
+
+NAME: Final = "grove-operator"
+
+
+def service(env: Environment, options: Options | None = None) -> Service:
+    """The Grove operator."""
+    return GroveOperator(env, options or Options())
+
+
+class GroveOperator:
+    """Runs PodCliqueSets until cancelled."""
+
+    name = NAME
+
+    def __init__(self, env: Environment, options: Options) -> None:
+        configuration = options.configuration
+        #: Grove's own, so that never both operators work.
+        self.lease_name = configuration.leaderElection.resourceName
+        default_scheduler = configuration.scheduler.defaultProfileName
+        topology_aware = configuration.topologyAwareScheduling.enabled
+        self._backends = GangBackends(env, default_scheduler)
+        self._cluster = Cluster(env)
+        gangs = SetGangs(
+            self._cluster,
+            self._backends,
+            env.events.for_component(SET_CONTROLLER),
+            topology_aware=topology_aware,
+        )
+        self._topologies = TopologyController(env, configuration.scheduler.names)
+        controllers = configuration.controllers
+        self._domains = ComputeDomains(
+            env, env.events.for_component(SET_CONTROLLER), enabled=configuration.network.autoMNNVLEnabled
+        )
+        self._sets = SetController(
+            env,
+            self._cluster,
+            gangs,
+            self._domains,
+            topology_aware=topology_aware,
+            workers=controllers.podCliqueSet.concurrentSyncs,
+        )
+        self._gangs = GangController(env, self._cluster, gangs, workers=controllers.podGang.concurrentSyncs)
+        self._groups = GroupController(env, self._cluster, workers=controllers.podCliqueScalingGroup.concurrentSyncs)
+        self._cliques = CliqueController(
+            env,
+            self._cluster,
+            self._backends,
+            init_program=InitProgram(options.init_container_image, options.init_container_command),
+            workers=controllers.podClique.concurrentSyncs,
+        )
+
+    async def run(self) -> None:
+        """Until cancelled; may be called again after that."""
+        await self._domains.check_served()
+        await self._cluster.wait_synced()
+        await self._backends.wait_ready()
+        async with asyncio.TaskGroup() as group:
+            for controller in (self._sets, self._gangs, self._groups, self._cliques, self._topologies, self._backends):
+                group.create_task(controller.run())

@@ -1,0 +1,263 @@
+"""The PodCliqueSet controller: makes all that a set consists of but pods, rolls updates out, terminates gangs.
+
+A look at a set goes in steps, each of which needs those before: what pods need to start (accounts, services, claims),
+PodCliques that are in no group, then scaling groups and gangs. A step that isn't through ends the look; it is
+repeated after a while, or when something changes.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from bosket.api.grove import ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet
+from bosket.api.grove.naming import RECONCILE_TRIGGER_ANNOTATION, SET_FINALIZER
+from bosket.api.object import ObjectKey
+from bosket.api.ownership import controller_of
+from bosket.grove.condition import BREACHED, status_of
+from bosket.grove.operator.cluster import BY_TOPOLOGY, Cluster, by_name, set_key
+from bosket.grove.operator.compute_domains import ComputeDomains
+from bosket.grove.operator.fault import find_faults
+from bosket.grove.operator.problem import OperatorError, last_errors
+from bosket.grove.operator.set_children import SetChildren
+from bosket.grove.operator.set_gangs import SetGangs
+from bosket.grove.operator.set_replicas import SetReplicas
+from bosket.grove.operator.set_update import begun_update
+from bosket.grove.render.template import is_in_group, is_terminating
+from bosket.grove.render.template_hash import generation_hash
+from bosket.grove.status.gathering import CLIQUE_SECONDS, gather_seconds, sooner
+from bosket.grove.status.set import patience_seconds, set_status
+from bosket.kube.errors import ApiError, Conflict, NotFound
+from bosket.kube.informer import Change, Informer
+from bosket.runtime.controller import Controller
+from bosket.runtime.pace import Pace
+from bosket.runtime.service import Environment
+
+NAME: Final = "podcliqueset-controller"
+_RETRY_SECONDS: Final = 5.0
+
+
+class SetController:
+    """Reconciles PodCliqueSets."""
+
+    def __init__(
+        self,
+        env: Environment,
+        cluster: Cluster,
+        gangs: SetGangs,
+        domains: ComputeDomains,
+        *,
+        topology_aware: bool,
+        workers: int,
+    ) -> None:
+        events = env.events.for_component(NAME)
+        self._events = events
+        self._cluster = cluster
+        self._clock = env.clock
+        self._children = SetChildren(cluster, events)
+        self._replicas = SetReplicas(cluster, events)
+        self._gangs = gangs
+        self._domains = domains
+        self._topology_aware = topology_aware
+        self._pace: Pace[ObjectKey] = Pace(env.clock)
+        self._controller: Controller[ObjectKey] = Controller(
+            NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
+        )
+        cluster.sets.subscribe(self._set_changed)
+        cluster.bindings.subscribe(self._binding_changed)
+        cluster.cliques.subscribe(self._clique_changed)
+        cluster.groups.subscribe(self._group_changed)
+        cluster.secrets.subscribe(self._child_changed)
+        cluster.gangs.subscribe(self._gang_changed)
+        domains.on_change(self._controller.queue.add)
+        repaired: tuple[Informer[Any], ...] = (
+            cluster.services,
+            cluster.accounts,
+            cluster.roles,
+            cluster.role_bindings,
+            cluster.autoscalers,
+        )
+        for informer in repaired:
+            informer.subscribe(self._child_gone)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._controller.run()
+
+    # --- what brings a set here
+
+    def _set_changed(self, change: Change[PodCliqueSet]) -> None:
+        old, new = change
+        if new is not None and (old is None or _asked(old) != _asked(new)):
+            self._controller.queue.add(new.key)
+
+    def _binding_changed(self, change: Change[ClusterTopologyBinding]) -> None:
+        known = change.new or change.old
+        if known is not None:
+            for owner in self._cluster.sets.store.by_index(BY_TOPOLOGY, known.metadata.name):
+                self._controller.queue.add(owner.key)
+
+    def _clique_changed(self, change: Change[PodClique]) -> None:
+        old, new = change
+        if old is None:
+            return
+        if new is None:
+            if not is_in_group(old):
+                self._soon(set_key(old))
+        elif _clique_state(old) != _clique_state(new):
+            self._soon(set_key(new))
+
+    def _group_changed(self, change: Change[PodCliqueScalingGroup]) -> None:
+        old, new = change
+        if old is None:
+            return
+        if new is None or _group_state(old) != _group_state(new):
+            self._soon(set_key(old))
+
+    def _child_changed(self, change: Change[Any]) -> None:
+        for known in (change.new, change.old):
+            if known is not None and controller_of(known) is not None:
+                self._controller.queue.add(set_key(known))
+                return
+
+    def _gang_changed(self, change: Change[Any]) -> None:
+        old, new = change
+        if old is not None and (new is None or old.status != new.status):
+            self._soon(set_key(old))
+
+    def _child_gone(self, change: Change[Any]) -> None:
+        if change.new is None and change.old is not None:
+            self._controller.queue.add(set_key(change.old))
+
+    def _soon(self, key: ObjectKey) -> None:
+        """Gathered: the PodCliques and gangs of a set change together."""
+        owner = self._cluster.sets.store.get(key)
+        if owner is not None:
+            cliques = owner.spec.replicas * len(owner.spec.template.cliques)
+            self._controller.queue.add_after(key, gather_seconds(cliques, CLIQUE_SECONDS))
+
+    # --- what is done about it
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        owner = self._cluster.sets.store.get(key)
+        if owner is None or is_terminating(owner):
+            self._pace.told(key)
+        if owner is None:
+            return None
+        if is_terminating(owner):
+            await self._domains.release(owner)
+            await self._cluster.drop_finalizer(owner, SET_FINALIZER)
+            return None
+        if faults := find_faults(owner):
+            await self._complain(owner, "; ".join(faults))
+            return None  # nothing to try again before the set is changed
+        problem: OperatorError | None = None
+        look_again: float | None = None
+        try:
+            owner = await self._cluster.add_finalizer(owner, SET_FINALIZER)
+            owner = await self._note_generation(owner)
+            owner, look_again = await self._sync(owner)
+        except OperatorError as error:
+            problem = error
+        except NotFound:
+            return None  # the set is gone, or its namespace
+        except Conflict:
+            raise
+        except ApiError as error:
+            problem = OperatorError("ERR_SYNC_PODCLIQUESET", error.message)
+        unsaid = await self._write_status(owner, problem, done=problem is None and look_again is None)
+        if problem is not None:
+            raise problem
+        return sooner(look_again, unsaid)
+
+    async def _complain(self, owner: PodCliqueSet, faults: str) -> None:
+        """Say in the set what is wrong with it, and tell it once. What was made of it before stays."""
+        if not any(each.description == faults for each in owner.status.lastErrors):
+            self._events.event(owner, "Warning", "InvalidPodCliqueSet", faults)
+        await self._write_status(owner, OperatorError("ERR_VALIDATE_PODCLIQUESET", faults), done=False)
+
+    async def _note_generation(self, owner: PodCliqueSet) -> PodCliqueSet:
+        """Remember the template's hash. Where it isn't the one that was remembered, an update begins."""
+        current, known = generation_hash(owner), owner.status.currentGenerationHash
+        if current == known:
+            return owner
+        status = replace(owner.status, currentGenerationHash=current)
+        if known is not None:
+            progress = begun_update(owner, self._clock.now())
+            status = replace(status, updateProgress=progress, updatedReplicas=0)
+        return await self._cluster.write_status(owner, replace(owner, status=status))
+
+    async def _sync(self, owner: PodCliqueSet) -> tuple[PodCliqueSet, float | None]:
+        """All steps as far as they go; with the seconds after which to look again, if there is a reason."""
+        has_token = await self._children.prepare(owner)
+        await self._domains.keep(owner)
+        owner, waiting = await self._replicas.keep(owner)
+        if not has_token:
+            return owner, _RETRY_SECONDS
+        await self._children.keep_cliques(owner)
+        await self._children.keep_groups(owner)
+        if not await self._gangs.keep(owner):
+            waiting = min(_RETRY_SECONDS, waiting or _RETRY_SECONDS)
+        return owner, waiting
+
+    async def _write_status(self, owner: PodCliqueSet, problem: OperatorError | None, *, done: bool) -> float | None:
+        """Write it if there is something to tell; gives the seconds after which to look again, if something waits."""
+        now = self._clock.now()
+        errors = last_errors(owner.status.lastErrors, problem, now)
+        observed = owner.metadata.generation if done else owner.status.observedGeneration
+        status = replace(owner.status, lastErrors=errors, observedGeneration=observed)
+        status = set_status(
+            replace(owner, status=status),
+            by_name(self._cluster.part_of(self._cluster.cliques, owner)),
+            by_name(self._cluster.owned(self._cluster.groups, owner)),
+            self._cluster.owned(self._cluster.gangs, owner),
+            self._cluster.binding_of(owner),
+            topology_aware=self._topology_aware,
+            now=now,
+        )
+        if status == owner.status:
+            self._pace.told(owner.key)
+            return None
+        left = self._pace.seconds_left(owner.key, patience_seconds(owner.status, status))
+        if left:
+            return left
+        with suppress(NotFound):
+            await self._cluster.write_status(owner, replace(owner, status=status))
+        return None
+
+
+def _asked(owner: PodCliqueSet) -> tuple[object, ...]:
+    """What of a set asks for another look. Labels and annotations reach gangs with the next one."""
+    meta = owner.metadata
+    return meta.generation, meta.annotations.get(RECONCILE_TRIGGER_ANNOTATION), is_terminating(owner)
+
+
+def _clique_state(clique: PodClique) -> tuple[object, ...]:
+    status = clique.status
+    return (
+        clique.metadata.generation,
+        is_terminating(clique),
+        status.replicas,
+        status.readyReplicas,
+        status.scheduleGatedReplicas,
+        status.updatedReplicas,
+        status.currentPodTemplateHash,
+        status.currentPodCliqueSetGenerationHash,
+        status.updateProgress,
+        status_of(status.conditions, BREACHED),
+    )
+
+
+def _group_state(group: PodCliqueScalingGroup) -> tuple[object, ...]:
+    status = group.status
+    return (
+        group.spec.replicas,
+        is_terminating(group),
+        status.availableReplicas,
+        status.updatedReplicas,
+        status.currentPodCliqueSetGenerationHash,
+        status.updateProgress,
+        status_of(status.conditions, BREACHED),
+    )

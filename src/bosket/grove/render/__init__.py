@@ -1,0 +1,1 @@
+"""Children of a PodCliqueSet as objects: pure functions of the set, without a cluster."""

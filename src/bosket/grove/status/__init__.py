@@ -1,0 +1,1 @@
+"""Status of PodCliqueSets, scaling groups and PodCliques, computed from what is observed."""

@@ -1,0 +1,1 @@
+"""The scheduler's configuration: actions, tiers of plugins and their arguments, the usage database."""

@@ -1,0 +1,490 @@
+"""Fit and score of one pod class over all nodes.
+
+Everything that doesn't change during a cycle is computed once. Placing a pod changes one column of the ledger; the view
+then looks at that column alone, unless what all scores rest on (a minimum over nodes, say) moved with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.api.keys import MIG_RESOURCE_PREFIX
+from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonCodes, Rows, Scores
+from bosket.scheduler.model.cell import Cells, cells
+from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.reason import MOST_NODES_NAMED, JobReason, NodesRefused
+from bosket.scheduler.model.resource import GPU, PODS
+from bosket.scheduler.model.task import PodClass
+
+if TYPE_CHECKING:
+    from bosket.scheduler.framework.session import FixedVerdict, Session
+
+#: From this many changed columns on, computing them together is cheaper; from so many changes on, all columns.
+FEW_ROWS = 16
+FEW_CHANGES = 256
+#: How many columns cost as much as one of them, if all are computed together.
+MUCH_CHEAPER = 16
+EVERYWHERE = slice(None)
+NO_SCORES: Scores = np.empty(0)
+
+SHORT_OF = {"cpu": "CPU cores", "memory": "memory", "gpu": "GPUs", "gpu memory": "GPU memory"}
+POD_NUMBER = "node(s) pod number exceeded"
+
+
+def short_of(resource: str) -> str:
+    """What a node says that has too little of a resource."""
+    if resource.startswith(MIG_RESOURCE_PREFIX):
+        return f"node(s) didn't have enough of mig profile: {resource}"
+    return f"node(s) didn't have enough resources: {SHORT_OF.get(resource, resource)}"
+
+
+#: How many of the node table's units are one of those that people are told.
+_UNITS = {"cpu": 1e3, "memory": 1e9}
+
+
+def lack_of(node: str, resource: str, requested: float, used: float, capacity: float) -> str:
+    """What a node has of a resource, and what is asked for; the amounts are the node table's."""
+    unit, what = _UNITS.get(resource, 1.0), SHORT_OF.get(resource, resource)
+    asked, held, total = (f"{round(amount / unit, 3):g}" for amount in (requested, used, capacity))
+    return f"{node} didn't have enough resources: {what}, requested: {asked}, used: {held}, capacity: {total}"
+
+
+def _cannot_afford(reason: JobReason) -> str:
+    return f"node does not have enough capacity. Reason: {reason.code}, Details: {reason}"
+
+
+class Home(NamedTuple):
+    """Where a pod that was evicted has been; rows of the node table, -1 for none."""
+
+    row: int  #: of the node that it had, or was promised
+    was_promised: bool
+    runs_on: int  #: of the node where it runs, if it was to move from there to the one that it was promised
+
+
+NO_HOME = Home(-1, was_promised=False, runs_on=-1)
+
+
+#: The nodes that a choice was made among: all of them, those of a mask, or these rows.
+Among = Mask | NDArray[np.intp] | None
+
+
+class Asked(NamedTuple):
+    """Filters and scorers that concern a class, in their order."""
+
+    filters: list[NodeFilter]
+    scorers: list[NodeScorer]
+    fixed: FixedVerdict  #: what the fixed ones among the filters say
+
+    @classmethod
+    def about(cls, pod_class: PodClass, session: Session) -> Asked:
+        """All that a session has."""
+        filters = [each for each in session.node_filters if each.concerns(pod_class)]
+        scorers = [each for each in session.node_scores if each.concerns(pod_class)]
+        return cls(filters, scorers, session.look_at_nodes(pod_class, [each for each in filters if each.fixed]))
+
+    def without_neighbours(self) -> Asked:
+        """Those that don't go by who is on nodes."""
+        filters = [each for each in self.filters if not goes_by_neighbours(each)]
+        return Asked(filters, [each for each in self.scorers if not goes_by_neighbours(each)], self.fixed)
+
+
+class ClassView:
+    """Which node is best for the next pod of a class."""
+
+    def __init__(self, session: Session, pod_class: PodClass, asked: Asked | None = None) -> None:
+        """`asked`: who is asked about nodes; all of the session's by default."""
+        self._session = session
+        self._ledger = session.nodes
+        self._class = pod_class
+        if asked is None:
+            asked = Asked.about(pod_class, session)
+        self._moving = [each for each in asked.filters if not each.fixed]
+        self._scored_by = asked.scorers
+        self.fixed = asked.fixed  #: what nothing in the cycle changes
+        self.allowed = self.fixed.allowed  #: nodes to which nothing that stays the same objects
+        self._allowed_at: Cells[int] = cells(self.allowed)
+        moving: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *self._scored_by)
+        self._based = [each for each in moving if not each.fixed and _has_basis(each)]
+        self._by_arrays = any(each.by_arrays for each in self._scored_by)
+        self._explained: tuple[int, NodesRefused] | None = None
+        self._lasting: tuple[Mask, Counter[str]] | None = None  # see `_count_codes`
+        self._bases: list[Hashable] = []
+        self._total = NO_SCORES  # until somebody asks
+        self._total_at: Cells[int] = cells(NO_SCORES)
+        self._seen = -1
+        #: how often scores of all nodes were found out anew
+        self.renewals = 0
+        # The first of the nodes with the highest score. It mostly stays, or is the one that changed: looking through
+        # all nodes after each placement would cost more the more there are.
+        self._best: int | None = None
+        self._best_total = -math.inf
+        # Whether pods go to the same node until it is full, or a filter objects to it: see `NodeScorer.packs`.
+        self._stays = all(each.packs(pod_class) for each in session.node_scores) and not any(
+            map(goes_by_neighbours, self._moving)
+        )
+        #: whether they do with nobody looking at the node in between
+        self.packs = self._stays and not self._moving
+        # The latest choice: the node, how many changes to nodes had been seen, and out of which it was chosen.
+        self._chosen_row, self._chosen_at = -1, -2  # nothing yet
+        self._chosen_among: tuple[Among, Scores | None] = (None, None)
+
+    @property
+    def only_loses_room(self) -> bool:
+        """Whether placing others can only take nodes away from pods of this class, and give none."""
+        return all(each.only_takes for each in self._moving)
+
+    @property
+    def scores(self) -> Scores:
+        """(node,): -inf for nodes that can't take a pod. As of the last time that the view caught up."""
+        return self._total
+
+    def score(self, row: int) -> float:
+        """The same of one node."""
+        return self._total_at[row]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether placing a pod on a node changes fit and score for this class there alone."""
+        return not self._based
+
+    def fits(self, on: Mask) -> NDArray[np.intp]:
+        """The nodes, of these, with enough of every resource, and to which nothing that stays the same objects."""
+        return np.flatnonzero(on & self.allowed & self._ledger.fit(self._class))
+
+    def takes(self, row: int) -> bool:
+        """Whether a node can take a pod of this class now."""
+        if not self._allowed_at[row] or not self._ledger.fits(self._class, row):
+            return False
+        return not self._is_refused(row)
+
+    def _is_refused(self, row: int) -> bool:
+        """Whether a filter that may change its mind objects to a node."""
+        for each in self._moving:  # noqa: SIM110 - asked for every pod that is placed: a generator costs more
+            if each.code(self._class, row):
+                return True
+        return False
+
+    def best_of(self, rows: NDArray[np.intp], bonus: Scores | None = None) -> int | None:
+        """The same as `best` for nodes of which there are few, in order."""
+        if not len(rows):
+            return None
+        if self._stays and self._goes_on(rows, bonus):
+            return self._chosen_row
+        self.catch_up()
+        total = self._total[rows] if bonus is None else self._total[rows] + bonus[rows]
+        place = int(total.argmax())
+        return self._chosen(int(rows[place]), rows, bonus) if total[place] > -math.inf else None
+
+    def best(self, on: Mask | None = None, bonus: Scores | None = None) -> int | None:
+        """The row with the highest score among nodes that can take the pod; the smallest name on a tie.
+
+        `on`: the nodes that may be used, all of them by default; `bonus`: what their scores are raised by.
+        """
+        if not len(self.allowed):
+            return None
+        if self._stays and self._goes_on(on, bonus):
+            return self._chosen_row
+        self.catch_up()
+        if on is None and bonus is None:
+            if self._best is None:
+                self._best = int(self._total.argmax())
+                self._best_total = self._total_at[self._best]
+            return self._chosen(self._best, on, bonus) if self._best_total > -math.inf else None
+        total = self._total if bonus is None else self._total + bonus
+        if on is not None:
+            total = np.where(on, total, -math.inf)
+        row = int(total.argmax())
+        return self._chosen(row, on, bonus) if total[row] > -math.inf else None
+
+    def _chosen(self, row: int, among: Among, bonus: Scores | None) -> int:
+        if self._stays:
+            self._chosen_row, self._chosen_at, self._chosen_among = row, len(self._ledger.log), (among, bonus)
+        return row
+
+    def _goes_on(self, among: Among, bonus: Scores | None) -> bool:
+        """Whether the latest choice is the best one again: all that happened since is that a pod of the class was
+        allocated there, another one has room, and filters say of all other nodes what they did. No score has to be
+        looked at then; see `NodeScorer.packs`."""
+        ledger, row, now = self._ledger, self._chosen_row, self._chosen_at + 1
+        log = ledger.log
+        if len(log) != now or log[-1] != row or ledger.allocated_last != (self._class, now):
+            return False
+        chosen_among, raised_by = self._chosen_among
+        if chosen_among is not among or raised_by is not bonus:
+            return False
+        share = self._class.share
+        if share is not None and not ledger.shared.with_room(share, row):
+            return False
+        if not ledger.fits(self._class, row) or not ledger.fits_idle(self._class, row):
+            return False
+        if self._moving and (self._current_bases() != self._bases or self._is_refused(row)):
+            return False
+        self._chosen_at = now
+        return True
+
+    def fill(self, homes: Sequence[Home], on: Mask | None) -> list[int] | None:
+        """The rows that pods go to one after the other, each to the best node of the moment, as `Statement.pipeline`
+        has it. What they take of what is being released is taken; None, and nothing is taken, where not all fit.
+
+        `homes`: for each pod, where it has been.
+        """
+        if not len(self.allowed):
+            return None
+        ledger, pod_class = self._ledger, self._class
+        idle, releasing = ledger.idle_at, ledger.releasing_at
+        self.catch_up()
+        total = self._total.copy() if on is None else np.where(on, self._total, -math.inf)
+        total_at: Cells[int] = cells(total)
+        rows: list[int] = []
+        undo: list[tuple[Cells[tuple[int, int]], int, list[float]]] = []
+        best = int(total.argmax())
+        score = total_at[best]
+        for stood, was_promised, runs_on in homes:
+            if score == -math.inf:
+                for at, each, had in reversed(undo):
+                    ledger.restore(at, pod_class, each, had)
+                return None
+            row = best
+            if row == runs_on and ledger.fits(pod_class, stood):
+                row = stood  # it was to move from there, and still does
+            undo.append((releasing, row, ledger.take(releasing, pod_class, row)))
+            if row == stood and was_promised:  # as it took its place from what was being released
+                undo.append((releasing, row, ledger.take(releasing, pod_class, row)))
+                undo.append((idle, row, ledger.give(idle, pod_class, row)))
+            rows.append(row)
+            self._renew(row)
+            self._seen = len(ledger.log)
+            if on is None or on[row]:
+                total_at[row] = self._total_at[row]
+            # It was the first of the best: while its score doesn't fall, it still is.
+            if row != best or total_at[row] < score:
+                best = int(total.argmax())
+            score = total_at[best]
+        return rows
+
+    @cached_property
+    def scorers(self) -> list[tuple[NodeScorer, Scores | None]]:
+        """In their order, because sums of floats depend on it; with the scores where they stay the same.
+
+        Those that say nothing about the class aren't asked again.
+        """
+        fixed = ((each, each.scores(self._class, EVERYWHERE) if each.fixed else None) for each in self._scored_by)
+        return [(each, scores) for each, scores in fixed if scores is None or scores.any()]
+
+    def explain(self, too_dear: Mapping[int, JobReason] | None = None) -> NodesRefused:
+        """Why no node takes the pod: the first objection of each node, counted. Remembered until something changes.
+
+        `too_dear`: by size of devices, why the pod's queue can't afford nodes that would take it.
+        """
+        if too_dear:
+            return self._detailed(NodesRefused.of(self._with_prices(too_dear)), too_dear)
+        if self._explained is None or self._explained[0] != len(self._ledger.log):
+            refused = self._detailed(NodesRefused.of(self._count_objections()), {})
+            self._explained = (len(self._ledger.log), refused)
+        return self._explained[1]
+
+    def _detailed(self, refused: NodesRefused, too_dear: Mapping[int, JobReason]) -> NodesRefused:
+        """The same with what each node lacks, where that is wanted (KAI's `detailed-fit-errors`)."""
+        if not self._session.settings.detailed_fit_errors:
+            return refused
+        nodes, codes = self._session.snapshot.nodes.nodes, self._objections()
+        named = range(min(len(nodes), MOST_NODES_NAMED))
+        by_node = tuple((nodes[row].metadata.name, self._lacks(row, int(codes[row]), too_dear)) for row in named)
+        return NodesRefused(refused.by_reason, by_node, len(nodes) - len(by_node))
+
+    def _lacks(self, row: int, code: int, too_dear: Mapping[int, JobReason]) -> str:
+        if code:
+            return self._session.reason_book.text(code)
+        ledger, names = self._ledger, self._session.snapshot.resource_names
+        table, node = self._session.snapshot.nodes, self._session.snapshot.nodes.nodes[row].metadata.name
+        free = ledger.idle[:, row] + ledger.releasing[:, row]
+        parts = [
+            lack_of(node, names[place], amount, float(table.allocatable[place, row] - free[place]),
+                    float(table.allocatable[place, row]))
+            for place, amount in self._class.needs
+            if free[place] < amount
+        ]  # fmt: skip
+        share = self._class.share
+        if share is not None and not ledger.shared.possible(share)[row]:
+            parts.append(short_of("gpu memory"))
+        elif share is not None and math.floor(free[GPU]) + ledger.shared.count_fitting(share)[row] < share.devices:
+            parts.append(short_of("gpu"))
+        if free[PODS] < 1:
+            parts.append(POD_NUMBER)
+        for size, reason in too_dear.items():
+            if ledger.shared.of_size((size,))[row]:
+                parts.append(_cannot_afford(reason))
+        return ", ".join(parts) or "node(s) have room for it, but not together with the others"
+
+    def _with_prices(self, too_dear: Mapping[int, JobReason]) -> Counter[str]:
+        objections = self._count_objections()
+        takes = (self._objections() == 0) & self._ledger.fit(self._class)
+        for size, reason in too_dear.items():
+            objections[_cannot_afford(reason)] += int(np.count_nonzero(takes & self._ledger.shared.of_size((size,))))
+        if self._class.share is not None and self._class.share.memory_mib:
+            del objections[short_of("gpu")]  # KAI never names nodes that are short of GPU memory alone
+        return objections
+
+    def _objections(self) -> ReasonCodes:
+        codes = self.fixed.codes
+        for node_filter in self._moving:
+            codes = np.where(codes == 0, node_filter.codes(self._class, EVERYWHERE), codes)
+        return codes
+
+    def _count_objections(self) -> Counter[str]:
+        fine, objections = self._count_codes()
+        names = self._session.snapshot.resource_names
+        idle, releasing = self._ledger.idle, self._ledger.releasing
+        needs = dict(self._class.needs)
+        places = sorted({*range(len(names)), *needs} - {PODS}) if self._ledger.overdrawn else list(needs)
+        for place in places:
+            amount = needs.get(place, 0.0)
+            short = int(np.count_nonzero(fine & (idle[place] + releasing[place] < amount)))
+            objections[short_of(names[place])] += short
+        if self._class.share is not None:
+            self._object_to_devices(objections, fine)
+        objections[POD_NUMBER] += int(np.count_nonzero(fine & (idle[PODS] + releasing[PODS] < 1)))
+        return objections
+
+    def _count_codes(self) -> tuple[Mask, Counter[str]]:
+        """Nodes that no filter objects to, and the objections to the others. Looked at once if no filter can change
+        its mind."""
+        if self._lasting is not None:
+            return self._lasting[0], self._lasting[1].copy()
+        codes = self._objections()
+        objections: Counter[str] = Counter()
+        fine: Mask = codes == 0
+        if not fine.all():
+            book = self._session.reason_book
+            numbers, counts = np.unique(codes[~fine], return_counts=True)
+            objections.update({book.text(int(n)): int(count) for n, count in zip(numbers, counts, strict=True)})
+        if not self._moving:
+            self._lasting = (fine, objections.copy())
+        return fine, objections
+
+    def _object_to_devices(self, objections: Counter[str], fine: Mask) -> None:
+        share, ledger = self._class.share, self._ledger
+        assert share is not None
+        large_enough = ledger.shared.possible(share)
+        there = np.floor(ledger.idle[GPU] + ledger.releasing[GPU]) + ledger.shared.count_fitting(share)
+        objections[short_of("gpu")] += int(np.count_nonzero(fine & large_enough & (there < share.devices)))
+        objections[short_of("gpu memory")] += int(np.count_nonzero(fine & ~large_enough))
+
+    def catch_up(self) -> None:
+        """Looks at what has changed since it was last asked."""
+        log = self._ledger.log
+        seen, now = self._seen, len(log)
+        if seen == now:
+            return
+        if seen < 0:
+            self._total = self._room_for_scores()
+            self._total_at = cells(self._total)
+        bases = self._current_bases()
+        if seen < 0 or bases != self._bases or (now - seen > FEW_CHANGES and not self._by_arrays):
+            self._score(EVERYWHERE)
+            self.renewals += 1
+        elif now - seen == 1:
+            self._renew(log[seen])
+        elif len(rows := set(log[seen:])) > FEW_ROWS:
+            # Slices of arrays cost far less than lists of rows, unless each row's score is what costs.
+            is_most = not self._by_arrays and len(rows) * MUCH_CHEAPER >= len(self.allowed)
+            self._score(EVERYWHERE if is_most else np.fromiter(rows, np.intp, len(rows)))
+        elif self._by_arrays:
+            self._renew_together(rows)
+        else:
+            for row in rows:
+                self._renew(row)
+        self._bases = bases
+        self._seen = now
+
+    def _room_for_scores(self) -> Scores:
+        return np.empty(len(self.allowed))
+
+    def _current_bases(self) -> list[Hashable]:
+        return [each.basis(self._class) for each in self._based] if self._based else self._bases
+
+    def _renew(self, row: int) -> None:
+        self._renewed(row, self._score_one(row))
+
+    def _renew_together(self, rows: set[int]) -> None:
+        """The same for a few rows, where a scorer is asked about several at once."""
+        fitting = [row for row in rows if self.takes(row)]
+        if fitting:
+            chosen = np.array(fitting, dtype=np.intp)
+            known = [
+                (scorer, scorer.scores(self._class, chosen).tolist() if scores is None and scorer.by_arrays else scores)
+                for scorer, scores in self.scorers
+            ]
+            for place, row in enumerate(fitting):
+                total = 0.0
+                for scorer, scores in known:
+                    if scores is None:
+                        total += scorer.score(self._class, row)
+                    else:
+                        total += scores[place] if scorer.by_arrays else float(scores[row])
+                self._renewed(row, total)
+        for row in rows.difference(fitting):
+            self._renewed(row, -math.inf)
+
+    def _renewed(self, row: int, total: float) -> None:
+        self._total_at[row] = total
+        if self._best is None:
+            return
+        if row == self._best:
+            self._best = row if total >= self._best_total else None
+            self._best_total = total
+        elif total > self._best_total or (total == self._best_total and row < self._best):
+            self._best, self._best_total = row, total
+
+    def _score(self, rows: Rows) -> None:
+        self._best = None
+        fits = self.allowed[rows] & self._ledger.fit(self._class, rows)
+        for node_filter in self._moving:
+            codes: ReasonCodes = node_filter.codes(self._class, rows)
+            fits &= codes == 0
+        if not fits.any():
+            self._total[rows] = -math.inf
+            return
+        if self._by_arrays:
+            self._score_fitting(rows, fits)
+            return
+        total = np.zeros(len(fits))
+        for scorer, scores in self.scorers:
+            total += scorer.scores(self._class, rows) if scores is None else scores[rows]
+        self._total[rows] = np.where(fits, total, -math.inf)
+
+    def _score_fitting(self, rows: Rows, fits: Mask) -> None:
+        """The rest of `_score` where scores are costly: nodes without room aren't asked about."""
+        chosen = np.flatnonzero(fits) if isinstance(rows, slice) else rows[fits]
+        total = np.zeros(len(chosen))
+        for scorer, scores in self.scorers:
+            total += scorer.scores(self._class, chosen) if scores is None else scores[chosen]
+        self._total[rows] = -math.inf
+        self._total[chosen] = total
+
+    def _score_one(self, row: int) -> float:
+        """The same as `_score` for one row, without the cost of small arrays."""
+        if not self._allowed_at[row] or not self._ledger.fits(self._class, row):
+            return -math.inf
+        if self._moving and self._is_refused(row):
+            return -math.inf
+        total = 0.0
+        for scorer, scores in self.scorers:
+            total += scorer.score(self._class, row) if scores is None else float(scores[row])
+        return total
+
+
+def goes_by_neighbours(each: NodeFilter | NodeScorer) -> bool:
+    """Whether it says which nodes are exceptions: see `NodeFilter.exceptions`."""
+    return type(each).exceptions not in (NodeFilter.exceptions, NodeScorer.exceptions)
+
+
+def _has_basis(each: NodeFilter | NodeScorer) -> bool:
+    return type(each).basis not in (NodeFilter.basis, NodeScorer.basis)

@@ -1,0 +1,154 @@
+"""Views of classes whose pods are placed by who is on nodes already: affinity, anti-affinity, spreading.
+
+Each gang that selects its own pods is a class of its own, though it asks nodes for the same as hundreds of others. All
+that doesn't come from neighbours is therefore kept once for all of them, in the view of their `base`; a class adds the
+exceptions that its own filters and scorers name. Thousands of classes then cost about as much as their exceptions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Hashable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.scheduler.framework.class_view import NO_SCORES, Asked, ClassView, goes_by_neighbours
+from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, Rows, Scores
+from bosket.scheduler.model.cell import cells
+from bosket.scheduler.model.task import PodClass
+
+if TYPE_CHECKING:
+    from bosket.scheduler.framework.session import Session
+
+#: So many views keep their scores; a class that is asked about after that many others makes them again from its base.
+MOST_SCORED = 256
+
+
+class SharedBases:
+    """What the views of a session have in common. Makes views."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._bases: dict[Hashable, Base] = {}  # by all that they look at of a class
+        self._scored: deque[NeighbourView] = deque()  # those that have an array, in the order in which they got it
+
+    def make_view(self, pod_class: PodClass) -> ClassView:
+        """A view of the class; with a base if it goes by neighbours."""
+        session = self._session
+        asked = Asked.about(pod_class, session)
+        others = asked.without_neighbours()
+        if len(others.filters) == len(asked.filters) and len(others.scorers) == len(asked.scorers):
+            return ClassView(session, pod_class, asked)
+        rest: list[NodeFilter | NodeScorer] = [*others.filters, *others.scorers]
+        known_by = [(each, each.known_by(pod_class)) for each in rest]
+        key = (pod_class.needs, pod_class.share, *known_by)
+        base = self._bases.get(key)
+        if base is None:
+            base = self._bases[key] = Base(session, pod_class, others)
+        return NeighbourView(session, pod_class, asked, base, self)
+
+    def room_for_scores(self, view: NeighbourView) -> Scores:
+        """An array over nodes; that of another view, which then has none, where many have one."""
+        room = self._scored.popleft().give_up_scores() if len(self._scored) >= MOST_SCORED else NO_SCORES
+        self._scored.append(view)
+        return room if len(room) else np.empty(len(view.allowed))
+
+
+class Base(ClassView):
+    """Fit and score by everything but neighbours: the same for all classes that differ in these alone."""
+
+    def _current_bases(self) -> list[Hashable]:
+        # A class that is new asks nodes as things stand: what its base has found out earlier must be true as well on
+        # nodes that nothing has happened to since resources that a class doesn't ask for count, too.
+        return [self._ledger.overdrawn, *(each.basis(self._class) for each in self._based)]
+
+
+class NeighbourView(ClassView):
+    """A class's view: the scores of its base, with exceptions."""
+
+    def __init__(self, session: Session, pod_class: PodClass, asked: Asked, base: Base, shared: SharedBases) -> None:
+        super().__init__(session, pod_class, asked)
+        self._base, self._shared = base, shared
+        self._own_filters = [each for each in self._moving if goes_by_neighbours(each)]
+        self._own_scorers = [each for each in self._scored_by if goes_by_neighbours(each)]
+        self._based = [*self._own_filters, *self._own_scorers]
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    def give_up_scores(self) -> Scores:
+        """The array of its scores, for others to use; the view makes its scores anew when it is next asked."""
+        room, self._total, self._total_at = self._total, NO_SCORES, cells(NO_SCORES)
+        self._seen, self._best = -1, None
+        return room
+
+    def _room_for_scores(self) -> Scores:
+        return self._shared.room_for_scores(self)
+
+    def _current_bases(self) -> list[Hashable]:
+        self._base.catch_up()
+        return [self._base.renewals, *(each.basis(self._class) for each in self._based)]
+
+    @cached_property
+    def scorers(self) -> list[tuple[NodeScorer, Scores | None]]:
+        shared = {scorer: (scorer, scores) for scorer, scores in self._base.scorers}
+        own: dict[NodeScorer, tuple[NodeScorer, Scores | None]] = {each: (each, None) for each in self._own_scorers}
+        known = shared | own
+        return [known[each] for each in self._scored_by if each in known]
+
+    def _score(self, rows: Rows) -> None:
+        self._best = None
+        if not isinstance(rows, slice):
+            self._score_some(rows)
+            return
+        total, refused = self._total, []
+        only: NDArray[np.intp] | None = None
+        for node_filter in self._own_filters:
+            found = node_filter.exceptions(self._class)
+            assert found is not None
+            if not found.refuses_others:
+                refused.append(found.rows)
+            elif only is None or len(found.rows) < len(only):
+                only = found.rows
+        if only is not None:
+            total.fill(-math.inf)
+            self._score_some(only)
+            return
+        np.copyto(total, self._base.scores)
+        for scorer in self._own_scorers:
+            scored = scorer.exceptions(self._class)
+            assert scored is not None
+            if len(scored):
+                self._score_some(scored)
+        for rows_refused in refused:
+            total[rows_refused] = -math.inf
+
+    def _score_some(self, rows: NDArray[np.intp]) -> None:
+        total: Scores = self._base.scores[rows]
+        fits = total > -math.inf
+        for node_filter in self._own_filters:
+            fits &= node_filter.codes(self._class, rows) == 0
+        if self._own_scorers and fits.any():
+            # In the order of scorers, because sums of floats depend on it. A score of 0 changes no sum.
+            total = np.zeros(len(rows))
+            for scorer, scores in self.scorers:
+                total += scorer.scores(self._class, rows) if scores is None else scores[rows]
+        self._total[rows] = np.where(fits, total, -math.inf)
+
+    def _score_one(self, row: int) -> float:
+        total = self._base.score(row)
+        if total == -math.inf:
+            return total
+        for node_filter in self._own_filters:
+            if node_filter.code(self._class, row):
+                return -math.inf
+        if any(scorer.score(self._class, row) for scorer in self._own_scorers):
+            total = 0.0
+            for scorer, scores in self.scorers:
+                total += scorer.score(self._class, row) if scores is None else float(scores[row])
+        return total

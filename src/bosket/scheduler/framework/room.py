@@ -1,0 +1,53 @@
+"""A quick no: whether a pod class can't fit anywhere, from what is free on nodes, ranked once for all classes.
+
+Asked while nothing is being placed because the cluster is full: a class that asks for more than any node has is told so
+without looking at nodes one by one. It says nothing (None) about a class that might fit, or that nodes object to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.scheduler.framework.class_view import POD_NUMBER, short_of
+from bosket.scheduler.model.reason import NodesRefused
+from bosket.scheduler.model.resource import PODS
+from bosket.scheduler.model.task import PodClass
+
+if TYPE_CHECKING:
+    from bosket.scheduler.framework.session import Session
+
+
+class Room:
+    """What is free or being released, as of one moment of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        #: by resource, of those that were asked for: the amounts of all nodes, the smallest first
+        self._ranked: dict[int, NDArray[np.float64]] = {}
+        self._objections = [short_of(name) for name in session.snapshot.resource_names]
+
+    def _below(self, place: int, amount: float) -> int:
+        """How many nodes have less than so much of a resource."""
+        ranked = self._ranked.get(place)
+        if ranked is None:
+            nodes = self._session.nodes
+            ranked = self._ranked[place] = np.sort(nodes.idle[place] + nodes.releasing[place])
+        return int(ranked.searchsorted(amount))
+
+    def refusal(self, pod_class: PodClass) -> NodesRefused | None:
+        count = len(self._session.snapshot.nodes)
+        if pod_class.share is not None or self._session.nodes.overdrawn or self._session.settings.detailed_fit_errors:
+            return None
+        if not count:
+            return None
+        texts = self._objections
+        objections = {texts[place]: self._below(place, amount) for place, amount in pod_class.needs}
+        if count not in objections.values():  # there is enough of each on some node
+            return None
+        if not self._session.is_welcome(pod_class):
+            return None
+        objections[POD_NUMBER] = self._below(PODS, 1.0)
+        return NodesRefused.of(objections)

@@ -1,0 +1,371 @@
+"""Decisions out: bind requests, evictions, marks of stale gangs, and conditions and events about what waits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from typing import ParamSpec
+
+from bosket.api.core import Pod, PodCondition
+from bosket.api.kai import PodGroup, SchedulingCondition, UnschedulableExplanation
+from bosket.api.keys import DEFAULT_NODE_POOL, LAST_START_ANNOTATION, STALE_SINCE_ANNOTATION
+from bosket.api.object import ObjectKey
+from bosket.api.quantity import integer_or_none
+from bosket.api.time import format_time
+from bosket.kube.client import PatchType
+from bosket.runtime.service import Environment
+from bosket.runtime.worker_thread import Slices
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.io.bind_writer import BindWriter
+from bosket.scheduler.io.evictor import Evictor
+from bosket.scheduler.io.memory_store import MemoryStore
+from bosket.scheduler.io.note_writer import NoteWriter, stamp
+from bosket.scheduler.io.status_writer import StatusWriter, Wish
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, StaleMark, Waiting
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.proposal import stands_alike
+from bosket.scheduler.model.reason import NOT_READY, JobReason, LeftOutOfCycles, NotReady, unknown_subgroup
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
+from bosket.scheduler.options import Options
+from bosket.scheduler.plugins.minruntime import is_in_force
+from bosket.scheduler.state.cluster_state import ClusterState
+
+_log = logging.getLogger(__name__)
+P = ParamSpec("P")
+
+UNSCHEDULABLE = "Unschedulable"
+CONDITION_TYPE = "UnschedulableOnNodePool"
+PIPELINED, STALE = "Pipelined", "StaleJob"
+
+
+class Applier:
+    """Carries decisions out. `apply` never waits: writes are made by workers in the background."""
+
+    def __init__(
+        self,
+        env: Environment,
+        state: ClusterState,
+        options: Options,
+        *,
+        changed: Callable[[], None],
+        evicted: Callable[[Eviction], None],
+        requested: Callable[[float], None],
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`failed` is called for every step that raised. `changed` is called when the state changed otherwise than by
+        a watch, `evicted` for every pod that goes, and `requested` for every bind request that is written, with the
+        seconds that it took."""
+        self._client, self._clock, self._state = env.client, env.clock, state
+        self._failed = failed
+        self._events = env.events.for_component(options.scheduler_name)
+        self._status = StatusWriter(env)
+        self._notes = NoteWriter(env.client, state.own, self._status)
+        self._node_pool = options.node_pool or DEFAULT_NODE_POOL
+        self._configuration = options.configuration
+        self._starts_matter = False
+        self._binds = BindWriter(env, state, options, events=self._events, changed=changed, requested=requested)
+        self._memory = MemoryStore(env, state, options.lease_name)
+        self._evictor = Evictor(
+            env, state.own, events=self._events, notes=self._notes, changed=changed, evicted=evicted,
+            save=self._memory.save, by_deletion=options.evict_by_deletion,
+        )  # fmt: skip
+        self._pipelined: dict[ObjectKey, Pipeline] = {}  # of the last cycle, by pod
+        self._staleness: dict[ObjectKey, str] = {}  # what was said of gangs that are stale
+        self._told: dict[ObjectKey, Waiting] = {}  # what jobs were told last
+        self._find = state.task
+        self._slices = Slices(env.clock)
+        # Jobs that the last search beside the loop has told why they wait, as they were then.
+        self._searched_for: dict[ObjectKey, Job] = {}
+
+    def reconfigure(self, configuration: Configuration) -> None:
+        """What is decided from now on follows this configuration."""
+        self._configuration = configuration
+        self._searched_for = {}
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._status.run())
+            group.create_task(self._binds.run())
+            group.create_task(self._evictor.run())
+            group.create_task(self._memory.run())
+
+    def start_anew(self) -> None:
+        """Before `run`: what an earlier run left undone is no longer meant."""
+        self._evictor.start_anew()
+        self._memory.start_anew()
+        self._searched_for = {}
+        self._told = {}
+
+    async def restore(self) -> None:
+        """Before the first cycle, once all objects are in: takes over what was remembered before a restart, or by
+        another leader, and goes on with its evictions."""
+        self._evictor.evict(await self._memory.restore())
+
+    async def apply(self, snapshot: Snapshot, decisions: Decisions, *, tried_all: bool = True) -> None:
+        """Carries out what was decided. What fails is named in the log and left; a later cycle decides on it anew.
+
+        Others have their turns in between. Pods that have changed by then aren't bound, nor is the rest of their gang.
+        `tried_all`: False where jobs wait that weren't tried, and are told nothing new.
+        """
+        self._slices.begin()
+        self._try("bind requests that nobody will carry out", self._binds.remove, snapshot.dead_bind_requests)
+        for _, group in groupby(decisions.lasting_binds, key=_job_key):
+            binds = list(group)
+            if await self._slices.pause() and not all(stands_alike(each.task, self._find) for each in binds):
+                continue
+            for bind in binds:
+                self._status.forget(("Pod", bind.task.key))
+                self._try(f"the binding of pod {bind.task.key}", self._binds.request, bind)
+        await self._evict(snapshot, decisions)
+        self._try("starts of jobs", self._note_starts, snapshot, decisions)
+        before, self._pipelined = self._pipelined, _pipelined_pods(decisions)
+        self._try("events of pipelined pods", self._tell_pipelined, before)
+        self._try("stale gangs", self._tell_stale, decisions)
+        for waiting in decisions.waiting:
+            if decisions.has_a_place(waiting):
+                self._forget(waiting.job)
+            elif not self._is_searched_for(waiting.job):
+                await self._tell_once(waiting)
+        for job in decisions.placed:
+            self._forget(job)
+        if tried_all:
+            still = {each.job.key for each in decisions.waiting}
+            self._told = {key: told for key, told in self._told.items() if key in still}
+        for job in decisions.settled:
+            self._try(f"the condition of pod group {job.key}", self._settle, job)
+
+    async def apply_findings(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        """Carries out what a search beside the loop found: evictions, and the places that they make."""
+        self._slices.begin()
+        await self._evict(snapshot, decisions)
+        before = self._pipelined
+        self._pipelined = before | _pipelined_pods(decisions)
+        self._try("events of pipelined pods", self._tell_pipelined, before)
+
+    async def tell_searched(self, decisions: Decisions) -> None:
+        """Tells jobs why nobody is evicted for them, after a search beside the loop."""
+        self._slices.begin()
+        self._searched_for = {each.job.key: each.job for each in decisions.waiting}
+        for waiting in decisions.waiting:
+            await self._tell_once(waiting)
+
+    def _is_searched_for(self, job: Job) -> bool:
+        """Whether the last search has told why these pods of the job wait. It has more to say than a cycle that only
+        places: what was tried, and why nobody is evicted."""
+        searched = self._searched_for.get(job.key)
+        return searched is job or (searched is not None and _pending_pods(searched) == _pending_pods(job))
+
+    async def _evict(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        # What is remembered is written before anybody goes: all of it must be known before the first eviction is.
+        self._try("what the next cycles are bound to", self._state.remember, decisions, snapshot.now)
+        self._memory.changed()
+        for _, group in groupby(decisions.lasting_evictions, key=_for_whom):
+            self._try("evictions", self._evictor.evict, list(group))
+            await self._slices.pause()
+
+    async def _tell_once(self, waiting: Waiting) -> None:
+        """Tells why a job waits, unless that is just what it was told last, and has been written since or will be."""
+        told = self._told.get(waiting.job.key)
+        if told is not None and told.job is waiting.job and _content(told) == _content(waiting):
+            return
+        await self._slices.pause()
+        self._told[waiting.job.key] = waiting
+        self._try(f"the condition of pod group {waiting.job.key}", self._tell, waiting)
+
+    def _tell_again(self, job: Job) -> Callable[[], object]:
+        """For what couldn't be written: the next cycle tells the job once more."""
+        return lambda: self._told.pop(job.key, None)
+
+    def _forget(self, job: Job) -> None:
+        """Nothing is to be said about why the job waits."""
+        self._told.pop(job.key, None)
+        self._status.forget(("PodGroup", job.key))
+
+    def _try(self, what: str, do: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """One step, which must not keep the others from being taken."""
+        try:
+            do(*args, **kwargs)
+        except Exception:
+            _log.exception("%s: the scheduler failed, and goes on with the rest", what)
+            self._failed()
+
+    def _note_starts(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        """A write for each job that starts, which only a minimum run time makes worth its while."""
+        mattered, self._starts_matter = self._starts_matter, is_in_force(snapshot, self._configuration)
+        if self._starts_matter and not mattered:
+            self._notes.write_kept()
+        note = self._notes.write if self._starts_matter else self._notes.keep
+        bound = {bind.job.key for bind in decisions.lasting_binds}
+        for job in decisions.started:
+            if job.key in bound:
+                note(job.group, LAST_START_ANNOTATION, stamp(self._clock.now()))
+
+    def _tell_pipelined(self, before: Mapping[ObjectKey, Pipeline]) -> None:
+        """Once, and again only when it is another node."""
+        for key, each in self._pipelined.items():
+            self._status.forget(("Pod", key))
+            if key not in before or before[key].node != each.node:
+                self._events.event(each.task.pod, "Normal", PIPELINED, f"Pod {key} was pipelined to node {each.node}")
+
+    def _tell_stale(self, decisions: Decisions) -> None:
+        for mark in decisions.stale:
+            self._mark_stale(mark)
+        for job in decisions.recovered:
+            self._notes.write(job.group, STALE_SINCE_ANNOTATION, None)
+            self._status.forget((STALE, job.key))
+        stale = {mark.job.key for mark in decisions.stale}
+        self._staleness = {key: text for key, text in self._staleness.items() if key in stale}
+
+    def _mark_stale(self, mark: StaleMark) -> None:
+        key, text = mark.job.key, _staleness(mark)
+        if mark.job.history.stale_since is None:
+            self._notes.write(mark.job.group, STALE_SINCE_ANNOTATION, stamp(mark.since))
+        elif self._staleness.get(key) == text:
+            return  # said already
+
+        async def write() -> None:
+            self._staleness[key] = text
+            self._events.event(mark.job.group, "Normal", STALE, text)
+
+        self._status.wish((STALE, key), Wish((text,), write))
+
+    # What waits
+
+    def _tell(self, waiting: Waiting) -> None:
+        job = waiting.job
+        for task in job.strangers:
+            self._tell_pod(job, task, waiting.text if job.problem else unknown_subgroup(task.subgroup, job.key))
+        if not waiting.reasons:
+            return
+        text = waiting.text
+        if any(isinstance(reason, NotReady) for reason in waiting.reasons):
+            self._tell_group_event(job, NOT_READY, text)
+            return
+        if job.group.spec.markUnschedulable is not False:
+            for task in waiting.tasks or tuple(job.tasks):
+                if task.status == TaskStatus.PENDING:
+                    self._tell_pod(job, task, text)
+        if waiting.active and not any(isinstance(reason, LeftOutOfCycles) for reason in waiting.reasons):
+            self._tell_group_event(job, UNSCHEDULABLE, text)
+        else:
+            self._tell_group(job, waiting.reasons, text)
+
+    def _tell_pod(self, job: Job, task: Task, text: str) -> None:
+        pod = task.pod
+        if any(
+            c.type == "PodScheduled" and c.reason == UNSCHEDULABLE and c.message == text for c in pod.status.conditions
+        ):
+            self._status.is_written(("Pod", task.key))
+            return
+
+        async def write() -> None:
+            condition = PodCondition(
+                type="PodScheduled", status="False", reason=UNSCHEDULABLE, message=text,
+                lastTransitionTime=format_time(self._clock.now()),
+            )  # fmt: skip
+            # The version keeps a patch that comes late off a pod that was bound, or replaced, in the meantime.
+            seen = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resourceVersion}
+            await self._client.patch(
+                Pod, task.key.name, {"metadata": seen, "status": {"conditions": [condition]}},
+                namespace=task.key.namespace, type=PatchType.STRATEGIC, subresource="status",
+            )  # fmt: skip
+            self._events.event(pod, "Warning", UNSCHEDULABLE, text)
+
+        self._status.wish(("Pod", task.key), Wish((text,), write, self._tell_again(job)))
+
+    def _tell_group_event(self, job: Job, reason: str, text: str) -> None:
+        async def write() -> None:
+            self._events.event(job.group, "Normal", reason, text)
+
+        self._status.wish(("PodGroup", job.key), Wish((text,), write, self._tell_again(job)))
+
+    def _tell_group(self, job: Job, reasons: tuple[JobReason, ...], text: str) -> None:
+        conditions = job.group.status.schedulingConditions
+        if conditions and conditions[-1].message == text:
+            self._status.is_written(("PodGroup", job.key))
+            return
+
+        async def write() -> None:
+            condition = SchedulingCondition(
+                type=CONDITION_TYPE,
+                nodePool=self._node_pool,
+                status="True",
+                reason=UNSCHEDULABLE,
+                message=text,
+                reasons=tuple(
+                    UnschedulableExplanation(reason=each.code, message=str(each)) for each in reasons if each.code
+                ),
+                lastTransitionTime=format_time(self._clock.now()),
+                transitionID=str(_last_transition(conditions) + 1),
+            )
+            await self._write_conditions(job, (*(c for c in conditions if c.nodePool != self._node_pool), condition))
+            self._events.event(job.group, "Normal", UNSCHEDULABLE, text)
+
+        content = (*(each.code for each in reasons), text)
+        self._status.wish(("PodGroup", job.key), Wish(content, write, self._tell_again(job)))
+
+    def _settle(self, job: Job) -> None:
+        subject = ("PodGroup", job.key)
+        self._forget(job)
+        if not job.group.status.schedulingConditions:
+            return
+
+        async def write() -> None:
+            await self._write_conditions(job, ())
+
+        self._status.wish(subject, Wish(("settled",), write))
+
+    async def _write_conditions(self, job: Job, conditions: tuple[SchedulingCondition, ...]) -> None:
+        # The version keeps a patch that comes late off a group that says something else by now. What others wrote into
+        # its status meanwhile is no reason to be refused.
+        group, latest = job.group, self._state.group(job.key)
+        if latest is not None and latest.status.schedulingConditions == group.status.schedulingConditions:
+            group = latest
+        seen = {"uid": job.group.metadata.uid, "resourceVersion": group.metadata.resourceVersion}
+        patch = {"metadata": seen, "status": {"schedulingConditions": list(conditions) or None}}
+        await self._client.patch(PodGroup, job.key.name, patch, namespace=job.key.namespace, subresource="status")
+
+
+def _job_key(bind: Bind) -> ObjectKey:
+    return bind.job.key
+
+
+def _content(waiting: Waiting) -> tuple[object, ...]:
+    return waiting.reasons, waiting.tasks, waiting.active
+
+
+def _for_whom(eviction: Eviction) -> tuple[str, ObjectKey]:
+    """Evictions that are carried out together."""
+    return eviction.action, (eviction.preemptor or eviction.job).key
+
+
+def _pipelined_pods(decisions: Decisions) -> dict[ObjectKey, Pipeline]:
+    """By pod. Of those who only move, the pod itself isn't pipelined."""
+    return {
+        each.task.key: each
+        for each in decisions.outcome.values()
+        if isinstance(each, Pipeline) and each.task.status == TaskStatus.PENDING
+    }
+
+
+def _pending_pods(job: Job) -> frozenset[str]:
+    return frozenset(task.uid for task in job.tasks if task.status == TaskStatus.PENDING)
+
+
+def _staleness(mark: StaleMark) -> str:
+    """KAI's sentence, and why nothing happens though it should."""
+    sets = [(each, sum(task.status in ACTIVE_USED for task in each.tasks)) for each in mark.job.pod_sets]
+    needed = sum(each.min_available for each, _ in sets)
+    text = f"Job is stale. {sum(active for _, active in sets)} pods are active, minMember is {needed}"
+    for each, active in sets:
+        name = mark.job.shown_name(each)
+        if name and active < each.min_available:
+            text += f", subGroup {name} minMember is {each.min_available} and {active} pods are active"
+    return f"{text}. {mark.refused}" if mark.refused is not None else text
+
+
+def _last_transition(conditions: tuple[SchedulingCondition, ...]) -> int:
+    return max((integer_or_none(each.transitionID) or 0 for each in conditions), default=0)

@@ -1,0 +1,237 @@
+"""Evictions out: through the eviction API, which asks disruption budgets, or by plain deletion.
+
+What was decided for one job goes together, as a batch. Its pods count as leaving from the moment of the decision. Pods
+that a budget guards are asked about first, without effect (a dry run): when one of them is refused, nobody of the batch
+is evicted in vain. Should a budget still refuse one of them in earnest, because others were quicker, what hasn't gone
+yet stays. Who was refused is left alone for a while, and the next cycle looks for others.
+
+A pod is evicted by its uid, so that one that took its name is safe; errors that may pass are tried again, later each
+time, and not for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+
+from bosket.api.core import Pod, PodCondition
+from bosket.api.keys import (
+    EVICTED_PODS_ANNOTATION,
+    EVICTOR_ACTION_ANNOTATION,
+    EVICTOR_POD_GROUP_ANNOTATION,
+    EVICTOR_POD_GROUP_NAMESPACE_ANNOTATION,
+    LAST_EVICTION_ANNOTATION,
+)
+from bosket.api.time import format_time
+from bosket.kube.client import PatchType
+from bosket.kube.errors import ApiError, Conflict, KubeError, NotFound, ServerError, TooManyRequests, TransportError
+from bosket.runtime.controller import Controller
+from bosket.runtime.events import EventRecorder
+from bosket.runtime.service import Environment
+from bosket.scheduler.io.note_writer import NoteWriter, stamp
+from bosket.scheduler.model.decisions import Eviction
+from bosket.scheduler.state.own.own_decisions import OwnDecisions
+
+_log = logging.getLogger(__name__)
+
+EVICT = "Evict"
+#: Batches that are carried out at the same time, and requests of all of them together.
+WORKERS, REQUESTS = 16, 32
+#: How often a batch is tried when the server fails.
+ATTEMPTS = 8
+DISRUPTION_TARGET = "DisruptionTarget"
+#: The condition's reasons: Kubernetes' own for those who make way, and one like it for those who go on their own.
+PREEMPTED, EVICTED = "PreemptionByScheduler", "EvictionByScheduler"
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Evictions that go together."""
+
+    left: list[Eviction]
+    size: int
+    is_permitted: bool = False  #: whether all that could be asked beforehand was
+    #: Evicted, and nobody has been told yet: with the time, as the pod group's annotation has it.
+    gone: list[tuple[Eviction, str]] = field(default_factory=list)
+
+
+class Evictor:
+    """Carries evictions out in the background; `evict` never waits."""
+
+    def __init__(
+        self,
+        env: Environment,
+        own: OwnDecisions,
+        *,
+        events: EventRecorder,
+        notes: NoteWriter,
+        changed: Callable[[], None],
+        evicted: Callable[[Eviction], None],
+        save: Callable[[], Awaitable[None]],
+        by_deletion: bool,
+    ) -> None:
+        """`changed` is called when the state changed otherwise than by a watch, `evicted` for every pod that goes, and
+        `save` before anybody goes: it returns when the next process could read what was decided."""
+        self._client, self._clock, self._events = env.client, env.clock, events
+        self._own, self._notes, self._changed, self._evicted = own, notes, changed, evicted
+        self._save, self._by_deletion = save, by_deletion
+        self._batches: dict[int, _Batch] = {}
+        self._numbers = count()
+        self._slots = asyncio.Semaphore(REQUESTS)
+        self._controller: Controller[int] = Controller(
+            "evictions", self._handle, workers=WORKERS, clock=env.clock, metrics=env.metrics
+        )
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    def evict(self, evictions: Iterable[Eviction]) -> None:
+        """Has these pods evicted, those of one job's decision together."""
+        now = self._clock.now()
+        batches: dict[object, list[Eviction]] = {}
+        for each in evictions:
+            self._own.assume_eviction(each.task.key, each.task.pod.metadata.uid, now, each.action, each.text)
+            for_whom = each.preemptor.key if each.preemptor is not None else None
+            batches.setdefault((each.action, for_whom or each.job.key), []).append(each)
+        for members in batches.values():
+            number = next(self._numbers)
+            self._batches[number] = _Batch(members, len(members))
+            self._controller.queue.add(number)
+
+    def start_anew(self) -> None:
+        """After a pause others may have decided: what wasn't evicted before it is no longer meant."""
+        for batch in self._batches.values():
+            for each in batch.left:
+                self._own.withdraw_eviction(each.task.key)
+        self._batches.clear()
+
+    async def _handle(self, number: int) -> None:
+        batch = self._batches.get(number)
+        if batch is None:
+            return
+        try:
+            await self._save()  # a process that dies in between leaves word of what it was about to do
+            try:
+                await self._carry_out(batch)
+            finally:
+                # Only now: with thousands of victims the API server is the limit, and somebody waits for their places.
+                await self._tell_all(batch)
+        except (ServerError, TooManyRequests, TransportError) as error:
+            if self._controller.queue.failures(number) + 1 < ATTEMPTS:
+                raise  # it may yet be taken: the controller tries again, later each time
+            for each in list(batch.left):
+                self._refuse(each, f"the API server: {error}")
+        self._give_up(batch)
+        del self._batches[number]
+
+    async def _carry_out(self, batch: _Batch) -> None:
+        """On return, what is left of the batch isn't to be evicted."""
+        guarded = [each for each in batch.left if self._own.guard_of(each.task.key)]
+        if not self._by_deletion and guarded and batch.size > 1 and not batch.is_permitted:
+            if not all([await self._try(batch, each, dry_run=True) for each in guarded]):
+                return
+            batch.is_permitted = True
+        for each in guarded:  # one after the other: those who may yet be refused are asked before anybody else goes
+            if not await self._try(batch, each):
+                return
+        outcomes = await asyncio.gather(*(self._try(batch, each) for each in batch.left), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _try(self, batch: _Batch, eviction: Eviction, *, dry_run: bool = False) -> bool:
+        """Whether the pod goes; one that is gone already has gone."""
+        if self._by_deletion:
+            await self._mark(eviction)
+        try:
+            async with self._slots:
+                await self._ask(eviction.task.pod, dry_run=dry_run)
+        except (NotFound, Conflict):  # the watch will tell; a pod that has its name by now isn't meant
+            if not dry_run:
+                batch.left.remove(eviction)
+            return True
+        except TooManyRequests as error:
+            if not _is_by_budget(error):
+                raise
+            budget = self._own.guard_of(eviction.task.key)
+            self._refuse(eviction, f"PodDisruptionBudget {budget}" if budget else str(error))
+            return False
+        except ServerError:
+            raise
+        except ApiError as error:
+            self._refuse(eviction, f"the API server: {error}")
+            return False
+        if not dry_run:
+            batch.left.remove(eviction)
+            at = stamp(self._clock.now())
+            batch.gone.append((eviction, at))
+            self._notes.keep(eviction.job.group, LAST_EVICTION_ANNOTATION, at)
+            self._evicted(eviction)
+        return True
+
+    async def _ask(self, pod: Pod, *, dry_run: bool) -> None:
+        if self._by_deletion:
+            await self._client.delete(Pod, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid or None)
+        else:
+            await self._client.evict(pod, dry_run=dry_run)
+
+    def _refuse(self, eviction: Eviction, by: str) -> None:
+        """The pod stands as before, and others are looked for."""
+        pod = eviction.task.pod
+        _log.warning("the eviction of pod %s was refused by %s", pod.key, by)
+        self._own.refuse_eviction(pod.key, pod.metadata.uid, self._clock.now(), by)
+
+    def _give_up(self, batch: _Batch) -> None:
+        """Those who haven't gone are no longer meant to."""
+        for each in batch.left:
+            self._own.withdraw_eviction(each.task.key)
+        if batch.left:
+            self._changed()
+
+    # What is said about it
+
+    async def _tell_all(self, batch: _Batch) -> None:
+        gone, batch.gone = batch.gone, []
+        for eviction, at in gone:
+            self._tell(eviction, batch.size)
+            self._notes.write(eviction.job.group, LAST_EVICTION_ANNOTATION, at)
+        if not self._by_deletion:
+            # After the fact: the eviction API writes a condition of its own, and one that is refused must leave none.
+            await asyncio.gather(*(self._mark(eviction) for eviction, _ in gone))
+
+    def _tell(self, eviction: Eviction, batch_size: int) -> None:
+        group, preemptor = eviction.job.group, eviction.preemptor
+        annotations = {EVICTED_PODS_ANNOTATION: str(batch_size), EVICTOR_ACTION_ANNOTATION: eviction.action}
+        if preemptor is not None:
+            annotations[EVICTOR_POD_GROUP_ANNOTATION] = preemptor.key.name
+            annotations[EVICTOR_POD_GROUP_NAMESPACE_ANNOTATION] = preemptor.key.namespace
+        self._events.event(eviction.task.pod, "Normal", EVICT, eviction.text, annotations)
+        self._events.event(group, "Normal", EVICT, eviction.text, annotations)
+
+    async def _mark(self, eviction: Eviction) -> None:
+        """Says on the pod that it doesn't fail by its own fault; owners may count it differently then."""
+        pod = eviction.task.pod
+        condition = PodCondition(
+            type=DISRUPTION_TARGET,
+            status="True",
+            reason=PREEMPTED if eviction.preemptor is not None else EVICTED,
+            message=eviction.text,
+            lastTransitionTime=format_time(self._clock.now()),
+        )
+        try:
+            async with self._slots:
+                await self._client.patch(
+                    Pod, pod.metadata.name,
+                    {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}},
+                    namespace=pod.metadata.namespace, type=PatchType.STRATEGIC, subresource="status",
+                )  # fmt: skip
+        except KubeError as error:
+            _log.debug("pod %s goes without the condition %s: %s", pod.key, DISRUPTION_TARGET, error)
+
+
+def _is_by_budget(error: TooManyRequests) -> bool:
+    details = error.status.details
+    return details is not None and any(cause.reason == "DisruptionBudget" for cause in details.causes)

@@ -1,1 +1,0 @@
-"""The numpy-dense part: fit and score over all nodes at once."""

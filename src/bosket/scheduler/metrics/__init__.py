@@ -1,0 +1,1 @@
+"""The scheduler's metrics, by KAI's names."""

@@ -1,0 +1,228 @@
+"""Proposals: what a search for victims found on an earlier snapshot, to be checked against a newer one.
+
+A search may take seconds, and pods are placed meanwhile. What it found is carried out as it is where all that it rests
+on is unchanged (`split`); otherwise it becomes a `Proposal`, and `decide` is asked whether the same victims still make
+room for the job, by the same rules, without searching for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from bosket.api.object import ObjectKey
+from bosket.scheduler.model.decisions import Decisions, Eviction, Operation, Pipeline
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.model.task import Task, TaskStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Whose eviction would make room for a job."""
+
+    action: str  #: that found it
+    job: ObjectKey
+    uid: str  #: of the job's pod group
+    #: (victim's pod group, (pod, uid) of those that go), in the order in which they were found
+    victims: tuple[tuple[ObjectKey, tuple[tuple[ObjectKey, str], ...]], ...]
+
+    @property
+    def evicted(self) -> int:
+        """How many pods would go."""
+        return sum(len(pods) for _, pods in self.victims)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A search's decisions, divided by whether they can be carried out as they are."""
+
+    current: Decisions  #: what can: evictions with the places that they are made for, and what is to be told
+    outdated: tuple[Proposal, ...]  #: what can't, because something that it rests on has changed
+
+
+def split(decisions: Decisions, searched: Snapshot, newest: Snapshot) -> Split:
+    """Divides what was decided on `searched` by what has changed until `newest`.
+
+    Only evictions for other jobs are kept, with the places that they make: placing is done on newer snapshots, and so
+    is the eviction of stale gangs. Jobs that are told why they wait are those that still wait as they did.
+    """
+    findings = list(_findings(decisions))
+    unchanged = _Unchanged(searched, newest)
+    current = [each for each in findings if unchanged.all_of(each)]
+    outdated = [each.proposal() for each in findings if each not in current]
+    served = {each.preemptor.key for each in findings}
+    told = tuple(
+        each
+        for each in decisions.waiting
+        if each.job.key not in served and not decisions.has_a_place(each) and unchanged.is_waiting(each.job)
+    )
+    kept = replace(
+        decisions,
+        operations=tuple(operation for each in current for operation in each.operations),
+        waiting=told,
+        placed=(),
+        settled=(),
+        started=(),
+        stale=(),
+        recovered=(),
+    )
+    return Split(kept, tuple(outdated))
+
+
+@dataclass(slots=True, eq=False)
+class _Finding:
+    """One preemptor's victims and places."""
+
+    action: str
+    preemptor: Job
+    operations: list[Operation]
+
+    def evictions(self) -> Iterator[Eviction]:
+        return (each for each in self.operations if isinstance(each, Eviction))
+
+    def proposal(self) -> Proposal:
+        victims: dict[ObjectKey, list[tuple[ObjectKey, str]]] = {}
+        for each in self.evictions():
+            victims.setdefault(each.job.key, []).append((each.task.key, each.task.uid))
+        return Proposal(
+            self.action,
+            self.preemptor.key,
+            self.preemptor.group.metadata.uid,
+            tuple((key, tuple(pods)) for key, pods in victims.items()),
+        )
+
+
+def _findings(decisions: Decisions) -> Iterator[_Finding]:
+    """Evictions for others that last, by preemptor, each with the places of those who get one by them."""
+    found: dict[ObjectKey, _Finding] = {}
+    moved: dict[Task, _Finding] = {}
+    for eviction in decisions.lasting_evictions:
+        preemptor = eviction.preemptor
+        if preemptor is not None:
+            finding = found.setdefault(preemptor.key, _Finding(eviction.action, preemptor, []))
+            finding.operations.append(eviction)
+            moved[eviction.task] = finding
+    for task, end in decisions.outcome.items():
+        if isinstance(end, Pipeline):
+            whose = moved.get(task) or found.get(end.job.key)
+            if whose is not None:
+                whose.operations.append(end)
+    # A job whose place went to a later one in the same cycle isn't served.
+    yield from (
+        each
+        for each in found.values()
+        if any(isinstance(op, Pipeline) and op.job.key == each.preemptor.key for op in each.operations)
+    )
+
+
+class _Unchanged:
+    """What is in a newer snapshot as it was in an older one."""
+
+    def __init__(self, before: Snapshot, after: Snapshot) -> None:
+        self._before, self._after = before, after
+        self._same_rules = before.queues is after.queues and before.nodes.static_version == after.nodes.static_version
+        self._jobs: dict[ObjectKey, bool] = {}
+
+    def all_of(self, finding: _Finding) -> bool:
+        """Whether the jobs, the nodes where there is to be room, and what the jobs' queues hold, are as they were.
+
+        Other queues may have changed: what they hold has no part in what these may take from each other, but for sums
+        further up the tree, which are as good as they were a moment ago.
+        """
+        if self._before is self._after:
+            return True
+        if not self._same_rules:
+            return False
+        jobs = {finding.preemptor.key: finding.preemptor, **{each.job.key: each.job for each in finding.operations}}
+        if not all(map(self._is_same_job, jobs.values())):
+            return False
+        nodes = {each.node for each in finding.operations}
+        before, after = self._before.residents, self._after.residents
+        if not all(_stand_alike(before.get(node, ()), after.get(node, ())) for node in nodes):
+            return False
+        return all(self._holds_as_before(job.queue) for job in jobs.values())
+
+    def is_waiting(self, job: Job) -> bool:
+        """Whether the job still waits as it did."""
+        return self._before is self._after or self._is_same_job(job)
+
+    def _holds_as_before(self, queue: str) -> bool:
+        before, after = self._before.use.get(queue), self._after.use.get(queue)
+        if before is after:
+            return True
+        if before is None or after is None:
+            return False
+        return (before.allocated, before.non_preemptible) == (after.allocated, after.non_preemptible)
+
+    def _is_same_job(self, job: Job) -> bool:
+        known = self._jobs.get(job.key)
+        if known is None:
+            after = self._after.jobs.get(job.key)
+            known = self._jobs[job.key] = after is job or (after is not None and _is_alike(job, after))
+        return known
+
+
+def _is_alike(before: Job, after: Job) -> bool:
+    """Whether nothing about two versions of a job differs that a decision rests on; others write their status."""
+    if (before.group.metadata.uid, before.group.spec) != (after.group.metadata.uid, after.group.spec):
+        return False
+    if (before.queue, before.priority, before.preemptible) != (after.queue, after.priority, after.preemptible):
+        return False
+    return _stand_alike(tuple(before.tasks), tuple(after.tasks))
+
+
+def _stand_alike(before: tuple[Task, ...], after: tuple[Task, ...]) -> bool:
+    """Whether the same tasks stand as they did. A pod is told of again whenever anybody writes its status."""
+    if before is after:
+        return True
+    return len(before) == len(after) and set(map(_stand, before)) == set(map(_stand, after))
+
+
+def _stand(task: Task) -> tuple[object, ...]:
+    """How a task stands, as far as decisions go by it: one that is bound and starts holds its node as before."""
+    status = TaskStatus.RUNNING if task.status in _ON_NODE else task.status
+    return task.key, task.uid, status, task.node, task.pod_class.index
+
+
+_ON_NODE = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
+
+
+def stands_alike(task: Task, find: Callable[[ObjectKey], Task | None]) -> bool:
+    """Whether the task is still as it was decided on; `find` gives a pod's task, if it is there."""
+    found = find(task.key)
+    return found is task or (found is not None and _stand(found) == _stand(task))
+
+
+def current_part(decisions: Decisions, find: Callable[[ObjectKey], Task | None]) -> tuple[Decisions, int]:
+    """Decisions without those about tasks that have changed since the snapshot, and how many jobs that concerns.
+
+    A job of which one task has changed is left to the next cycle as a whole, so that no gang starts in part; so is
+    everything that was decided for a job one of whose victims has changed, so that nobody is evicted in vain.
+    """
+    outdated: set[ObjectKey] = set()
+    for each in decisions.operations:
+        if not stands_alike(each.task, find):
+            outdated.add(each.job.key)
+    if not outdated:
+        return decisions, 0
+    preemptors = {each.preemptor.key for each in decisions.evictions if each.preemptor and each.job.key in outdated}
+    outdated |= preemptors
+    kept = tuple(
+        each
+        for each in decisions.operations
+        if each.job.key not in outdated
+        and not (isinstance(each, Eviction) and each.preemptor is not None and each.preemptor.key in outdated)
+    )
+    return replace(decisions, operations=kept), len(outdated)
+
+
+Proposals = Mapping[str, tuple[Proposal, ...]]  #: by action
+
+
+def by_action(proposals: tuple[Proposal, ...]) -> Proposals:
+    """Proposals for `decide`, each action's own."""
+    result: dict[str, tuple[Proposal, ...]] = {}
+    for each in proposals:
+        result[each.action] = (*result.get(each.action, ()), each)
+    return result

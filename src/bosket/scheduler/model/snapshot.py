@@ -1,0 +1,103 @@
+"""A snapshot: everything that `decide` may look at, as of one moment. Nothing in it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bosket.api.kai import BindRequest
+from bosket.api.keys import CPU_WORKER_LABEL, DEFAULT_NODE_POOL, GPU_WORKER_LABEL
+from bosket.api.object import ObjectKey
+from bosket.scheduler.model.budgets import Disruptions
+from bosket.scheduler.model.claims import Claim
+from bosket.scheduler.model.inventory import NO_INVENTORY, Inventory
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.mig_node import mig_strategies
+from bosket.scheduler.model.node import Mask, NodeTable, taking
+from bosket.scheduler.model.numa import NumaZones
+from bosket.scheduler.model.peer import Mark, PeerTerm, PodSelector
+from bosket.scheduler.model.pod_mix import NO_MIX, PodMix
+from bosket.scheduler.model.queue import QueueTree
+from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.task import Task
+from bosket.scheduler.model.topology import TopologyTree
+from bosket.scheduler.model.usage import NO_USAGE, Usage
+from bosket.scheduler.model.verdict import VerdictMemory
+from bosket.scheduler.model.volume import NO_VOLUME_ACCOUNTS, VolumeAccounts
+from bosket.scheduler.state.own.displacement import Takers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueueUse:
+    """What the jobs of one queue hold and want."""
+
+    allocated: Shares
+    non_preemptible: Shares
+    requested: Shares  #: allocated, and what pending tasks ask for
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLabels:
+    """Node labels that say which pods a node is for."""
+
+    gpu: str = GPU_WORKER_LABEL
+    cpu: str = CPU_WORKER_LABEL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """The cluster at `now` (epoch seconds)."""
+
+    now: float
+    resource_names: tuple[str, ...]
+    nodes: NodeTable
+    #: by node name: all pods that hold resources there, of whichever scheduler, in order of their keys
+    residents: Mapping[str, tuple[Task, ...]]
+    queues: QueueTree
+    jobs: Mapping[ObjectKey, Job]
+    #: jobs with a task that isn't placed, or with one that needs a word said about it
+    unsettled: tuple[Job, ...]
+    #: jobs of which too little runs, and those that are marked so
+    stale: tuple[Job, ...]
+    use: Mapping[str, QueueUse]  #: by queue name, of the queue's own jobs only
+    held: frozenset[ObjectKey] = frozenset()  #: jobs that wait because the binding of one of their pods failed
+    denied: Mapping[ObjectKey, str] = field(default_factory=dict)  #: jobs that may not use their queue, with the reason
+    disruptions: Disruptions = field(default_factory=Disruptions)  #: who may be evicted now
+    claims: tuple[Claim, ...] = ()  #: room that was made for jobs by earlier cycles, the oldest claim first
+    takers: Takers = field(default_factory=dict)  #: who took whose place a short while ago
+    #: bind requests that nobody will carry out: failed for good, or for a node that is gone
+    dead_bind_requests: tuple[BindRequest, ...] = ()
+    marked: bool = False  #: whether any pod leaves marks; the next two are empty without
+    #: by mark: on which nodes, by name, how many pods with it are
+    tallies: Mapping[Mark, Mapping[str, int]] = field(default_factory=dict)
+    #: by selector: the terms with it that pods carry which are on a node, or may be placed
+    terms: Mapping[PodSelector, tuple[PeerTerm, ...]] = field(default_factory=dict)
+    volumes: VolumeAccounts = NO_VOLUME_ACCOUNTS
+    topologies: Mapping[str, TopologyTree] = field(default_factory=dict)  #: by name
+    numa: Mapping[str, NumaZones] = field(default_factory=dict)  #: by node, where nodes tell about their zones
+    config_maps: Container[ObjectKey] = ()  #: those that exist
+    inventory: Inventory = NO_INVENTORY  #: devices, and claims on them
+    node_pool: str = DEFAULT_NODE_POOL  #: what messages call the nodes of this scheduler
+    worker_labels: WorkerLabels | None = None  #: set where nodes are kept apart by what they are for
+    usage: Usage = NO_USAGE  #: what queues used in the past
+    pod_mix: PodMix = NO_MIX  #: which pods with GPUs the cluster sees
+    #: verdicts of pure functions, kept between snapshots
+    memory: VerdictMemory = field(default_factory=VerdictMemory)
+
+    def refusals(self) -> tuple[str | None, ...]:
+        """(node,), why it takes no pods at all; None where it does."""
+        return self.memory.recall(self.nodes.static_version, "refusals", None, self.nodes.refusals)
+
+    def taking_nodes(self) -> Mask:
+        """(node,), whether it takes pods, by its own account."""
+        return self.memory.recall(self.nodes.static_version, "taking", None, lambda: taking(self.refusals()))
+
+    def mig_strategies(self) -> NDArray[np.int8]:
+        """(node,), each a MigStrategy."""
+        nodes, names = self.nodes, self.resource_names
+        return self.memory.recall(
+            nodes.static_version, "MIG strategies", None, lambda: mig_strategies(nodes.nodes, names)
+        )

@@ -1,0 +1,1 @@
+"""Snapshot files in KAI's form: written, redacted and read."""

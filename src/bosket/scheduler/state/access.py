@@ -1,0 +1,61 @@
+"""Which jobs may not use their queue or priority class, because of the namespace that they are in.
+
+Asked for each snapshot about the jobs that wait. What runs stays: rules are about what is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bosket.api.core import Namespace
+from bosket.api.kai import Queue
+from bosket.api.object import ObjectKey
+from bosket.api.scheduling_k8s import PriorityClass
+from bosket.kube.access import against_namespace, class_rules, queue_rules
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.state.peers import Peers
+from bosket.scheduler.state.touched import Touched
+
+
+def put_namespace(peers: Peers, touched: Touched, namespace: Namespace) -> Iterable[ObjectKey]:
+    """Takes a namespace in; its labels may admit jobs to queues, beside what they mean to pods (`Peers`)."""
+    before = peers.namespaces.get(namespace.metadata.name)
+    if before is None or before.metadata.labels != namespace.metadata.labels:
+        touched.rest = True
+    return peers.put_namespace(namespace)
+
+
+class Access:
+    """Judges jobs by the rules of the live state's own tables."""
+
+    def __init__(
+        self,
+        queues: Mapping[str, Queue],
+        classes: Mapping[str, PriorityClass],
+        namespaces: Mapping[str, Namespace],
+        *,
+        enabled: bool,
+    ) -> None:
+        self._queues, self._classes, self._namespaces = queues, classes, namespaces
+        self._enabled = enabled
+
+    def denied(self, jobs: Iterable[Job]) -> Mapping[ObjectKey, str]:
+        """Of these jobs those that may not, each with the reason."""
+        if not self._enabled:
+            return {}
+        found = {}
+        verdicts: dict[tuple[str, str, str], str | None] = {}  # many jobs, few namespaces and queues
+        for job in jobs:
+            asked = (job.key.namespace, job.queue, job.group.spec.priorityClassName or "")
+            if asked not in verdicts:
+                verdicts[asked] = self._verdict(*asked)
+            why = verdicts[asked]
+            if why is not None:
+                found[job.key] = why
+        return found
+
+    def _verdict(self, namespace: str, queue: str, priority_class: str) -> str | None:
+        known = self._namespaces.get(namespace)
+        labels = known.metadata.labels if known is not None else {}
+        rules = [*queue_rules(queue, self._queues), *class_rules(priority_class, self._classes)]
+        return against_namespace(rules, namespace, labels)

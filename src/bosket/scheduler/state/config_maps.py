@@ -1,0 +1,35 @@
+"""Which ConfigMaps exist; what is in them is nobody's business here, and may be large."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from bosket.api.core import ConfigMap
+from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
+from bosket.scheduler.model.shared import Shared
+from bosket.scheduler.state.touched import Touched
+
+
+class ConfigMaps:
+    """Their names."""
+
+    def __init__(self, touched: Touched) -> None:
+        self._touched = touched
+        self._keys: Shared[ObjectKey, None] = Shared()
+
+    def put(self, config_map: KubeObject) -> None:
+        """Any object with the metadata of a ConfigMap will do."""
+        if config_map.key not in self._keys:
+            self._keys.put(config_map.key, None)
+            self._touched.rest = True
+
+    def drop(self, key: ObjectKey) -> None:
+        self._keys.drop(key)
+        self._touched.rest = True
+
+    def freeze(self) -> Container[ObjectKey]:
+        return self._keys.freeze()
+
+    def objects(self) -> Iterator[ConfigMap]:
+        """One without contents for each."""
+        return (ConfigMap(metadata=ObjectMeta(namespace=key.namespace, name=key.name)) for key in self._keys.freeze())

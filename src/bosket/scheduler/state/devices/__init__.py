@@ -1,0 +1,1 @@
+"""Devices of the live state: DRA claims, extended resources, NUMA zones."""

@@ -1,0 +1,197 @@
+"""The live state's jobs: pod groups with their tasks, in the order of their priority classes.
+
+A job is built anew when its group, one of its tasks, a note about it or a priority class changes. A job that needs
+nothing, because all of it is placed and nothing is to be said of it, is in no list but `known`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from operator import itemgetter
+
+from bosket.api.kai import PodGroup
+from bosket.api.keys import DEFAULT_NODE_POOL, DEFAULT_WORK_PRIORITY
+from bosket.api.object import ObjectKey
+from bosket.api.quantity import integer_or_none
+from bosket.api.scheduling_k8s import PriorityClass
+from bosket.api.time import time_or_zero
+from bosket.kube.access import annotations_of_rule
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.job_build import build_job
+from bosket.scheduler.model.shared import Shared
+from bosket.scheduler.state.own.displacement import Displacements
+from bosket.scheduler.state.own.notes import Notes
+from bosket.scheduler.state.queue_uses import QueueUses
+from bosket.scheduler.state.tasks import Tasks
+from bosket.scheduler.state.touched import Touched
+
+_namespace, _name = itemgetter(0), itemgetter(1)
+#: spec.schedulingBackoff of groups that are tried for ever; so are those that don't say.
+NO_BACKOFF = -1
+
+
+class Jobs:
+    """All pod groups and priority classes, and the jobs that they make of tasks."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        displacements: Displacements,
+        touched: Touched,
+        node_pool_label: str,
+        report: Callable[[str], None],
+    ) -> None:
+        self._report = report
+        self._tasks, self._displacements, self._touched = tasks, displacements, touched
+        self._node_pool_label = node_pool_label
+        self.groups: dict[ObjectKey, PodGroup] = {}
+        self.priorities: dict[str, PriorityClass] = {}
+        self.notes = Notes()  #: annotations of groups that count and aren't observed yet
+        self._known: Shared[ObjectKey, Job] = Shared()
+        self.uses = QueueUses()
+        self.unread: set[ObjectKey] = set()  #: groups of which no job can be made
+        self._unsettled: set[ObjectKey] = set()
+        self._stale: set[ObjectKey] = set()
+
+    # What is seen
+
+    def put_group(self, group: PodGroup) -> None:
+        key = group.key
+        before = self.groups.get(key)
+        if before is not None and (before.metadata.uid, before.spec) != (group.metadata.uid, group.spec):
+            self._displacements.forget_job(key)
+        self.groups[key] = group
+        self.notes.observe(group)
+        if before is None or _what_counts(before) != _what_counts(group):
+            self._touched.jobs.add(key)
+
+    def drop_group(self, key: ObjectKey) -> None:
+        self.groups.pop(key, None)
+        self._displacements.forget_job(key)
+        self.notes.forget_group(key)
+        self._touched.jobs.add(key)
+
+    def put_priority_class(self, priority: PriorityClass) -> None:
+        before = self.priorities.get(priority.metadata.name)
+        self.priorities[priority.metadata.name] = priority
+        if before is None or (before.value, before.globalDefault) != (priority.value, priority.globalDefault):
+            self._priorities_changed()
+        elif annotations_of_rule(before.metadata.annotations) != annotations_of_rule(priority.metadata.annotations):
+            self._touched.jobs.update(self.known)
+
+    def drop_priority_class(self, name: str) -> None:
+        if self.priorities.pop(name, None) is not None:
+            self._priorities_changed()
+
+    def _priorities_changed(self) -> None:
+        self._displacements.forget_all()
+        self._touched.jobs.update(self.known)
+
+    # What goes out
+
+    @property
+    def known(self) -> Mapping[ObjectKey, Job]:
+        """All jobs; another object whenever one of them changed."""
+        return self._known.freeze()
+
+    def groups_with_notes(self) -> Iterator[PodGroup]:
+        """All groups as they will be."""
+        return map(self.notes.overlay, self.groups.values())
+
+    def unsettled(self) -> tuple[Job, ...]:
+        """Jobs with a task that isn't placed, or with one that needs a word said about it."""
+        return tuple(map(self.known.__getitem__, _in_order(self._unsettled)))
+
+    def any_unsettled(self) -> bool:
+        return bool(self._unsettled)
+
+    def stale(self) -> tuple[Job, ...]:
+        """Jobs of which too little runs, and those that are marked so."""
+        return tuple(map(self.known.__getitem__, _in_order(self._stale)))
+
+    def renew(self, most: int | None = None) -> bool:
+        """Builds the jobs anew that something touched; as many as `most` of them. Whether some are left."""
+        touched = self._touched.jobs
+        if not touched:
+            return False
+        known, is_empty = self._known, not self._known
+        now = list(touched if most is None else islice(touched, most))
+        for key in now:
+            before = None if is_empty else known.get(key, None)
+            if before is not None:
+                self._unsettled.discard(key)
+                self._stale.discard(key)
+            if self.unread:
+                self.unread.discard(key)
+            try:
+                job = self._build(key)
+            except Exception as error:  # a defect: the others' jobs are made all the same
+                job = None
+                self.unread.add(key)
+                what = f"{type(error).__name__}: {error}"
+                self._report(f"PodGroup {key} is left out, because the scheduler fails with it: {what}")
+            self.uses.replace(key, before, job)
+            if job is None:
+                known.drop(key)
+                continue
+            known.put(key, job)
+            if job.strangers or job.problem or job.has_waiting or job.group.status.schedulingConditions:
+                self._unsettled.add(key)
+            if job.is_stale or job.history.stale_since is not None:
+                self._stale.add(key)
+        touched.difference_update(now)
+        return bool(touched)
+
+    def _build(self, key: ObjectKey) -> Job | None:
+        group = self.groups.get(key)
+        if group is None or (group.spec.schedulingBackoff is not None and _gave_up(group, self._node_pool_label)):
+            return None
+        group = self.notes.overlay(group)
+        return build_job(
+            key,
+            group,
+            self._tasks.members(key),
+            priority=self._priority_of(group.spec.priorityClassName or ""),
+            created=time_or_zero(group.metadata.creationTimestamp),
+            pod_problem=self._tasks.problem_of(key),
+        )
+
+    def _priority_of(self, class_name: str) -> int:
+        found = self.priorities.get(class_name)
+        if found is None:
+            found = min(
+                (p for p in self.priorities.values() if p.globalDefault), key=lambda p: p.metadata.name, default=None
+            )
+        return found.value if found is not None else DEFAULT_WORK_PRIORITY
+
+
+def _in_order(keys: Iterable[ObjectKey]) -> list[ObjectKey]:
+    """By namespace, then by name. Two sorts by texts cost half of one by pairs of them."""
+    ordered = sorted(keys, key=_name)
+    ordered.sort(key=_namespace)
+    return ordered
+
+
+def _what_counts(group: PodGroup) -> tuple[object, ...]:
+    """What of a group can change a decision, or what is said of it; others write into its status all the time."""
+    meta = group.metadata
+    return (
+        meta.uid,
+        meta.generation,
+        meta.creationTimestamp,
+        meta.labels,
+        meta.annotations,
+        meta.deletionTimestamp,
+        group.spec,
+        group.status.schedulingConditions,
+    )
+
+
+def _gave_up(group: PodGroup, node_pool_label: str) -> bool:
+    """Whether the group wants to be tried only once per node pool, and this one has been: somebody moves it on."""
+    conditions = group.status.schedulingConditions
+    if group.spec.schedulingBackoff in (None, NO_BACKOFF) or not conditions:
+        return False
+    newest = max(conditions, key=lambda condition: integer_or_none(condition.transitionID) or 0)
+    return newest.nodePool == (group.metadata.labels.get(node_pool_label) or DEFAULT_NODE_POOL)

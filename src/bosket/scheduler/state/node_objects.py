@@ -1,0 +1,55 @@
+"""Nodes as they are seen: those that can be counted and are for our pods are shown to the accounts, others left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bosket.api.core import Node
+from bosket.api.object import ObjectKey
+from bosket.api.quantity import InvalidQuantity
+from bosket.scheduler.model.resource import UncountableAmount, shared_amounts
+from bosket.scheduler.model.snapshot import WorkerLabels
+from bosket.scheduler.state.node_accounts import NodeAccounts
+from bosket.scheduler.state.own.displacement import Displacements
+from bosket.scheduler.state.tasks import Tasks
+
+
+class NodeObjects:
+    """Nodes in; what rests on a node's being there is told when it comes or goes."""
+
+    def __init__(
+        self,
+        accounts: NodeAccounts,
+        tasks: Tasks,
+        displacements: Displacements,
+        worker_labels: WorkerLabels | None,
+        report: Callable[[str], None],
+    ) -> None:
+        self._accounts, self._tasks, self._displacements = accounts, tasks, displacements
+        self._worker_labels, self._report = worker_labels, report
+        self.unread: set[ObjectKey] = set()  #: nodes whose amounts are none
+
+    def put(self, node: Node) -> None:
+        name, workers = node.metadata.name, self._worker_labels
+        try:
+            amounts = shared_amounts(tuple(node.status.allocatable.items()))
+        except (InvalidQuantity, UncountableAmount) as error:
+            self._report(f"Node {name}: status.allocatable: {error}; the node is left out")
+            self.drop(name)
+            self.unread.add(node.key)
+            return
+        self.unread.discard(node.key)
+        if workers is not None and not {workers.gpu, workers.cpu} & node.metadata.labels.keys():
+            self.drop(name)
+            return
+        is_new = name not in self._accounts.nodes
+        if self._accounts.put(node, amounts):
+            self._displacements.forget_all()
+        if is_new:
+            self._tasks.node_came_or_went(name)
+
+    def drop(self, name: str) -> None:
+        self.unread.discard(ObjectKey("", name))
+        if self._accounts.drop(name):
+            self._displacements.forget_all()
+            self._tasks.node_came_or_went(name)

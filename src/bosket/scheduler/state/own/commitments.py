@@ -1,0 +1,17 @@
+"""What earlier cycles bind the next one to, as plain data: for snapshot files, so that they decide the same again."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bosket.api.object import ObjectKey
+from bosket.scheduler.model.claims import Claim
+
+
+class Commitments(msgspec.Struct, frozen=True):
+    """Own decisions that aren't all visible in the cluster yet."""
+
+    evicted: tuple[ObjectKey, ...] = ()  #: pods whose eviction isn't observed yet
+    refused: tuple[tuple[ObjectKey, str], ...] = ()  #: pods whose eviction was refused, and by whom
+    claims: tuple[Claim, ...] = ()
+    takers: tuple[tuple[ObjectKey, tuple[ObjectKey, ...]], ...] = ()  #: jobs, and who took their place

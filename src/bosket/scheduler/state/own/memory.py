@@ -1,0 +1,135 @@
+"""What the scheduler must still know after a restart, as plain data, and the bytes in which it is kept.
+
+Claims, displacements, refusals, and evictions that are decided and not observed yet. `OwnDecisions` makes a `Memory` of
+what it knows and takes one over; `io.memory_store` keeps it in a ConfigMap. Every entry names the uid of its object,
+so that entries about objects that are gone or replaced are dropped when the memory is taken over.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from bosket.api.object import ObjectKey
+from bosket.scheduler.model.claims import Claim
+
+#: Another number means another meaning of the fields: such a memory is not read.
+VERSION: Final = 1
+#: A ConfigMap holds 1 MiB, and base64 makes four bytes of three.
+MOST_BYTES: Final = 640 * 1024
+#: What a compressed memory may unfold to.
+_MOST_PLAIN_BYTES: Final = 32 * 1024 * 1024
+
+
+class UnreadableMemory(ValueError):
+    """Bytes that are no memory of this version; the message says why."""
+
+
+class KeptEviction(msgspec.Struct, frozen=True, array_like=True):
+    """An eviction that was decided, and that the API server may not have been asked for."""
+
+    pod: ObjectKey
+    uid: str
+    since: float  #: epoch seconds of the decision
+    action: str
+    text: str  #: why, for people
+
+
+class KeptHold(msgspec.Struct, frozen=True, array_like=True):
+    """A pod for which something failed, and until when it waits."""
+
+    pod: ObjectKey
+    uid: str
+    failures: int
+    until: float
+    by: str = ""
+
+
+class KeptJob(msgspec.Struct, frozen=True, array_like=True):
+    """A job that displacements are about, and how often it came back and was evicted again."""
+
+    job: ObjectKey
+    uid: str
+    generation: int
+    rounds: int = 0
+    last_evicted: float = 0.0
+    came_back: bool = False
+
+
+class KeptDisplacement(msgspec.Struct, frozen=True, array_like=True):
+    """`taker` took the place of `victim`, which counts until then."""
+
+    victim: ObjectKey
+    taker: ObjectKey
+    until: float
+
+
+class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything that the next process must know, apart from the objects of the cluster."""
+
+    version: int = VERSION
+    claims: tuple[Claim, ...] = ()  #: the oldest first
+    evictions: tuple[KeptEviction, ...] = ()
+    refusals: tuple[KeptHold, ...] = ()  #: of evictions
+    holds: tuple[KeptHold, ...] = ()  #: of pods whose binding failed
+    jobs: tuple[KeptJob, ...] = ()
+    displacements: tuple[KeptDisplacement, ...] = ()
+    #: what queues, nodes, priorities and topologies were; displacements count only while they are the same
+    situation: str = ""
+
+    @property
+    def summary(self) -> str:
+        """How much is remembered, for people."""
+        return (
+            f"{len(self.claims)} claims, {len(self.evictions)} evictions under way, "
+            f"{len(self.displacements)} displacements, {len(self.refusals)} refused evictions, "
+            f"{len(self.holds)} failed bindings"
+        )
+
+
+NO_MEMORY: Final = Memory()
+_decoder = msgspec.json.Decoder(Memory)
+
+
+def encode(memory: Memory) -> bytes:
+    """At most `MOST_BYTES`; what matters least is left out where that is too little."""
+    encoded = b""
+    for smaller in _ever_smaller(memory):
+        encoded = zlib.compress(msgspec.json.encode(smaller), level=1)
+        if len(encoded) <= MOST_BYTES:
+            break
+    return encoded
+
+
+def decode(encoded: bytes) -> Memory:
+    """Raises `UnreadableMemory`."""
+    unfolding = zlib.decompressobj()
+    try:
+        plain = unfolding.decompress(encoded, _MOST_PLAIN_BYTES)
+        if not unfolding.eof:
+            raise UnreadableMemory(f"it is cut short, or longer than {_MOST_PLAIN_BYTES} bytes")
+        memory = _decoder.decode(plain)
+    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableMemory(str(error)) from error
+    if memory.version != VERSION:
+        raise UnreadableMemory(f"its version is {memory.version}, and this scheduler reads {VERSION}")
+    return memory
+
+
+def _ever_smaller(memory: Memory) -> Iterator[Memory]:
+    """First without back-offs, then without displacements, then with half as many claims each time: the oldest are
+    served first. An eviction goes with its claim, because a claim alone would be taken for one whose victim stays."""
+    yield memory
+    memory = msgspec.structs.replace(memory, refusals=(), holds=())
+    yield memory
+    memory = msgspec.structs.replace(memory, jobs=(), displacements=(), situation="")
+    yield memory
+    while memory.claims or memory.evictions:
+        claims = memory.claims[: len(memory.claims) // 2]
+        leaving = {pod for claim in claims for pod in claim.leaving}
+        evictions = tuple(each for each in memory.evictions if (each.pod, each.uid) in leaving)
+        memory = msgspec.structs.replace(memory, claims=claims, evictions=evictions)
+        yield memory

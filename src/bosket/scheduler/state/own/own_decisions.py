@@ -1,0 +1,229 @@
+"""What the scheduler itself decided and the API server doesn't show yet, or never will.
+
+A bind request, an eviction and an annotation count from the moment they are decided; those who write them say here when
+they are refused. What the next cycles are bound to beyond that, claims and displacements, is remembered here as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from bosket.api.kai import BindRequest, PodGroup
+from bosket.api.object import ObjectKey
+from bosket.scheduler.model.cause import Recalled
+from bosket.scheduler.model.claims import GONE, Claim, Claims
+from bosket.scheduler.model.decisions import Decisions, Eviction
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.model.task import Task, TaskStatus
+from bosket.scheduler.state.jobs import Jobs
+from bosket.scheduler.state.own.bind_requests import pod_of
+from bosket.scheduler.state.own.commitments import Commitments
+from bosket.scheduler.state.own.displacement import Displacements, Takers
+from bosket.scheduler.state.own.memory import KeptEviction, KeptJob, Memory
+from bosket.scheduler.state.own.notes import Annotations
+from bosket.scheduler.state.tasks import Tasks
+from bosket.scheduler.state.touched import Touched
+
+#: An eviction that was decided longer ago than that, and wasn't carried out, is decided anew.
+RESUME_SECONDS: Final = 120.0
+
+
+class OwnDecisions:
+    """Called by the scheduler's writers, and by whoever takes over what another process had decided."""
+
+    def __init__(self, tasks: Tasks, jobs: Jobs, displacements: Displacements, touched: Touched) -> None:
+        self._tasks, self._jobs, self._touched = tasks, jobs, touched
+        self._claims, self._displacements = Claims(), displacements
+
+    # Binds
+
+    def assume_bind_request(self, request: BindRequest) -> None:
+        """Counts a request that was decided on and is about to be written."""
+        self._tasks.requests.assume(request)
+        self._tasks.renew(pod_of(request))
+
+    def withdraw_bind_request(self, key: ObjectKey) -> None:
+        """The request could not be written: its pod stands as before."""
+        self._tasks.renew(self._tasks.requests.withdraw(key))
+
+    @property
+    def binds_under_way(self) -> int:
+        """Bind requests that were decided, written or not, and that the binder has still to carry out."""
+        return len(self._tasks.requests.under_way)
+
+    def hold_back(self, pod: ObjectKey, uid: str, now: float) -> None:
+        """The pod's binding failed: its job isn't decided on for a while."""
+        if pod in self._tasks.pods:
+            self._tasks.holds.add(pod, uid, now)
+            self._touched.rest = True
+
+    def held_pods(self, now: float) -> frozenset[ObjectKey]:
+        """Pods whose binding failed a short while ago."""
+        return self._tasks.holds.held(now)
+
+    # Evictions
+
+    def assume_eviction(self, pod: ObjectKey, uid: str, now: float, action: str = "", text: str = "") -> None:
+        """Counts an eviction that was decided on and is about to be asked for: the pod is on its way out. The next
+        process is told by `action` and `text` what was decided, and why."""
+        self._tasks.evictions.assume(pod, uid, now, action, text)
+        self._tasks.renew(pod)
+
+    def withdraw_eviction(self, pod: ObjectKey) -> None:
+        """The pod isn't evicted after all, and stands as before."""
+        if self._tasks.evictions.withdraw(pod):
+            self._claims.victim_stays(pod)
+            self._tasks.renew(pod)
+
+    def refuse_eviction(self, pod: ObjectKey, uid: str, now: float, by: str) -> None:
+        """The pod may not be evicted now: for a while others are chosen, for longer each time."""
+        if pod in self._tasks.pods:
+            self._tasks.evictions.refuse(pod, uid, now, by)
+        self.withdraw_eviction(pod)
+        self._touched.rest = True
+
+    def guard_of(self, pod: ObjectKey) -> ObjectKey | None:
+        """The disruption budget that guards the pod."""
+        return self._tasks.evictions.budget_of(pod)
+
+    # Annotations of pod groups
+
+    def write_note(self, group: PodGroup, annotation: str, value: str | None) -> None:
+        """Counts an annotation that is about to be written, or taken away."""
+        self._jobs.notes.write(group, annotation, value)
+        self._touched.jobs.add(group.key)
+
+    def withdraw_note(self, group: ObjectKey, annotation: str) -> None:
+        """The annotation could not be written."""
+        if self._jobs.notes.forget(group, annotation):
+            self._touched.jobs.add(group)
+
+    def notes(self) -> Mapping[ObjectKey, tuple[str, Annotations]]:
+        """Annotations that count and aren't observed yet: by group, with its uid."""
+        return self._jobs.notes.all()
+
+    # What binds the next cycles
+
+    def remember(self, decisions: Decisions, now: float, resource_names: Sequence[str], *, rights_turn: bool) -> None:
+        """Room that was made for jobs is theirs, and nobody takes it back; `rights_turn`: shares depend on the past."""
+        self._claims.note(decisions, resource_names)
+        self._displacements.note(decisions, now, rights_turn=rights_turn)
+
+    def claims(self, now: float) -> tuple[Claim, ...]:
+        """Room that was made for jobs, as far as they still want it; the same object while nothing changed."""
+        return self._claims.standing(now, self._jobs.known, self._tasks.get)
+
+    def takers(self, now: float) -> Takers:
+        """Who took whose place a short while ago; the same object while nothing changed."""
+        return self._displacements.takers(now)
+
+    def commitments(self, now: float) -> Commitments:
+        """What earlier cycles bind the next one to, for a recording."""
+        takers = self._displacements.takers(now)
+        return Commitments(
+            evicted=self._tasks.evictions.going(),
+            refused=tuple(sorted(self._tasks.evictions.refused(now).items())),
+            claims=self._claims.known,
+            takers=tuple((victim, tuple(sorted(takers[victim]))) for victim in sorted(takers)),
+        )
+
+    def commit(self, commitments: Commitments, now: float) -> None:
+        """Takes over what a recording was bound to, as of then."""
+        pods = self._tasks.pods
+        for pod in commitments.evicted:
+            if pod in pods:
+                self.assume_eviction(pod, pods[pod].metadata.uid, now)
+        for pod, by in commitments.refused:
+            if pod in pods:
+                self._tasks.evictions.refuse(pod, pods[pod].metadata.uid, now, by)
+        for claim in commitments.claims:
+            self._claims.put(claim)
+        self._displacements.put({victim: frozenset(takers) for victim, takers in commitments.takers}, now)
+
+    # What the next process must know
+
+    def memory(self, now: float, situation: Callable[[], str]) -> Memory:
+        """What is remembered now; `situation` gives a digest, and is asked only where something depends on it."""
+        displacements, rounds = self._displacements.entries(now), self._displacements.rounds(now)
+        named = {key for each in displacements for key in (each.victim, each.taker)} | rounds.keys()
+        groups = [(key, self._jobs.groups[key].metadata) for key in sorted(named) if key in self._jobs.groups]
+        return Memory(
+            claims=self._claims.known,
+            evictions=self._tasks.evictions.entries(),
+            refusals=self._tasks.evictions.refusals.entries(),
+            holds=self._tasks.holds.entries(),
+            jobs=tuple(KeptJob(key, meta.uid, meta.generation, *rounds.get(key, ())) for key, meta in groups),
+            displacements=displacements,
+            situation=situation() if displacements else "",
+        )
+
+    def restore(self, memory: Memory, now: float, situation: Callable[[], str]) -> None:
+        """Takes a memory over, instead of what is known here, as far as it is about objects that are still there.
+
+        Evictions of the memory don't count yet: `unfinished` says which of them are to be carried out.
+        """
+        self._forget_evictions()
+        self._claims.clear()
+        for claim in memory.claims:
+            self._claims.put(claim)
+        groups, pods = self._jobs.groups, self._tasks.pods
+        same = {
+            each.job: each
+            for each in memory.jobs
+            if each.job in groups
+            and (each.uid, each.generation) == (groups[each.job].metadata.uid, groups[each.job].metadata.generation)
+        }
+        counts = bool(memory.displacements) and memory.situation == situation()
+        self._displacements.restore(
+            [
+                each
+                for each in (memory.displacements if counts else ())
+                if each.until > now and each.victim in same and each.taker in same
+            ],
+            {key: (each.rounds, each.last_evicted, each.came_back) for key, each in same.items()},
+        )
+        for holds, kept in (
+            (self._tasks.evictions.refusals, memory.refusals),
+            (self._tasks.holds, memory.holds),
+        ):
+            holds.restore(each for each in kept if each.pod in pods and pods[each.pod].metadata.uid == each.uid)
+        self._touched.rest = True
+
+    def unfinished(self, memory: Memory, snapshot: Snapshot) -> tuple[Eviction, ...]:
+        """Evictions of the memory that are to be carried out now: those by which a claim that stands gets its room.
+
+        `snapshot` was taken after `restore`. Others are decided anew, if they still are right. A claim one of whose
+        victims stays ends, and nobody else goes for it.
+        """
+        kept = {(each.pod, each.uid): each for each in memory.evictions if snapshot.now - each.since < RESUME_SECONDS}
+        jobs, leaving = snapshot.jobs, dict[ObjectKey, tuple[Task, Job, KeptEviction]]()
+        for task in self._staying(snapshot.claims):
+            eviction, job = kept.get((task.key, task.uid)), jobs.get(task.group) if task.group else None
+            if eviction is None or job is None:
+                self._claims.victim_stays(task.key)
+            else:
+                leaving[task.key] = (task, job, eviction)
+        found: dict[ObjectKey, Eviction] = {}
+        for claim in self._claims.known:
+            for pod, _ in () if claim.is_return else claim.victims:
+                if pod in leaving:
+                    task, job, eviction = leaving[pod]
+                    cause = Recalled(eviction.text)
+                    found[pod] = Eviction(task, job, task.node, eviction.action, jobs[claim.job], cause)
+        for pod in leaving.keys() - found.keys():  # of jobs that were to move, for somebody who no longer waits
+            self._claims.victim_stays(pod)
+        return tuple(found[pod] for pod in sorted(found))
+
+    def _staying(self, claims: Iterable[Claim]) -> Iterator[Task]:
+        """Victims of claims that aren't on their way out, as far as the API server shows."""
+        for pod, uid in {each for claim in claims for each in claim.leaving}:
+            task = self._tasks.get(pod)
+            if task is not None and task.uid == uid and task.status not in (*GONE, TaskStatus.RELEASING):
+                yield task
+
+    def _forget_evictions(self) -> None:
+        for pod in self._tasks.evictions.going():
+            self._tasks.evictions.withdraw(pod)
+            self._tasks.renew(pod)

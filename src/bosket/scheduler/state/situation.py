@@ -1,0 +1,73 @@
+"""A digest of the situation in which displacements count: nodes, queues, priorities and topologies.
+
+The live state forgets displacements when one of these changes. A scheduler that takes a memory over wasn't there to see
+changes; it compares digests instead. The digest is the same in every process, and what it takes of an object is exactly
+what the live state compares when the object changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from bosket.api.core import Node
+from bosket.api.kai import Queue, Topology
+from bosket.api.object import KubeObject
+from bosket.api.scheduling_k8s import PriorityClass
+from bosket.scheduler.state.node_accounts import fixed_part
+
+T = TypeVar("T", bound=KubeObject)
+_DIGEST_BYTES: Final = 16
+
+
+class Situation:
+    """Digests of objects are kept while the objects are the same: a digest of the whole costs a look at each."""
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        queues: Mapping[str, Queue],
+        priorities: Mapping[str, PriorityClass],
+        topologies: Mapping[str, Topology],
+    ) -> None:
+        """The owners' own tables, by name."""
+        self._parts: tuple[tuple[Mapping[str, Any], Callable[[Any], object]], ...] = (
+            (nodes, _of_node),
+            (queues, lambda queue: (queue.metadata.uid, queue.spec)),
+            (priorities, lambda priority: (priority.value, priority.globalDefault)),
+            (topologies, lambda topology: topology.spec),
+        )
+        self._known: list[dict[str, tuple[KubeObject, bytes]]] = [{} for _ in self._parts]
+
+    def digest(self) -> str:
+        whole = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        for place, (objects, what_counts) in enumerate(self._parts):
+            self._known[place] = known = _digests(objects, what_counts, self._known[place])
+            for name in sorted(known):
+                whole.update(known[name][1])
+            whole.update(b"\0")
+        return whole.hexdigest()
+
+
+def _digests(
+    objects: Mapping[str, T],
+    what_counts: Callable[[T], object],
+    before: Mapping[str, tuple[KubeObject, bytes]],
+) -> dict[str, tuple[KubeObject, bytes]]:
+    found = {}
+    for name, obj in objects.items():
+        last = before.get(name)
+        found[name] = last if last is not None and last[0] is obj else (obj, _digest((name, what_counts(obj))))
+    return found
+
+
+def _digest(value: object) -> bytes:
+    # In order: a map or set that says the same must give the same.
+    return hashlib.blake2b(msgspec.json.encode(value, order="deterministic"), digest_size=_DIGEST_BYTES).digest()
+
+
+def _of_node(node: Node) -> Iterable[object]:
+    return (node.status.allocatable, *fixed_part(node))

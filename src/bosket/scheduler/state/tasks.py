@@ -1,0 +1,261 @@
+"""The live state's pods, each as a task, and everything that is counted task by task.
+
+A task is made anew when its pod changes, and when something that the pod refers to does (`Touched.pods`). What it takes
+of its node, its volumes, devices and neighbours follows in `_set`; its job is marked to be built anew. Bind requests
+and evictions are here too, because they say where a pod stands.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import NamedTuple
+
+import msgspec
+
+from bosket.api.core import Pod
+from bosket.api.kai import BindRequest
+from bosket.api.keys import POD_GROUP_ANNOTATION
+from bosket.api.object import ObjectKey
+from bosket.api.time import time_or_zero
+from bosket.scheduler.model.peer import NO_MARKS
+from bosket.scheduler.model.task import Task, TaskStatus
+from bosket.scheduler.model.volume import NO_STORAGE
+from bosket.scheduler.state.devices.claims import DeviceClaims
+from bosket.scheduler.state.devices.numa_zones import NumaTopologies
+from bosket.scheduler.state.node_accounts import NodeAccounts
+from bosket.scheduler.state.options import StateOptions
+from bosket.scheduler.state.own.bind_requests import BindRequests, pod_of
+from bosket.scheduler.state.own.evictions import Evictions
+from bosket.scheduler.state.own.hold import Holds
+from bosket.scheduler.state.peers import Peers
+from bosket.scheduler.state.pod_classes import PodClasses
+from bosket.scheduler.state.pod_mixes import PodMixes
+from bosket.scheduler.state.tally import Tallies
+from bosket.scheduler.state.task_reader import Surroundings, TaskReader, UncountablePod, stand_alike
+from bosket.scheduler.state.touched import Touched
+from bosket.scheduler.state.volumes.attachments import Attachments
+from bosket.scheduler.state.volumes.volumes import Volumes
+
+#: What of a pod's metadata a task may rest on, or a plugin look at. Versions change with every write.
+_lasting = attrgetter("uid", "labels", "annotations", "deletionTimestamp", "creationTimestamp", "ownerReferences")
+
+
+class LeftOut(NamedTuple):
+    """A pod that isn't counted."""
+
+    group: ObjectKey
+    problem: str
+
+
+class Tasks:
+    """All pods, of whichever scheduler, that can be counted."""
+
+    def __init__(
+        self,
+        options: StateOptions,
+        *,
+        classes: PodClasses,
+        nodes: NodeAccounts,
+        volumes: Volumes,
+        devices: DeviceClaims,
+        zones: NumaTopologies,
+        touched: Touched,
+        report: Callable[[str], None],
+    ) -> None:
+        self._options, self._touched, self._report = options, touched, report
+        self.pods: dict[ObjectKey, Pod] = {}
+        self._tasks: dict[ObjectKey, Task] = {}
+        self._members: dict[ObjectKey, dict[ObjectKey, Task]] = defaultdict(dict)  # pod group → its tasks
+        self._left_out: dict[ObjectKey, LeftOut] = {}
+        self.unread: set[ObjectKey] = set()  #: pods that can't be counted, of whichever scheduler
+        self._releasing: set[ObjectKey] = set()  # those whose status depends on the time
+        self._nodes, self._volumes, self._devices = nodes, volumes, devices
+        self.requests = BindRequests(self.pods, nodes.nodes)
+        self.evictions = Evictions(self.pods, honour_budgets=options.honour_budgets)
+        self.holds = Holds()  #: pods whose binding failed
+        self.peers = Peers(self._tasks)
+        self.tallies = Tallies()
+        self.attachments = Attachments()
+        self.mixes = PodMixes()
+        around = Surroundings(self.requests, self.evictions, self.peers, volumes, devices, zones)
+        self._reader = TaskReader(classes, around, options.scheduler_name, report)
+
+    def get(self, pod: ObjectKey) -> Task | None:
+        return self._tasks.get(pod)
+
+    def members(self, group: ObjectKey) -> Iterable[Task]:
+        """The tasks of a pod group."""
+        members = self._members.get(group)
+        return members.values() if members is not None else ()
+
+    def problem_of(self, group: ObjectKey) -> str | None:
+        """Why one of the group's pods isn't counted."""
+        if not self._left_out:
+            return None
+        return min((each.problem for each in self._left_out.values() if each.group == group), default=None)
+
+    def held_jobs(self, now: float) -> frozenset[ObjectKey]:
+        """Jobs that wait because the binding of one of their pods failed."""
+        tasks = (self._tasks.get(pod) for pod in self.holds.held(now))
+        return frozenset(task.group for task in tasks if task and task.group and task.status == TaskStatus.PENDING)
+
+    # What is seen
+
+    def put(self, pod: Pod) -> None:
+        key = pod.key
+        before = self.pods.get(key)
+        self.pods[key] = pod
+        task = None
+        if before is not None:
+            task = self._tasks.get(key)
+            self.holds.forget_unless(key, None if pod.spec.nodeName else pod.metadata.uid)
+        if before is not None or self.evictions.budgets:
+            self.evictions.see(key, pod, before)
+        if self.requests.known:
+            self.requests.judge_for_pod(key)
+        if before is not None and task is not None and pod.spec.nodeName and _says_the_same(before, pod):
+            return
+        self._set(key, task, self._read(key, pod, task))
+
+    def drop(self, key: ObjectKey) -> None:
+        if self.pods.pop(key, None) is not None:
+            self.holds.forget_unless(key, None)
+            self._volumes.forget_pod(key)
+            self._devices.forget_pod(key)
+            self.evictions.forget(key)
+            self._set(key, self._tasks.get(key), None)
+            self._nodes.forget_unread(key)
+            self.unread.discard(key)
+            left_out = self._left_out.pop(key, None)
+            if left_out is not None:
+                self._touched.jobs.add(left_out.group)
+
+    def put_bind_request(self, request: BindRequest) -> None:
+        before = self.requests.is_dead(request.key)
+        if self.requests.observe(request):
+            self._renew(pod_of(request))
+        if before or self.requests.is_dead(request.key):
+            self._touched.rest = True
+
+    def drop_bind_request(self, request: BindRequest) -> None:
+        self.renew(self.requests.observe_deleted(request))
+
+    def node_came_or_went(self, node: str) -> None:
+        for pod in self.requests.judge_for_node(node):
+            self._renew(pod)
+        self._touched.rest = True
+        if residents := self._nodes.on(node):
+            self._touched.jobs.update(task.group for task in residents if task.group)
+
+    # Tasks anew
+
+    def renew(self, pod: ObjectKey | None) -> None:
+        """Something was decided about the pod, if it is one, or taken back."""
+        if pod is not None:
+            self._renew(pod)
+            self._touched.rest = True
+
+    def look_again(self) -> None:
+        """Renews the tasks of pods that may stand differently, if they do."""
+        touched = self._touched.pods
+        while touched:
+            key = touched.pop()
+            pod, before = self.pods.get(key), self._tasks.get(key)
+            task = self._read(key, pod, before) if pod is not None else None
+            if not stand_alike(before, task):
+                self._set(key, before, task)
+
+    def let_time_pass(self, now: float) -> None:
+        """A pod that should long be gone stops promising its resources to others."""
+        for key in list(self._releasing):
+            task = self._tasks[key]
+            gone_by = self.evictions.going_since(key) or time_or_zero(task.pod.metadata.deletionTimestamp)
+            if now - gone_by > self._options.stuck_in_releasing_seconds:
+                self._set(key, task, msgspec.structs.replace(task, status=TaskStatus.STUCK_IN_RELEASING))
+
+    def _renew(self, key: ObjectKey) -> None:
+        pod, before = self.pods.get(key), self._tasks.get(key)
+        self._set(key, before, self._read(key, pod, before) if pod is not None else None)
+
+    def _set(self, key: ObjectKey, before: Task | None, task: Task | None) -> None:
+        """`before`: what the pod was until now."""
+        if before is not None:
+            self._forget(key, before)
+        if task is not None:
+            self._tasks[key] = task
+            group = task.group
+            if _counts(task) and not (before is not None and _counts(before)):
+                self.mixes.saw(task.pod_class, task.created)
+            if group is not None:
+                self._members[group][key] = task
+                self._touched.jobs.add(group)
+            if task.node:
+                self._nodes.add(key, task)
+            if task.status is TaskStatus.RELEASING:
+                self._releasing.add(key)
+        if (task is not None and task.storage is not NO_STORAGE) or (
+            before is not None and before.storage is not NO_STORAGE
+        ):
+            self.attachments.replace(before, task)
+        if (task is not None and task.devices is not None) or (before is not None and before.devices is not None):
+            self._devices.follow(key, task)
+        if (
+            self.peers.selectors
+            or (task is not None and task.pod_class.marks is not NO_MARKS)
+            or (before is not None and before.pod_class.marks is not NO_MARKS)
+        ):
+            self.tallies.replace(before, task)
+            self._touched.pods.update(self.peers.follow(key, before, task))
+
+    def _forget(self, key: ObjectKey, task: Task) -> None:
+        del self._tasks[key]
+        self._releasing.discard(key)
+        if task.group is not None:
+            members = self._members[task.group]
+            del members[key]
+            if not members:
+                del self._members[task.group]
+            self._touched.jobs.add(task.group)
+        self._nodes.remove(key, task)
+
+    def _read(self, key: ObjectKey, pod: Pod, before: Task | None) -> Task | None:
+        try:
+            task = self._reader.read(key, pod, before)
+        except UncountablePod as error:
+            self._leave_out(key, pod, str(error))
+            return None
+        except Exception as error:  # a defect: the others are read all the same
+            self._leave_out(key, pod, f"the scheduler fails with it: {type(error).__name__}: {error}")
+            return None
+        if self._left_out:
+            self._left_out.pop(key, None)
+        if self.unread:
+            self.unread.discard(key)
+            self._nodes.forget_unread(key)
+        return task
+
+    def _leave_out(self, key: ObjectKey, pod: Pod, problem: str) -> None:
+        """The pod can't be counted; its job is told. Where it runs, its room stays its own."""
+        self._nodes.hold_unread(key, pod)
+        self._devices.forget_pod(key)
+        self.unread.add(key)
+        self._report(f"Pod {key}: {problem}; the pod is left out")
+        group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION)
+        if group and pod.spec.schedulerName == self._options.scheduler_name:
+            self._left_out[key] = LeftOut(ObjectKey(pod.metadata.namespace, group), f"pod {key}: {problem}")
+            self._touched.jobs.add(self._left_out[key].group)
+
+
+def _counts(task: Task) -> bool:
+    """Whether a pod is one that the cluster has to find room for: one of a group, or one that is on a node already."""
+    return task.group is not None or bool(task.node)
+
+
+def _says_the_same(before: Pod, pod: Pod) -> bool:
+    """Whether a pod was written without a change of anything that is kept of it: kubelets do so all the time, and a
+    task may go on with the older version. Not where the pod waits: what is said of it is said of its newest version."""
+    return (
+        before.status == pod.status and before.spec == pod.spec and _lasting(before.metadata) == _lasting(pod.metadata)
+    )

@@ -1,0 +1,1 @@
+"""Volumes, claims and storage classes of the live state."""

@@ -1,0 +1,1 @@
+"""Services: each a role of the program `bosket run`; any set of them runs in one process."""

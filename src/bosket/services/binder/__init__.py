@@ -1,0 +1,18 @@
+"""The binder: carries out what the scheduler decided, one BindRequest after the other, each exactly once."""
+
+from bosket.services.binder.options import Options, ReservationOptions
+from bosket.services.binder.plugin import Attempt, BindPlugin, NotYet, Refused
+from bosket.services.binder.plugin_table import InvalidPluginSettings, check_settings
+from bosket.services.binder.service import service
+
+__all__ = [
+    "Attempt",
+    "BindPlugin",
+    "InvalidPluginSettings",
+    "NotYet",
+    "Options",
+    "Refused",
+    "ReservationOptions",
+    "check_settings",
+    "service",
+]

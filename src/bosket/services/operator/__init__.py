@@ -1,0 +1,23 @@
+"""The operator: deploys all other services from one Config, and a scheduler for each SchedulingShard.
+
+`plan` and `shard` say what there should be, `owned` makes it so, `condition` says how it went; `reconciler` is the
+service around them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bosket.services.operator.options import Options
+
+if TYPE_CHECKING:
+    from bosket.runtime.service import Environment, Service
+
+__all__ = ["Options", "service"]
+
+
+def service(env: Environment, options: Options | None = None) -> Service:
+    """The operator."""
+    from bosket.services.operator.reconciler import Operator
+
+    return Operator(env, options or Options())

@@ -1,0 +1,108 @@
+"""What a grouper is given, and what it gives back.
+
+A grouper is a plain function `Workload -> Grouping`. What it may ask about the cluster is in `Cluster`, and the answers
+are in memory: groupers do no I/O. One that needs another object asks the workload for it (`read`, `read_all`): what
+isn't there yet is read by whoever called the grouper, which is then asked once more. So it is with the answers of
+programs (`answers_of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from bosket.api.core import Pod
+from bosket.api.kai import PodGroup
+from bosket.api.object import ObjectKey
+from bosket.services.podgrouper.kind_default import KindDefaults
+from bosket.services.podgrouper.options import Options
+from bosket.services.podgrouper.owner import GroupVersionKind, Owner
+from bosket.services.podgrouper.program import Answers, Programs
+
+
+class Cluster(Protocol):
+    """What grouping needs to know beyond the pod and its owners."""
+
+    def priority_class_exists(self, name: str) -> bool: ...
+
+    def pod_group(self, key: ObjectKey) -> PodGroup | None: ...
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]: ...
+
+    def kind_defaults(self) -> KindDefaults: ...
+
+    def pods_labelled(self, namespace: str, label: str, value: str) -> Iterable[Pod]:
+        """Pods by one of the labels in `bosket.services.podgrouper.sought.POD_LABELS`."""
+
+    def pod_groups_named_after(self, namespace: str, uid: str) -> Iterable[PodGroup]:
+        """Groups that have an object's uid in their names."""
+
+
+class Wanted(NamedTuple):
+    """An object beside the owners, in the pod's namespace; or, without a name, all of its kind in the cluster."""
+
+    gvk: GroupVersionKind
+    name: str = ""
+
+
+class NotReadYet(Exception):
+    """A grouper needs an object that nobody has read for it so far."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        super().__init__(f"{wanted.gvk} {wanted.name}")
+        self.wanted = wanted
+
+
+class NotAnsweredYet(Exception):
+    """A grouper needs answers of programs that nobody has run for it so far."""
+
+    def __init__(self, programs: Programs) -> None:
+        super().__init__(f"{len(programs.of_workload) + len(programs.of_pod)} programs")
+        self.programs = programs
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A pod, the owners above it (the direct one first), and the one that decides: the top, or the pod itself."""
+
+    pod: Pod
+    owners: tuple[Owner, ...]
+    top: Owner
+    cluster: Cluster
+    options: Options
+    #: What else was read so far.
+    others: Mapping[Wanted, tuple[Owner, ...]] = field(default_factory=dict)
+    #: What was answered about the top owner and the pod so far.
+    answers: Mapping[Programs, Answers] = field(default_factory=dict)
+
+    def read(self, gvk: GroupVersionKind, name: str) -> Owner:
+        """Another object in the pod's namespace."""
+        (found,) = self._others(Wanted(gvk, name))
+        return found
+
+    def read_all(self, gvk: GroupVersionKind) -> tuple[Owner, ...]:
+        """All objects of a kind in the cluster; none where the API server doesn't serve it."""
+        return self._others(Wanted(gvk))
+
+    def answers_of(self, programs: Programs) -> Answers:
+        """What programs say about the top owner and the pod."""
+        if programs not in self.answers:
+            raise NotAnsweredYet(programs)
+        return self.answers[programs]
+
+    def _others(self, wanted: Wanted) -> tuple[Owner, ...]:
+        if wanted not in self.others:
+            raise NotReadYet(wanted)
+        return self.others[wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """The group that a pod belongs to, and its sub-group in there; empty: it is a direct member."""
+
+    pod_group: PodGroup
+    subgroup: str = ""
+
+
+Grouper = Callable[[Workload], Grouping]

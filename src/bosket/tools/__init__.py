@@ -1,0 +1,1 @@
+"""Tools beside the services: `doctor`, `migrate` and `simulate`."""

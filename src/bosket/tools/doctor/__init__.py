@@ -1,0 +1,11 @@
+"""What is wrong with a cluster, and what it takes to move it from KAI to Bosket: `bosket doctor`, `bosket migrate`.
+
+Everything is decided on a `Bundle`, which `collect` reads once from a cluster and `files` from dumps and snapshots. The
+checks are pure functions; nothing here ever writes to a cluster.
+"""
+
+from bosket.tools.doctor.bundle import Bundle
+from bosket.tools.doctor.diagnose import Diagnosis, diagnose
+from bosket.tools.doctor.finding import Finding, Severity
+
+__all__ = ["Bundle", "Diagnosis", "Finding", "Severity", "diagnose"]
