@@ -51,7 +51,7 @@ BACKENDS: Final = ("default", "kai", "koordinator", "volcano", "yunikorn")
 GROVE_OPERATOR: Final = Account(
     "grove-operator",
     "grove-operator",
-    "bosket.grove",
+    "bosket.grove.operator",
     also=("bosket.grove.topology", "bosket.grove.backends.cluster_view"),
 )
 GROVE_ADMISSION: Final = Account(
