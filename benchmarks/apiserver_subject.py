@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from bosket.apiserver import ApiServer
-from bosket.apiserver.call import User
-from bosket.apiserver.http import Tls, serve
-from bosket.apiserver.storage.directory import DataDirectory
-from bosket.apiserver.transport import InProcessTransport
+from bosket.apiserver.http.listener import Tls, serve
+from bosket.apiserver.persistence.directory import DataDirectory
+from bosket.apiserver.request.call import User
+from bosket.apiserver.server.in_process import InProcessTransport
 from bosket.kube.transport import Request
 from bosket.runtime.certificates import make_authority
 from bosket.runtime.clock import SystemClock

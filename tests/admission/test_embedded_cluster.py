@@ -21,7 +21,7 @@ from bosket.api.kai import (
     TopologySpec,
 )
 from bosket.api.object import KubeObject, ObjectMeta
-from bosket.apiserver.attempt import Operation
+from bosket.apiserver.admission.attributes import Operation
 from bosket.embedded.cluster import EmbeddedCluster
 from bosket.embedded.object_admission import ObjectAdmission
 from bosket.kube.client import Client

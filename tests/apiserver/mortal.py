@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bosket.apiserver import ApiServer
-from bosket.apiserver.call import User
-from bosket.apiserver.http import serve
-from bosket.apiserver.storage.directory import DataDirectory
+from bosket.apiserver.http.listener import serve
+from bosket.apiserver.persistence.directory import DataDirectory
+from bosket.apiserver.request.call import User
 from bosket.runtime.clock import SystemClock
 
 TOKEN = "mortal"  # of a server on loopback that lives for a moment

@@ -121,7 +121,7 @@ async def test_yaml_that_means_far_more_than_it_says_is_refused(world: World, bo
 
 
 async def test_yaml_of_very_many_parts_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bosket.apiserver.body.MAX_EVENTS", 100)
+    monkeypatch.setattr("bosket.apiserver.request.body.MAX_EVENTS", 100)
     body = b"kind: ConfigMap\ndata:\n" + b"".join(b"  k%d: v\n" % number for number in range(60))
     status = await world.refused(400, "POST", CONFIG_MAPS, body, "application/yaml")
     assert "it has more than 100 parts; write it as JSON" in status["message"]

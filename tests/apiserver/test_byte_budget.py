@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from bosket.apiserver.aside import LARGE_BYTES, Aside
-from bosket.apiserver.byte_budget import ByteBudget
-from bosket.apiserver.server import ApiServer
+from bosket.apiserver.request.aside import LARGE_BYTES, Aside
+from bosket.apiserver.request.byte_budget import ByteBudget
+from bosket.apiserver.server.api_server import ApiServer
 from bosket.apiserver.status import StatusError
 from bosket.runtime.clock import SystemClock
 from tests.apiserver.test_loop_turns import TABLE, Threaded

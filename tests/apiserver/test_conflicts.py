@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from bosket.apiserver.write import Write
+from bosket.apiserver.writing.writer import Write
 from tests.apiserver.world import (
     CONFIG_MAPS,
     DEFINITIONS,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bosket.apiserver.discovery import version_rank
+from bosket.apiserver.server.discovery import version_rank
 from bosket.kube.transport import Request
 from tests.apiserver.world import DEFINITIONS, JSON, WIDGETS, World, definition, widget
 

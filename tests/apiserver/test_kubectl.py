@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from bosket.apiserver import ApiServer
-from bosket.apiserver.call import User
-from bosket.apiserver.http import Tls, serve
+from bosket.apiserver.http.listener import Tls, serve
+from bosket.apiserver.request.call import User
 from bosket.runtime.certificates import make_authority
 from bosket.runtime.clock import SystemClock
 from tests.apiserver.world import DEFINITIONS, MERGE, WIDGETS, World, definition, pod

@@ -14,7 +14,7 @@ from bosket.api.cel_cost import MAX_SOURCE
 from bosket.api.crd import crd_manifest
 from bosket.api.kai import POD_GROUP
 from bosket.apiserver import ApiServer
-from bosket.apiserver.aside import LARGE_BYTES, Aside
+from bosket.apiserver.request.aside import LARGE_BYTES, Aside
 from bosket.runtime.clock import SystemClock
 from tests.apiserver.world import APPLY, CONFIG_MAPS, DEFINITIONS, JSON_PATCH, MERGE, PODS, World, definition, pod
 

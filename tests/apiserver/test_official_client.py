@@ -11,8 +11,8 @@ from kubernetes import client, watch
 from kubernetes.client.rest import ApiException
 
 from bosket.apiserver import ApiServer
-from bosket.apiserver.call import User
-from bosket.apiserver.http import serve
+from bosket.apiserver.http.listener import serve
+from bosket.apiserver.request.call import User
 from bosket.runtime.clock import SystemClock
 from tests.apiserver.world import pod
 

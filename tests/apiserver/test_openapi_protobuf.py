@@ -6,8 +6,8 @@ import json
 import struct
 from typing import Any
 
-from bosket.apiserver.openapi_protobuf import CONTENT_TYPE, MEDIA_TYPES, encode_document
-from bosket.apiserver.protobuf.wire import FIXED64, VARINT, fields
+from bosket.apiserver.openapi.protobuf import CONTENT_TYPE, MEDIA_TYPES, encode_document
+from bosket.apiserver.request.protobuf.wire import FIXED64, VARINT, fields
 from tests.apiserver.world import DEFINITIONS, World, definition
 
 Message = dict[int, list[Any]]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bosket.apiserver.body import decode_body
-from bosket.apiserver.protobuf import MEDIA_TYPE, decode_protobuf
+from bosket.apiserver.request.body import decode_body
+from bosket.apiserver.request.protobuf import MEDIA_TYPE, decode_protobuf
 from bosket.apiserver.status import StatusError
 from tests.apiserver.world import CONFIG_MAPS, DEFINITIONS, PODS, WIDGETS, World, definition
 

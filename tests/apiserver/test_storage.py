@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bosket.apiserver.storage.database import SCHEMA_VERSION, StorageError
-from bosket.apiserver.storage.directory import DATABASE, DataDirectory
+from bosket.apiserver.persistence.database import SCHEMA_VERSION, StorageError
+from bosket.apiserver.persistence.directory import DATABASE, DataDirectory
 from tests.apiserver.world import (
     CONFIG_MAPS,
     DEFINITIONS,

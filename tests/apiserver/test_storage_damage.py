@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bosket.apiserver.storage import examination
-from bosket.apiserver.storage.database import _NAMES, APPLICATION_ID, StorageError
-from bosket.apiserver.storage.directory import DATABASE, DataDirectory
-from bosket.apiserver.storage.examination import Progress
-from bosket.apiserver.storage.row import Row
+from bosket.apiserver.persistence import examination
+from bosket.apiserver.persistence.database import _NAMES, APPLICATION_ID, StorageError
+from bosket.apiserver.persistence.directory import DATABASE, DataDirectory
+from bosket.apiserver.persistence.examination import Progress
+from bosket.apiserver.persistence.row import Row
 
 WAL, PROGRESS = f"{DATABASE}-wal", "progress"
 _HEAD_BYTES = 100

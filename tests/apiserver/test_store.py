@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from bosket.apiserver.store import Store
+from bosket.apiserver.store.store import Store
 
 
 def doc(name: str, namespace: str = "n", **metadata: Any) -> dict[str, Any]:

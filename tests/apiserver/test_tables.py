@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bosket.apiserver.printers import COLUMNS
-from bosket.apiserver.table import human_duration
+from bosket.apiserver.printers.table import human_duration
 from tests.apiserver.world import JSON, MERGE, PODS, Doc, World, pod
 
 ACCEPT = f"{JSON};as=Table;v=v1;g=meta.k8s.io,{JSON};as=Table;v=v1beta1;g=meta.k8s.io,{JSON}"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bosket.apiserver import watch
+from bosket.apiserver.handlers import watch
 from tests.apiserver.world import CONFIG_MAPS, World, config_map
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from bosket.api.core import Service
-from bosket.apiserver.server import ApiServer
+from bosket.apiserver.server.api_server import ApiServer
 from bosket.kube.client import Client
 from bosket.kube.errors import ServerError
 from bosket.kube.retry import RetryPolicy

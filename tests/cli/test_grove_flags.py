@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bosket.api.grove.operator_configuration import OperatorConfiguration
-from bosket.apiserver.server import ApiServer
+from bosket.apiserver.server.api_server import ApiServer
 from bosket.cli.grove_flags import GroveFlags, grove_options, read_configuration
 from bosket.cli.grove_process import ProcessSettings
 from bosket.cli.main import main

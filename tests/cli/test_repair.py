@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bosket.apiserver.storage.directory import DATABASE, DataDirectory
-from bosket.apiserver.storage.row import Row
+from bosket.apiserver.persistence.directory import DATABASE, DataDirectory
+from bosket.apiserver.persistence.row import Row
 from bosket.cli.main import main
 
 

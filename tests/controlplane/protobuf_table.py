@@ -1,4 +1,4 @@
-"""Makes `src/bosket/apiserver/protobuf/messages.txt`: the numbers and types of the fields of Kubernetes' messages.
+"""Makes `apiserver/request/protobuf/messages.txt`: the numbers and types of the fields of Kubernetes' messages.
 
 `python -m tests.controlplane.protobuf_table GOMODCACHE` reads them off the definitions in Go's module cache, where the
 build of the control plane put them: numbers and types from `generated.proto`; names in JSON, and what is left out when
@@ -16,7 +16,7 @@ from typing import Final
 
 from tests.controlplane.release import KUBERNETES
 
-TABLE: Final = Path(__file__).parents[2] / "src/bosket/apiserver/protobuf/messages.txt"
+TABLE: Final = Path(__file__).parents[2] / "src/bosket/apiserver/request/protobuf/messages.txt"
 
 _MODULE: Final = KUBERNETES.replace("v1.", "v0.")
 _META: Final = "k8s.io.apimachinery.pkg.apis.meta.v1"

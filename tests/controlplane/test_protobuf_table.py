@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bosket.apiserver.protobuf import decode_protobuf
-from bosket.apiserver.protobuf.schema import find_message
+from bosket.apiserver.request.protobuf import decode_protobuf
+from bosket.apiserver.request.protobuf.schema import find_message
 from tests.controlplane import protobuf_table
 from tests.controlplane.release import KUBERNETES
 

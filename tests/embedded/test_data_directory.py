@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bosket.api.core import ConfigMap, Node, Pod
 from bosket.api.object import ObjectMeta
-from bosket.apiserver.storage.directory import DataDirectory
+from bosket.apiserver.persistence.directory import DataDirectory
 from bosket.embedded.cluster import EmbeddedCluster, Listen
 from bosket.kube.client import Client
 from bosket.kube.informer import Change, Informer, Informers

@@ -25,9 +25,9 @@ import yaml
 
 from bosket.api.crd import crd_manifests
 from bosket.apiserver import ApiServer
-from bosket.apiserver.call import User
-from bosket.apiserver.kind import Kind, Version
-from bosket.apiserver.watch import Watcher
+from bosket.apiserver.handlers.watch import Watcher
+from bosket.apiserver.objects.kind import Kind, Version
+from bosket.apiserver.request.call import User
 from bosket.kube.transport import Request
 from bosket.runtime.clock import SystemClock
 from tests.fuzz.fuzzed import AS_IN_KUBERNETES, DEFINITIONS, MISTAKES, SECONDS, resident_mebibytes

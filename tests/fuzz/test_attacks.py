@@ -15,8 +15,8 @@ import aiohttp
 import pytest
 
 from bosket.apiserver import ApiServer
-from bosket.apiserver.call import User
-from bosket.apiserver.http import serve
+from bosket.apiserver.http.listener import serve
+from bosket.apiserver.request.call import User
 from bosket.runtime.clock import SystemClock
 from tests.fuzz.fuzzed import MISTAKES, SECONDS, resident_mebibytes
 

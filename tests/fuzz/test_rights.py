@@ -15,9 +15,9 @@ from typing import Any, Final
 import pytest
 
 from bosket.apiserver import ApiServer
-from bosket.apiserver.call import User
-from bosket.apiserver.entry import Event
-from bosket.apiserver.watch import Watcher
+from bosket.apiserver.handlers.watch import Watcher
+from bosket.apiserver.request.call import User
+from bosket.apiserver.store.entry import Event
 from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import SystemClock
 from tests.fuzz.fuzzed import DEFINITIONS, MISTAKES

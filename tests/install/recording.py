@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 
 from bosket.api.keys import RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE, SYSTEM_NAMESPACE
-from bosket.apiserver.request_info import Attributes, parse_request
+from bosket.apiserver.request.request_info import Attributes, parse_request
 from bosket.install.right import Right, Scope
 from bosket.kube.client import Client, PatchType
 from bosket.kube.codec import codec_of

@@ -10,7 +10,7 @@ import pytest
 from bosket.api.rbac import ClusterRole, PolicyRule, Role
 from bosket.api.table import resource_of
 from bosket.apiserver.rbac.rule import Rule
-from bosket.apiserver.request_info import Attributes
+from bosket.apiserver.request.request_info import Attributes
 from bosket.embedded.services import BACKEND_PREFIX, PROGRAMS, SERVICES
 from bosket.grove.backends.catalogue import BUILT_IN
 from bosket.grove.render.access import RULES

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bosket.api.core import ConfigMap
 from bosket.api.object import ObjectKey, ObjectMeta
-from bosket.apiserver.server import ApiServer
+from bosket.apiserver.server.api_server import ApiServer
 from bosket.kube.client import Client
 from bosket.kube.errors import KubeError
 from bosket.kube.informer import Change, Informer

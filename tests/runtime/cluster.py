@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from bosket.api.core import Namespace
 from bosket.api.object import ObjectMeta
-from bosket.apiserver.server import ApiServer
+from bosket.apiserver.server.api_server import ApiServer
 from bosket.kube.client import Client
 from bosket.kube.errors import AlreadyExists, TransportError
 from bosket.kube.retry import RetryPolicy

@@ -1,5 +1,5 @@
 """The embedded Kubernetes API server."""
 
-from bosket.apiserver.server import ApiServer
+from bosket.apiserver.server.api_server import ApiServer
 
 __all__ = ["ApiServer"]

@@ -149,6 +149,22 @@ class WrongType(StatusError):
         return invalid("", "", "", [FieldError("patch", "FieldValueInvalid", f"Invalid value: {self.message}")])
 
 
+def describe(value: object) -> str:
+    """A JSON value's type, in JSON's words."""
+    if value is None:
+        return "null"
+    for python, name in (
+        (bool, "a boolean"),
+        (str, "a string"),
+        (int, "a number"),
+        (float, "a number"),
+        (list, "a list"),
+    ):
+        if isinstance(value, python):
+            return name
+    return "an object"
+
+
 def unprocessable(detail: str) -> StatusError:
     """A patch can't be applied."""
     message = f"the server rejected our request due to an error in our request: {detail}"

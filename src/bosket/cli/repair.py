@@ -21,8 +21,8 @@ def repair(directory: Annotated[Path, Parameter(show_default=False)], /) -> None
     directory
         The directory that bosket up --data was given. No server may be using it.
     """
-    from bosket.apiserver.storage.database import StorageError
-    from bosket.apiserver.storage.directory import DATABASE, DataDirectory, was_in_use
+    from bosket.apiserver.persistence.database import StorageError
+    from bosket.apiserver.persistence.directory import DATABASE, DataDirectory, was_in_use
 
     try:
         if not was_in_use(directory):

@@ -118,8 +118,8 @@ def up(
         f"services: {', '.join(chosen) or 'none'}"
     )
 
-    from bosket.apiserver.storage.database import StorageError
-    from bosket.apiserver.storage.directory import DataDirectory
+    from bosket.apiserver.persistence.database import StorageError
+    from bosket.apiserver.persistence.directory import DataDirectory
     from bosket.embedded.cluster import EmbeddedCluster, Listen
     from bosket.embedded.node import NodeShape
 

@@ -27,9 +27,9 @@ from prometheus_client import CollectorRegistry
 
 from bosket.api.keys import DEFAULT_SCHEDULER_NAME, SCHEDULER_NAME
 from bosket.apiserver import ApiServer
-from bosket.apiserver.admission_chain import Member
-from bosket.apiserver.storage.directory import DataDirectory
-from bosket.apiserver.store import Store
+from bosket.apiserver.admission.chain import Member
+from bosket.apiserver.persistence.directory import DataDirectory
+from bosket.apiserver.store.store import Store
 from bosket.embedded.bootstrap import bootstrap, create_if_absent
 from bosket.embedded.controllers import check_names, controllers
 from bosket.embedded.controllers.simulated_storage import DEFAULT_CLASS
@@ -353,8 +353,8 @@ class EmbeddedCluster:
         if self._listen is None:
             return
         # Half of what a start costs is these libraries; a cluster without a listener does without them.
-        from bosket.apiserver.call import User
-        from bosket.apiserver.http import Tls, serve
+        from bosket.apiserver.http.listener import Tls, serve
+        from bosket.apiserver.request.call import User
         from bosket.embedded.identity import identity_of, publish_authorities, remember_port
 
         identity = identity_of(self._data)

@@ -22,10 +22,10 @@ from bosket.api.grove.operator_configuration import (
     SchedulerProfile,
     TopologyAwareSchedulingConfiguration,
 )
-from bosket.apiserver.entry import Doc
-from bosket.apiserver.store import Store
-from bosket.apiserver.webhook.review import denial
-from bosket.apiserver.write import Write
+from bosket.apiserver.admission.webhook.review import denial
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.store import Store
+from bosket.apiserver.writing.writer import Write
 from bosket.grove.admission.defaults import completed
 from bosket.grove.admission.judges import check_set, judge_binding
 from bosket.grove.admission.registration import BINDING_VALIDATING, SET_VALIDATING

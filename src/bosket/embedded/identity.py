@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bosket.api.core import ConfigMap
 from bosket.api.object import ObjectMeta
-from bosket.apiserver.storage.directory import DataDirectory
+from bosket.apiserver.persistence.directory import DataDirectory
 from bosket.embedded.controllers.service_account_token import ROOT_CERTIFICATE
 from bosket.kube.client import Client
 from bosket.kube.errors import AlreadyExists

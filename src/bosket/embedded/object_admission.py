@@ -19,15 +19,15 @@ from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.api.meta import GroupVersionKind
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.apiserver.admission_chain import Member
-from bosket.apiserver.attempt import Attempt, Operation
-from bosket.apiserver.entry import Doc
-from bosket.apiserver.kind import Kind
-from bosket.apiserver.metadata import shown_name
+from bosket.apiserver.admission.attributes import Attempt, Operation
+from bosket.apiserver.admission.chain import Member
+from bosket.apiserver.objects.kind import Kind
+from bosket.apiserver.objects.metadata import shown_name
 from bosket.apiserver.rbac.authorizer import MASTERS
 from bosket.apiserver.status import StatusError, forbidden
-from bosket.apiserver.store import Store
-from bosket.apiserver.write import Write
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.store import Store
+from bosket.apiserver.writing.writer import Write
 from bosket.install.account import account_of
 from bosket.install.policy_part import bind_request_rules
 from bosket.kube.patch import apply_json_patch

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from bosket.apiserver.apply.fieldset import FieldSet, Finder, Place, branches_of, from_wire, places_of, shown, to_wire
 from bosket.apiserver.apply.shape import Shape, StructShape
-from bosket.apiserver.entry import Doc
 from bosket.apiserver.status import StatusError
+from bosket.apiserver.store.entry import Doc
 
 #: Nobody owns these: they are the object's identity, or the server's.
 _UNOWNED = frozenset({"apiVersion", "kind"})

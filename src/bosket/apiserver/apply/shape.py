@@ -13,9 +13,9 @@ from msgspec import inspect
 
 from bosket.apiserver.custom.schema import Node
 from bosket.apiserver.custom.strategy import CustomStrategy
-from bosket.apiserver.kind import Version
-from bosket.apiserver.strategic import merge_key
-from bosket.apiserver.types import struct_fields
+from bosket.apiserver.objects.kind import Version
+from bosket.apiserver.objects.strategic import merge_key
+from bosket.apiserver.objects.types import struct_fields
 
 ShapeKind = Literal["map", "keyed", "set", "atomic", "deduced"]
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from bosket.api.time import parse_time
 from bosket.apiserver.auth.identity import AUTHENTICATED
-from bosket.apiserver.call import User
-from bosket.apiserver.store import Store
+from bosket.apiserver.request.call import User
+from bosket.apiserver.store.store import Store
 from bosket.runtime.clock import Clock
 
 _TOKEN: Final = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")

@@ -13,9 +13,9 @@ from bosket.apiserver.auth.identity import (
     account_groups,
     split_account,
 )
-from bosket.apiserver.call import User
 from bosket.apiserver.rbac import Authorizer
-from bosket.apiserver.request_info import Attributes
+from bosket.apiserver.request.call import User
+from bosket.apiserver.request.request_info import Attributes
 from bosket.apiserver.status import bad_request
 
 _PREFIX: Final = "impersonate-"

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from bosket.apiserver.auth.identity import account_groups, account_name
 from bosket.apiserver.auth.jwt import ALGORITHM, BadToken, SigningKey
-from bosket.apiserver.call import User
-from bosket.apiserver.entry import Entry
-from bosket.apiserver.store import Store
+from bosket.apiserver.request.call import User
+from bosket.apiserver.store.entry import Entry
+from bosket.apiserver.store.store import Store
 from bosket.runtime.clock import Clock
 
 #: Who issues the tokens, and for whom they are unless the client says.

@@ -9,9 +9,9 @@ import msgspec
 
 from bosket.apiserver.custom.jsonpath import InvalidPath, JsonPath
 from bosket.apiserver.custom.strategy import CustomStrategy
-from bosket.apiserver.entry import Doc, Fields
-from bosket.apiserver.kind import Column
-from bosket.apiserver.table import AGE, NAME, age
+from bosket.apiserver.objects.kind import Column
+from bosket.apiserver.printers.table import AGE, NAME, age
+from bosket.apiserver.store.entry import Doc, Fields
 
 
 def selectable_fields(strategies: Iterable[CustomStrategy]) -> Callable[[Doc], Fields] | None:

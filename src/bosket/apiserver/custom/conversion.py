@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from bosket.apiserver.custom.schema import apply_defaults, prune
 from bosket.apiserver.custom.strategy import CustomStrategy
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.store.entry import Doc
 
 
 class Conversion:

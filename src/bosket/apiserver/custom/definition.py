@@ -12,17 +12,17 @@ from typing import Any
 
 import msgspec
 
-from bosket.apiserver.builtin import Behaviour
 from bosket.apiserver.custom.columns import columns_of, selectable_fields
 from bosket.apiserver.custom.conversion import Conversion
 from bosket.apiserver.custom.definition_rules import set_defaults, validate_definition
 from bosket.apiserver.custom.naming import Names, accepted_names, is_established, settle_names
 from bosket.apiserver.custom.strategy import CustomStrategy
-from bosket.apiserver.entry import Doc, Event
-from bosket.apiserver.kind import Kind, Registry, Scale, Version
-from bosket.apiserver.shelf import Shelf
+from bosket.apiserver.kinds.builtin import Behaviour
+from bosket.apiserver.objects.kind import Kind, Registry, Scale, Version
 from bosket.apiserver.status import gone
-from bosket.apiserver.store import Store
+from bosket.apiserver.store.entry import Doc, Event
+from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.store import Store
 
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 #: Held by a definition until its objects are gone.

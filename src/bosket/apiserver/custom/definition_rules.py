@@ -26,7 +26,7 @@ from bosket.apiserver.custom.keywords import keyword_errors
 from bosket.apiserver.custom.rule_errors import rule_errors
 from bosket.apiserver.custom.schema import Node, prune
 from bosket.apiserver.custom.structural import Schema, structural_errors, sub_schemas
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.store.entry import Doc
 
 _COLUMN_TYPES = "boolean,date,integer,number,string"
 _COLUMN_FORMATS = "byte,date,date-time,double,float,int32,int64,password"

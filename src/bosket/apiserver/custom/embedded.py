@@ -10,11 +10,10 @@ import msgspec
 from bosket.api.field_error import FieldError, invalid_value, quote, required
 from bosket.api.name_rules import service_label_error
 from bosket.api.object import ObjectMeta
-from bosket.apiserver.body import describe
 from bosket.apiserver.custom.schema import Node
-from bosket.apiserver.entry import Doc
-from bosket.apiserver.status import WrongType
-from bosket.apiserver.types import struct_fields
+from bosket.apiserver.objects.types import struct_fields
+from bosket.apiserver.status import WrongType, describe
+from bosket.apiserver.store.entry import Doc
 
 
 def check_embedded(doc: Doc, tree: Node, kind: str, version: str) -> list[str]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bosket.apiserver.entry import Doc
-from bosket.apiserver.status_condition import find_condition, set_condition
+from bosket.apiserver.objects.status_condition import find_condition, set_condition
+from bosket.apiserver.store.entry import Doc
 
 Names = dict[str, Any]
 #: Reasons of refusals, by the name that was refused.

@@ -7,14 +7,14 @@ from typing import Any
 
 from bosket.api.field_error import FieldError, duplicate
 from bosket.api.name_rules import subdomain_error
-from bosket.apiserver import metadata
 from bosket.apiserver.custom.check import Checker
 from bosket.apiserver.custom.embedded import check_embedded, embedded_errors
 from bosket.apiserver.custom.jsonpath import JsonPath
 from bosket.apiserver.custom.rules import Rules
 from bosket.apiserver.custom.schema import Node, apply_defaults, find_duplicates, normalize, prune
-from bosket.apiserver.entry import Doc
-from bosket.apiserver.kind import Strategy
+from bosket.apiserver.objects import metadata
+from bosket.apiserver.objects.kind import Strategy
+from bosket.apiserver.store.entry import Doc
 
 _ANYTHING: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 #: Errors after which rules would only fail in confusing ways.

@@ -10,8 +10,7 @@ import msgspec
 from bosket.api.field_error import FieldError, duplicate, forbidden_field, invalid_value, not_supported, required
 from bosket.api.name_rules import path_segment_error, subdomain_error
 from bosket.api.object import LabelSelector
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.kinds.expression import expression_errors
 from bosket.apiserver.kinds.registration import (
     default_match,
@@ -20,6 +19,7 @@ from bosket.apiserver.kinds.registration import (
     validate_rule,
     validate_selectors,
 )
+from bosket.apiserver.store.entry import Doc
 from bosket.kube.selector import InvalidSelector, label_selector
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")

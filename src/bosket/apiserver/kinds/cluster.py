@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from bosket.api.field_error import FieldError, forbidden_field, invalid_value, not_supported, required
 from bosket.api.name_rules import label_key_error
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.kinds.paths import paths
 from bosket.apiserver.kinds.quantities import canonicalise
 from bosket.apiserver.kinds.workload import validate_label_selector
+from bosket.apiserver.store.entry import Doc
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 #: Priorities from here up are the system's.

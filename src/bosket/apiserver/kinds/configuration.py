@@ -6,9 +6,9 @@ import base64
 import binascii
 
 from bosket.api.field_error import FieldError, forbidden_field, invalid_value
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.kinds.paths import paths
+from bosket.apiserver.store.entry import Doc
 
 _MAX_BYTES = 1024 * 1024
 

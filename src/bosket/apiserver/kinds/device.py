@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bosket.api.field_error import FieldError, duplicate, invalid_value, not_supported, required
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
+from bosket.apiserver.store.entry import Doc
 
 _GROUP = "resource.k8s.io"
 _MODES = ("All", "ExactCount")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bosket.api.field_error import FieldError, invalid_value
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.kinds.paths import paths
+from bosket.apiserver.store.entry import Doc
 
 #: events.k8s.io → core, where the names differ
 _RENAMED = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bosket.api.field_error import FieldError, invalid_value, required, too_many
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
+from bosket.apiserver.store.entry import Doc
 
 _GROUP = "scheduling.k8s.io"
 _POLICIES = ("basic", "gang")

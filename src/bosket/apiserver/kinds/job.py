@@ -6,9 +6,9 @@ from typing import Any
 
 from bosket.api.cron import InvalidCron, parse_schedule, time_zone
 from bosket.api.field_error import FieldError, invalid_value, not_supported, required
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.kinds.workload import default_template, validate_template
+from bosket.apiserver.store.entry import Doc
 
 _RESTART = ("OnFailure", "Never")
 _MAX_INT32 = 2**31 - 1

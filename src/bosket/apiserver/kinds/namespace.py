@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bosket.api.name_rules import label_error
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
+from bosket.apiserver.store.entry import Doc
 
 KUBERNETES_FINALIZER = "kubernetes"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from bosket.api.field_error import FieldError, invalid_value, not_supported, required
 from bosket.api.name_rules import label_error
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
+from bosket.apiserver.store.entry import Doc
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _FIRST_NODE_PORT = 30000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.store.entry import Doc
 
 
 def paths(*names: str) -> dict[str, Callable[[Doc], Any]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.kinds.podrules import validate_pod
 from bosket.apiserver.kinds.podspec import default_pod_spec, requests_from_limits
 from bosket.apiserver.kinds.qos import qos_class
+from bosket.apiserver.store.entry import Doc
 
 
 def _prepare_create(doc: Doc) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from bosket.api.field_error import FieldError, duplicate, forbidden_field, invalid_value, not_supported, required
 from bosket.api.name_rules import label_error, label_key_error, label_value_error, subdomain_error
-from bosket.apiserver.entry import Doc
 from bosket.apiserver.kinds.resourcerules import validate_resources
+from bosket.apiserver.store.entry import Doc
 from bosket.kube.patch import hash_key
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")

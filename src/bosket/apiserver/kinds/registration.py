@@ -14,9 +14,9 @@ import msgspec
 from bosket.api.field_error import FieldError, duplicate, invalid_value, not_supported, required
 from bosket.api.name_rules import label_key_error, subdomain_error
 from bosket.api.object import LabelSelector
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.kinds.expression import expression_errors
+from bosket.apiserver.store.entry import Doc
 from bosket.kube.selector import InvalidSelector, label_selector
 
 _FAILURE_POLICIES = ("Fail", "Ignore")

@@ -10,8 +10,8 @@ import msgspec
 from bosket.api.field_error import FieldError, invalid_value, not_supported, required
 from bosket.api.name_rules import path_segment_error, subdomain_error
 from bosket.api.object import LabelSelector
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
+from bosket.apiserver.store.entry import Doc
 from bosket.kube.selector import InvalidSelector, label_selector
 
 _GROUP: Final = "rbac.authorization.k8s.io"

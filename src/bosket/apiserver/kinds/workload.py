@@ -9,10 +9,10 @@ import msgspec
 
 from bosket.api.field_error import FieldError, forbidden_field, invalid_value, not_supported, required
 from bosket.api.object import LabelSelector
-from bosket.apiserver.builtin import Behaviour
-from bosket.apiserver.entry import Doc
+from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.kinds.podrules import validate_pod_spec
 from bosket.apiserver.kinds.podspec import default_pod_spec
+from bosket.apiserver.store.entry import Doc
 from bosket.kube.selector import InvalidSelector, label_selector
 
 _STATEFUL_CHANGEABLE = (

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from bosket.apiserver.kind import Column
+from bosket.apiserver.objects.kind import Column
 from bosket.apiserver.printers import cluster, pod, storage, workload
 
 COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from bosket.api.object import LabelSelector
-from bosket.apiserver.entry import Doc
-from bosket.apiserver.kind import Column
+from bosket.apiserver.objects.kind import Column
+from bosket.apiserver.store.entry import Doc
 from bosket.kube.selector import InvalidSelector, label_selector
 
 NONE, UNKNOWN, UNSET = "<none>", "<unknown>", "<unset>"

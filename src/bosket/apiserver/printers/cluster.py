@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bosket.apiserver.entry import Doc
-from bosket.apiserver.kind import Column
+from bosket.apiserver.objects.kind import Column
+from bosket.apiserver.objects.status_condition import find_condition
 from bosket.apiserver.printers.cell import NONE, UNKNOWN, WIDE, at, cell, field, joined, map_text
-from bosket.apiserver.status_condition import find_condition
-from bosket.apiserver.table import AGE, NAME, age
+from bosket.apiserver.printers.table import AGE, NAME, age
+from bosket.apiserver.store.entry import Doc
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _NOT_APPLICABLE = "N/A"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bosket.apiserver.entry import Doc
-from bosket.apiserver.kind import Column
+from bosket.apiserver.objects.kind import Column
+from bosket.apiserver.objects.status_condition import find_condition
 from bosket.apiserver.printers.cell import NONE, WIDE, at, cell, field
-from bosket.apiserver.status_condition import find_condition
-from bosket.apiserver.table import AGE, NAME, age
+from bosket.apiserver.printers.table import AGE, NAME, age
+from bosket.apiserver.store.entry import Doc
 
 
 def _ready(doc: Doc) -> str:

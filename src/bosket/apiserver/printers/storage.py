@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bosket.apiserver.entry import Doc
-from bosket.apiserver.kind import Column
+from bosket.apiserver.objects.kind import Column
 from bosket.apiserver.printers.cell import UNSET, WIDE, at, cell, field
-from bosket.apiserver.table import AGE, NAME
+from bosket.apiserver.printers.table import AGE, NAME
+from bosket.apiserver.store.entry import Doc
 
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 

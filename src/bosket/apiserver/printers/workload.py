@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bosket.api.time import parse_time
-from bosket.apiserver.entry import Doc
-from bosket.apiserver.kind import Column
+from bosket.apiserver.objects.kind import Column
+from bosket.apiserver.objects.status_condition import find_condition
 from bosket.apiserver.printers.cell import NONE, UNSET, at, cell, containers, field, map_text, selector
-from bosket.apiserver.status_condition import find_condition
-from bosket.apiserver.table import AGE, NAME, age, human_duration
+from bosket.apiserver.printers.table import AGE, NAME, age, human_duration
+from bosket.apiserver.store.entry import Doc
 
 _TEMPLATE = "spec.template.spec.containers"
 _JOB_TEMPLATE = "spec.jobTemplate.spec.template.spec.containers"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from bosket.apiserver.call import User
 from bosket.apiserver.rbac.index import Binding, RoleIndex, RoleMissing
 from bosket.apiserver.rbac.rule import ALL, Rule
-from bosket.apiserver.request_info import Attributes
+from bosket.apiserver.request.call import User
+from bosket.apiserver.request.request_info import Attributes
 from bosket.apiserver.status import StatusError, qualified
-from bosket.apiserver.store import Store
+from bosket.apiserver.store.store import Store
 
 #: May do everything, whatever roles say: nobody locks themselves out.
 MASTERS: Final = "system:masters"

@@ -11,12 +11,12 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final
 
-from bosket.apiserver.entry import Doc
-from bosket.apiserver.metadata import begin
+from bosket.apiserver.objects.metadata import begin
 from bosket.apiserver.rbac.aggregation import aggregate
 from bosket.apiserver.rbac.index import GROUP
 from bosket.apiserver.rbac.rule import Rule, not_covered
-from bosket.apiserver.store import Store
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.store import Store
 
 _AGGREGATE: Final = f"{GROUP}/aggregate-to-"
 _AUTO_UPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from bosket.apiserver.call import User
-from bosket.apiserver.entry import Doc, Event
 from bosket.apiserver.rbac.rule import Rule
-from bosket.apiserver.shelf import Shelf
-from bosket.apiserver.store import Store
+from bosket.apiserver.request.call import User
+from bosket.apiserver.store.entry import Doc, Event
+from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.store import Store
 
 GROUP: Final = "rbac.authorization.k8s.io"
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"

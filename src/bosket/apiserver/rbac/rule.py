@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
-from bosket.apiserver.request_info import Attributes
+from bosket.apiserver.request.request_info import Attributes
 
 ALL = "*"
 

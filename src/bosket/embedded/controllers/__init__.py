@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from bosket.api.keys import DEFAULT_SCHEDULER_NAME
-from bosket.apiserver.server import CHORES
+from bosket.apiserver.server.api_server import CHORES
 from bosket.embedded.controllers.cron_job import CronJobController
 from bosket.embedded.controllers.daemon_set import DaemonSetController
 from bosket.embedded.controllers.deployment import DeploymentController

@@ -15,10 +15,10 @@ import msgspec
 
 from bosket.api.core import Node, Pod
 from bosket.api.quantity import to_milli
-from bosket.apiserver.entry import Doc, Entry
 from bosket.apiserver.status import conflict
-from bosket.apiserver.store import Store
-from bosket.apiserver.write import Write
+from bosket.apiserver.store.entry import Doc, Entry
+from bosket.apiserver.store.store import Store
+from bosket.apiserver.writing.writer import Write
 from bosket.embedded.admission import Amounts, pod_requests
 
 _GROUP: Final = "scheduling.run.ai"

@@ -1,0 +1,231 @@
+"""All who are asked about what is written: the server's own admission, policies, and webhooks.
+
+`Writer` asks for every write that isn't the server's own doing, and those who delete, bind and evict ask through
+`check_call`. Where there are no webhooks and no policies, asking them costs a look at two empty tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from bosket.api.meta import DeleteOptions
+from bosket.apiserver.admission.attributes import Attempt, Operation, options_of
+from bosket.apiserver.admission.policy.dispatch import Policies
+from bosket.apiserver.admission.webhook.dispatch import Rounds, Webhooks
+from bosket.apiserver.objects import metadata as meta
+from bosket.apiserver.objects.kind import Kind
+from bosket.apiserver.request.call import Call
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.writing.writer import Write
+
+#: What no webhook may change.
+_KEPT = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "managedFields",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+class Member(Protocol):
+    """A part of the server, or of the program around it, that completes objects and refuses by raising."""
+
+    async def admit(self, write: Write, new: Doc, old: Doc | None) -> None: ...
+
+
+class Checker(Protocol):
+    """A part of the program around the server that looks at objects as they will be stored, and refuses by raising."""
+
+    async def check(self, write: Write, new: Doc, old: Doc | None) -> None: ...
+
+
+class Judge(Protocol):
+    """A part of the program around the server that is asked about requests that write no object: deletions, and what is
+    posted to a subresource (bindings, evictions). Refuses by raising."""
+
+    def asks_about(self, operation: Operation, kind: Kind, subresource: str) -> bool:
+        """Whether it has anything to say; where nobody has, the object isn't decoded."""
+        ...
+
+    async def judge(self, attempt: Attempt) -> None: ...
+
+
+class PlaceCheck(Protocol):
+    """Knows whether there is a place for a new object now, and refuses by raising."""
+
+    def check_place(self, write: Write, new: Doc) -> None: ...
+
+
+class AdmissionChain:
+    """Asks several, one after the other; each sees what those before it made of the object."""
+
+    def __init__(
+        self,
+        members: tuple[Member, ...],
+        policies: Policies,
+        webhooks: Webhooks,
+        last: tuple[Member, ...] = (),
+        checkers: tuple[Checker, ...] = (),
+        *,
+        judges: tuple[Judge, ...] = (),
+        place: PlaceCheck,
+    ) -> None:
+        self._members = members
+        self._policies = policies
+        self._webhooks = webhooks
+        #: these see the object as it is after all changes
+        self._last = last
+        self._checkers = checkers
+        self._judges = judges
+        self._place = place
+
+    async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
+        for member in self._members:
+            await member.admit(write, new, old)
+        if self._webhooks.mutate_any and not write.trusted:
+            await self._mutate(write, new, old)
+        for member in self._last:
+            await member.admit(write, new, old)
+
+    async def _mutate(self, write: Write, new: Doc, old: Doc | None) -> None:
+        attempt = _attempt_of(write, new, old)
+        complete = _completing(write, new)
+        rounds = Rounds()
+        if not await self._webhooks.mutate(attempt, complete, rounds):
+            return
+        _take_back(write, new, attempt)
+        for member in self._members:
+            await member.admit(write, new, old)
+        rounds.begin_again(attempt.object)
+        if await self._webhooks.mutate(attempt, complete, rounds):
+            _take_back(write, new, attempt)
+
+    async def validate(self, write: Write, new: Doc, old: Doc | None) -> None:
+        if write.trusted:
+            return
+        for checker in self._checkers:
+            await checker.check(write, new, old)
+        if not (self._policies.any or self._webhooks.validate_any):
+            return
+        attempt = _attempt_of(write, new, old)
+        self._policies.check(attempt)
+        await self._webhooks.validate(attempt)
+
+    def check_place(self, write: Write, new: Doc) -> None:
+        self._place.check_place(write, new)
+
+    async def check_deletion(self, call: Call, doc: Callable[[], Doc], options: DeleteOptions) -> None:
+        """Ask whether an object may be deleted, alone or with others."""
+        if not self._asks_anybody("DELETE", call):
+            return
+        said = {key: value for key, value in _options(options).items() if value is not None}
+        attempt = _attempt_of_call(call, "DELETE", None, doc(), options_of("DeleteOptions", {}, **said))
+        attempt.dry_run = "All" in options.dryRun
+        await self._check(attempt)
+
+    async def check_creation(
+        self, call: Call, form: tuple[str, str, str], doc: Callable[[], Doc], *, name: str, dry_run: bool
+    ) -> None:
+        """Ask about what is posted to a subresource of the object `name`: a Binding, an Eviction."""
+        if not self._asks_anybody("CREATE", call):
+            return
+        attempt = _attempt_of_call(call, "CREATE", doc(), None, options_of("CreateOptions", call.query))
+        attempt.name = name
+        attempt.form = form
+        attempt.dry_run = dry_run
+        await self._check(attempt)
+
+    def _asks_anybody(self, operation: Operation, call: Call) -> bool:
+        return (
+            self._webhooks.mutate_any
+            or self._policies.any
+            or self._webhooks.validate_any
+            or any(each.asks_about(operation, call.kind, call.subresource) for each in self._judges)
+        )
+
+    async def _check(self, attempt: Attempt) -> None:
+        def keep(_doc: Doc) -> None:
+            """Such objects aren't stored: nothing needs to be completed."""
+
+        for each in self._judges:
+            if each.asks_about(attempt.operation, attempt.kind, attempt.subresource):
+                await each.judge(attempt)
+        await self._webhooks.mutate(attempt, keep, Rounds())
+        self._policies.check(attempt)
+        await self._webhooks.validate(attempt)
+
+
+def _options(options: DeleteOptions) -> Doc:
+    said: Doc = {
+        "gracePeriodSeconds": options.gracePeriodSeconds,
+        "orphanDependents": options.orphanDependents,
+        "propagationPolicy": options.propagationPolicy,
+        "dryRun": list(options.dryRun) or None,
+    }
+    if options.preconditions is not None:
+        given = {"uid": options.preconditions.uid, "resourceVersion": options.preconditions.resourceVersion}
+        said["preconditions"] = {key: value for key, value in given.items() if value is not None}
+    return said
+
+
+def _attempt_of(write: Write, new: Doc, old: Doc | None) -> Attempt:
+    facet = write.facet
+    operation: Operation = "CREATE" if old is None else "UPDATE"
+    return Attempt(
+        operation=operation,
+        kind=write.kind,
+        version=write.version,
+        subresource=write.subresource,
+        namespace=write.namespace,
+        name=new["metadata"].get("name") or "",
+        object=new if facet is None else facet.show(new),
+        old=old if facet is None or old is None else facet.show(old),
+        user=write.user,
+        options=options_of("CreateOptions" if old is None else "UpdateOptions", write.query),
+        dry_run=write.dry_run,
+        warnings=write.warnings,
+        form=None if facet is None else (facet.group, facet.version, facet.kind),
+    )
+
+
+def _attempt_of_call(call: Call, operation: Operation, new: Doc | None, old: Doc | None, options: Doc) -> Attempt:
+    return Attempt(
+        operation=operation,
+        kind=call.kind,
+        version=call.version,
+        subresource=call.subresource,
+        namespace=call.namespace,
+        name=call.name,
+        object=new,
+        old=old,
+        user=call.user,
+        options=options,
+        warnings=call.warnings,
+    )
+
+
+def _take_back(write: Write, new: Doc, attempt: Attempt) -> None:
+    """What was changed in the form of a subresource is changed in the object."""
+    if write.facet is not None and attempt.object is not None:
+        write.facet.take(new, attempt.object)
+
+
+def _completing(write: Write, new: Doc) -> Callable[[Doc], None]:
+    """Types and defaults of an object that a webhook changed, and what it may not change put back."""
+
+    def complete(doc: Doc) -> None:
+        metadata = doc["metadata"]
+        meta.check_metadata_types(metadata)
+        for key in _KEPT:
+            meta.put_back(metadata, new["metadata"], key)
+        strategy = write.version.strategy
+        strategy.check_types(doc)
+        strategy.default(doc)
+
+    return complete

@@ -1,0 +1,107 @@
+"""A webhook of a configuration, ready to be asked."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ssl
+from dataclasses import dataclass, field
+
+from bosket.api.cel import Expression
+from bosket.apiserver.admission.attributes import Attempt
+from bosket.apiserver.admission.match_condition import Condition, ConditionFailed, all_true, compiled_conditions
+from bosket.apiserver.admission.matching import Rule, Selection, compiled_rules, matched_version
+from bosket.apiserver.objects.kind import Version
+from bosket.apiserver.status import forbidden
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.shelf import Shelf
+
+_DEFAULT_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a webhook says that it is: a URL, or a service with a path."""
+
+    url: str
+    service: Doc | None
+    ca_pem: str
+
+    @classmethod
+    def of(cls, client_config: Doc) -> Target:
+        try:
+            ca_pem = base64.b64decode(client_config.get("caBundle") or "").decode("ascii")
+        except (binascii.Error, UnicodeDecodeError):
+            ca_pem = "not a certificate"  # then no server is believed
+        return cls(client_config.get("url") or "", client_config.get("service"), ca_pem)
+
+    def tls(self) -> ssl.SSLContext:
+        """Believes the given authorities, or those that the machine believes if none are given."""
+        return ssl.create_default_context(cadata=self.ca_pem or None)
+
+
+@dataclass(slots=True)
+class Hook:
+    """One webhook. Hooks with one `identity` are the same webhook."""
+
+    identity: tuple[str, str, int]
+    name: str
+    target: Target
+    rules: tuple[Rule, ...]
+    selection: Selection
+    conditions: tuple[Condition, ...]
+    equivalent: bool
+    #: a webhook that doesn't answer is as good as one that agrees
+    ignores_failure: bool
+    timeout_seconds: int
+    side_effects: str
+    review_versions: tuple[str, ...]
+    #: wants to be asked again when others changed the object after it
+    reinvocable: bool
+    _tls: ssl.SSLContext | None = field(default=None, repr=False)
+
+    @classmethod
+    def compile(cls, configuration: str, index: int, raw: Doc) -> Hook:
+        return cls(
+            identity=(configuration, raw["name"], index),
+            name=raw["name"],
+            target=Target.of(raw.get("clientConfig") or {}),
+            rules=compiled_rules(raw.get("rules")),
+            selection=Selection.compile(raw),
+            conditions=compiled_conditions(raw.get("matchConditions")),
+            equivalent=raw.get("matchPolicy") != "Exact",
+            ignores_failure=raw.get("failurePolicy") == "Ignore",
+            timeout_seconds=raw.get("timeoutSeconds") or _DEFAULT_SECONDS,
+            side_effects=raw.get("sideEffects") or "",
+            review_versions=tuple(raw.get("admissionReviewVersions") or ()),
+            reinvocable=raw.get("reinvocationPolicy") == "IfNeeded",
+        )
+
+    @property
+    def tls(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = self.target.tls()
+        return self._tls
+
+    def concerned_version(self, attempt: Attempt, namespaces: Shelf) -> Version | None:
+        """The version in which it is to be asked about an attempt; None if it isn't."""
+        version = matched_version(self.rules, attempt, equivalent=self.equivalent)
+        if version is None or not self.selection.matches(attempt, namespaces):
+            return None
+        if self.conditions and not self._conditions_hold(attempt, version):
+            return None
+        return version
+
+    def _conditions_hold(self, attempt: Attempt, version: Version) -> bool:
+        request = attempt.request(version)
+        variables = {"object": request.pop("object"), "oldObject": request.pop("oldObject"), "request": request}
+
+        def evaluate(expression: Expression) -> object:
+            return expression.evaluate(variables)
+
+        try:
+            return all_true(self.conditions, evaluate)
+        except ConditionFailed as failure:
+            if self.ignores_failure:
+                return False
+            raise forbidden(attempt.kind.group, attempt.kind.plural, attempt.shown_name, str(failure)) from None

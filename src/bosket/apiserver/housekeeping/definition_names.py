@@ -1,0 +1,48 @@
+"""Names that were refused, given when they become free."""
+
+from __future__ import annotations
+
+from bosket.apiserver.custom.definition import GROUP, PLURAL, Definitions
+from bosket.apiserver.custom.naming import is_settled
+from bosket.apiserver.housekeeping.chore import Chore
+from bosket.apiserver.objects.kind import Registry
+from bosket.apiserver.store.entry import Doc, Event
+from bosket.apiserver.store.store import Store
+from bosket.apiserver.writing.writer import Write, Writer
+from bosket.runtime.clock import Clock
+
+
+class NameReview(Chore[str]):
+    """Gives definitions the names that others have let go. Keys are names of definitions."""
+
+    def __init__(
+        self, clock: Clock, store: Store, registry: Registry, writer: Writer, definitions: Definitions
+    ) -> None:
+        super().__init__(clock)
+        self._registry = registry
+        self._writer = writer
+        self._settle = definitions.settle_status
+        self._shelf = store.shelf(GROUP, PLURAL, namespaced=False)
+        self._shelf.listen(self._on_event)
+
+    def _on_event(self, event: Event) -> None:
+        if event.type == "ADDED":
+            return
+        group = event.entry.name.partition(".")[2]
+        for entry in self._shelf.entries():
+            if entry.name.partition(".")[2] == group:
+                self.add(entry.name)
+
+    async def handle(self, key: str) -> None:
+        entry = self._shelf.get("", key)
+        if entry is None or is_settled(entry.decode()):
+            return
+        kind = self._registry.at(GROUP, PLURAL)
+        assert kind is not None
+        write = Write(kind, kind.versions["v1"], "", "status", trusted=True, manager="definition-names")
+
+        def change(doc: Doc) -> Doc:
+            self._settle(doc, self._writer.now())
+            return doc
+
+        await self._writer.update(write, key, change)

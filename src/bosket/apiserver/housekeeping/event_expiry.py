@@ -1,0 +1,43 @@
+"""Events are kept for an hour after they were last written."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from bosket.apiserver.store.entry import Event
+from bosket.apiserver.store.shelf import Shelf
+from bosket.runtime.clock import Clock
+
+EVENT_SECONDS = 3600.0
+_ROUND_SECONDS = 10.0
+
+
+class Expiry:
+    """Forgets the objects of one shelf when their time is over."""
+
+    def __init__(self, clock: Clock, shelf: Shelf, seconds: float = EVENT_SECONDS) -> None:
+        self._clock = clock
+        self._shelf = shelf
+        self._seconds = seconds
+        #: when, which object, and the version that must still be current; in order of time
+        self._due: deque[tuple[float, str, str, int]] = deque()
+        shelf.listen(self._on_event)
+
+    def _on_event(self, event: Event) -> None:
+        if event.type != "DELETED":
+            due = self._clock.now() + self._seconds
+            self._due.append((due, event.entry.namespace, event.entry.name, event.version))
+
+    def sweep(self) -> None:
+        """Remove what is due."""
+        now = self._clock.now()
+        while self._due and self._due[0][0] <= now:
+            _, namespace, name, version = self._due.popleft()
+            entry = self._shelf.get(namespace, name)
+            if entry is not None and entry.version == version:
+                self._shelf.remove(entry)
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(_ROUND_SECONDS)
+            self.sweep()

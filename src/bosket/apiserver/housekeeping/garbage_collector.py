@@ -1,0 +1,150 @@
+"""Garbage collection: objects whose owners are gone go too.
+
+Three things make work: an object that names an owner which isn't there, an owner that is deleted, and an owner whose
+deletion waits for its dependents (`foregroundDeletion`) or for letting them go (`orphan`).
+"""
+
+from __future__ import annotations
+
+from bosket.api.meta import DeleteOptions, Preconditions
+from bosket.apiserver.housekeeping.chore import Chore
+from bosket.apiserver.objects.kind import Kind, Registry
+from bosket.apiserver.store.entry import Doc, Entry, Event
+from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.store import Store
+from bosket.apiserver.writing.deletion import FOREGROUND, ORPHAN, Deleter
+from bosket.apiserver.writing.writer import Change, Write, Writer, own_write
+from bosket.runtime.clock import Clock
+
+_COLLECTOR = "garbage-collector"
+
+
+class GarbageCollector(Chore[str]):
+    """Keys are UIDs of objects to look at."""
+
+    def __init__(self, clock: Clock, store: Store, registry: Registry, writer: Writer, deleter: Deleter) -> None:
+        super().__init__(clock)
+        self._store = store
+        self._registry = registry
+        self._writer = writer
+        self._deleter = deleter
+        store.listeners.append(self._on_event)
+
+    def _on_event(self, event: Event) -> None:
+        entry = event.entry
+        if event.type == "DELETED":
+            for _, dependent in self._store.dependents(entry.uid):
+                self.add(dependent.uid)
+            for owner in entry.owners:  # it may have waited for this one
+                self.add(owner)
+        elif entry.deleting:
+            if entry.finalizers:
+                self.add(entry.uid)
+        elif entry.owners and any(self._owner(owner, entry) is None for owner in entry.owners):
+            self.add(entry.uid)
+
+    def _owner(self, uid: str, dependent: Entry) -> Entry | None:
+        """The owner with this UID; one in another namespace is none."""
+        found = self._store.find(uid)
+        if found is None or (found[0].namespaced and found[1].namespace != dependent.namespace):
+            return None
+        return found[1]
+
+    async def handle(self, key: str) -> None:
+        found = self._store.find(key)
+        if found is None:
+            return
+        shelf, entry = found
+        if entry.deleting:
+            if FOREGROUND in entry.finalizers:
+                await self._wait_for_dependents(shelf, entry)
+            elif ORPHAN in entry.finalizers:
+                await self._let_dependents_go(shelf, entry)
+        elif entry.owners:
+            await self._collect(shelf, entry)
+
+    async def _wait_for_dependents(self, shelf: Shelf, owner: Entry) -> None:
+        blocked = False
+        for _, dependent in self._store.dependents(owner.uid):
+            if not dependent.deleting:
+                self.add(dependent.uid)
+            if any(
+                reference["uid"] == owner.uid and reference.get("blockOwnerDeletion")
+                for reference in dependent.decode()["metadata"].get("ownerReferences", ())
+            ):
+                blocked = True
+        if not blocked:
+            await self._remove_finalizer(shelf, owner, FOREGROUND)
+
+    async def _let_dependents_go(self, shelf: Shelf, owner: Entry) -> None:
+        for dependent_shelf, dependent in self._store.dependents(owner.uid):
+            await self._drop_owners(dependent_shelf, dependent, {owner.uid})
+        await self._remove_finalizer(shelf, owner, ORPHAN)
+
+    async def _collect(self, shelf: Shelf, entry: Entry) -> None:
+        """Delete an object unless an owner of it is alive and staying."""
+        solid, waiting, absent = False, False, set()
+        for reference in entry.decode()["metadata"].get("ownerReferences", ()):
+            group = reference["apiVersion"].rpartition("/")[0]
+            if self._registry.of(group, reference["kind"]) is None:
+                solid = True  # a kind that isn't served: nobody can tell whether it is there
+                continue
+            found = self._owner(reference["uid"], entry)
+            if found is None:
+                absent.add(reference["uid"])
+            elif found.deleting and FOREGROUND in found.finalizers:
+                waiting = True
+                absent.add(reference["uid"])
+            else:
+                solid = True
+        if solid:
+            if absent:
+                await self._drop_owners(shelf, entry, absent)
+            return
+        if waiting and self._store.dependents(entry.uid):
+            policy = "Foreground"
+        elif ORPHAN in entry.finalizers:
+            policy = "Orphan"
+        else:
+            policy = "Foreground" if FOREGROUND in entry.finalizers else "Background"
+        kind = self._kind(shelf)
+        options = DeleteOptions(preconditions=Preconditions(uid=entry.uid), propagationPolicy=policy)
+        version = next(iter(kind.versions.values()))
+        self._deleter.delete(kind, version, entry.namespace, entry.name, options)
+
+    async def _drop_owners(self, shelf: Shelf, entry: Entry, uids: set[str]) -> None:
+        def change(doc: Doc) -> Doc:
+            metadata = doc["metadata"]
+            kept = [each for each in metadata.get("ownerReferences", ()) if each["uid"] not in uids]
+            metadata["ownerReferences"] = kept
+            if not kept:
+                del metadata["ownerReferences"]
+            return doc
+
+        await self._writer.update(self._write(shelf, entry), entry.name, change)
+
+    async def _remove_finalizer(self, shelf: Shelf, entry: Entry, finalizer: str) -> None:
+        await self._writer.update(self._write(shelf, entry), entry.name, without_finalizer(finalizer))
+
+    def _write(self, shelf: Shelf, entry: Entry) -> Write:
+        return own_write(self._kind(shelf), entry.namespace, _COLLECTOR)
+
+    def _kind(self, shelf: Shelf) -> Kind:
+        kind = self._registry.at(shelf.group, shelf.plural)
+        if kind is None:
+            raise LookupError(f"{shelf.resource} is not served")
+        return kind
+
+
+def without_finalizer(finalizer: str) -> Change:
+    """The change that takes a finalizer away."""
+
+    def change(doc: Doc) -> Doc:
+        metadata = doc["metadata"]
+        kept = [each for each in metadata.get("finalizers", ()) if each != finalizer]
+        metadata["finalizers"] = kept
+        if not kept:
+            del metadata["finalizers"]
+        return doc
+
+    return change

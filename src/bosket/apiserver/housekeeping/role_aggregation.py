@@ -1,0 +1,57 @@
+"""Keeps the rules of aggregated cluster roles up to date."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bosket.apiserver.housekeeping.chore import Chore
+from bosket.apiserver.objects.kind import Registry
+from bosket.apiserver.rbac.aggregation import aggregate
+from bosket.apiserver.rbac.index import GROUP
+from bosket.apiserver.store.entry import Doc, Event
+from bosket.apiserver.store.store import Store
+from bosket.apiserver.writing.writer import Writer, own_write
+from bosket.kube.selector import InvalidSelector
+from bosket.runtime.clock import Clock
+
+_MANAGER = "clusterrole-aggregation-controller"
+
+
+class Aggregation(Chore[str]):
+    """Keeps the rules of aggregated cluster roles up to date; keys are their names."""
+
+    def __init__(self, clock: Clock, store: Store, registry: Registry, writer: Writer) -> None:
+        super().__init__(clock)
+        self._registry = registry
+        self._writer = writer
+        self._shelf = store.shelf(GROUP, "clusterroles", namespaced=False)
+        self._aggregated = {entry.name for entry in self._shelf.entries() if b'"aggregationRule"' in entry.encoded}
+        self._shelf.listen(self._on_change)
+
+    def _on_change(self, event: Event) -> None:
+        name = event.entry.name
+        if event.type != "DELETED" and b'"aggregationRule"' in event.entry.encoded:
+            self._aggregated.add(name)
+        else:
+            self._aggregated.discard(name)
+        for each in self._aggregated:
+            self.add(each)
+
+    async def handle(self, key: str) -> None:
+        entry, kind = self._shelf.get("", key), self._registry.at(GROUP, "clusterroles")
+        if entry is None or kind is None:
+            return
+        role = entry.decode()
+        if not role.get("aggregationRule"):
+            return
+        try:
+            rules = aggregate(role, (each.decode() for each in self._shelf.entries()))
+        except (InvalidSelector, msgspec.ValidationError):
+            return  # the kind's rules let no such selector in
+
+        def change(doc: Doc) -> Doc:
+            doc["rules"] = rules
+            return doc
+
+        if role.get("rules") != rules:
+            await self._writer.update(own_write(kind, "", _MANAGER), key, change)

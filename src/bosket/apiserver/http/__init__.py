@@ -1,0 +1,1 @@
+"""The network listener: HTTP and TLS before the server."""

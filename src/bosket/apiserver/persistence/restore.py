@@ -1,0 +1,44 @@
+"""Filling a store from what was kept, when a server starts: objects, history, and everybody who has to know of them.
+
+Called once, after all parts of the server listen to the store and before the first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bosket.apiserver.persistence.database import Database
+from bosket.apiserver.persistence.row import Row
+from bosket.apiserver.store.entry import Event
+from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.store import Store
+
+
+def restore(store: Store, database: Database, first: tuple[str, str]) -> None:
+    """Fill an empty store. The objects of the resource `first` (group, plural) say how others are stored, so they
+    are announced before those are read."""
+    horizon = database.horizon
+    definitions: list[Row] = []
+    rows: list[Row] = []
+    for row in database.rows():
+        (definitions if (row.group, row.plural) == first else rows).append(row)
+    store.begin_at(horizon)
+    _refill(store, definitions, horizon)
+    known = set(store.shelves)
+    _refill(store, rows, horizon)
+    for resource in [each for each, shelf in store.shelves.items() if each not in known and not len(shelf)]:
+        del store.shelves[resource]  # of a definition that is gone: nobody will ask for this history
+    store.version = max(store.version, *(part[-1].version for part in (definitions, rows) if part), 0)
+
+
+def _refill(store: Store, rows: Iterable[Row], horizon: int) -> None:
+    refilled: dict[Shelf, None] = {}
+    for row in rows:
+        shelf = store.shelf(row.group, row.plural)
+        refilled[shelf] = None
+        shelf.restore(
+            row.document, row.version, creator=row.creator, deleted=bool(row.deleted), past=row.version <= horizon
+        )
+    for shelf in refilled:
+        for entry in list(shelf.entries()):
+            shelf.announce(Event(shelf, "ADDED", entry.version, entry, None))

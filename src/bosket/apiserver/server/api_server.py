@@ -1,0 +1,285 @@
+"""The API server: puts the parts together and answers requests, whoever carries them.
+
+`handle` takes a request and a user and gives an answer: a `Response`, or a `Watcher` for a watch. The in-process
+transport (`transport.py`) and the network listener (`http.py`) call it and nothing else. It never raises: a refusal is
+a Status, and so is a bug (500, logged once).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from bosket.apiserver.admission.authorization import CreationCheck, EscalationCheck
+from bosket.apiserver.admission.builtin import BuiltinAdmission
+from bosket.apiserver.admission.chain import AdmissionChain, Checker, Judge, Member
+from bosket.apiserver.admission.policy.dispatch import Policies
+from bosket.apiserver.admission.webhook.dispatch import Webhooks
+from bosket.apiserver.auth import Authenticator, TokenIssuer
+from bosket.apiserver.auth.bootstrap_token import BootstrapTokens
+from bosket.apiserver.auth.identity import AUTHENTICATED
+from bosket.apiserver.auth.jwt import SigningKey
+from bosket.apiserver.custom import definition
+from bosket.apiserver.custom.definition import Definitions
+from bosket.apiserver.handlers.eviction import Evictor
+from bosket.apiserver.handlers.reading import Reader
+from bosket.apiserver.handlers.rest import Answer, Rest
+from bosket.apiserver.handlers.reviews import register_reviews
+from bosket.apiserver.handlers.subresource import Subresources
+from bosket.apiserver.handlers.token_request import TokenRequests
+from bosket.apiserver.handlers.watch import QUEUE_LIMIT
+from bosket.apiserver.housekeeping.bootstrap import bootstrap
+from bosket.apiserver.housekeeping.chore import Chore
+from bosket.apiserver.housekeeping.definition_names import NameReview
+from bosket.apiserver.housekeeping.disruption_budget import BudgetCounter
+from bosket.apiserver.housekeeping.drain import DefinitionDrain, NamespaceDrain
+from bosket.apiserver.housekeeping.event_expiry import Expiry
+from bosket.apiserver.housekeeping.garbage_collector import GarbageCollector
+from bosket.apiserver.housekeeping.role_aggregation import Aggregation
+from bosket.apiserver.kinds.catalogue import register_builtin_kinds
+from bosket.apiserver.objects.kind import Registry
+from bosket.apiserver.openapi.document import OpenApi
+from bosket.apiserver.persistence.database import StorageError
+from bosket.apiserver.persistence.directory import DataDirectory
+from bosket.apiserver.persistence.journal import KEPT_HISTORY, Journal
+from bosket.apiserver.persistence.restore import restore
+from bosket.apiserver.rbac import MASTERS, Authorizer
+from bosket.apiserver.request.answer import with_warnings
+from bosket.apiserver.request.aside import LARGE_BYTES, Aside
+from bosket.apiserver.request.byte_budget import ByteBudget
+from bosket.apiserver.request.call import READING_VERBS, Call, User, resolve
+from bosket.apiserver.request.request_info import parse_request
+from bosket.apiserver.server.discovery import Discovery
+from bosket.apiserver.server.in_process import InProcessTransport
+from bosket.apiserver.server.metrics import RequestMetrics
+from bosket.apiserver.server.nonresource import NonResource
+from bosket.apiserver.status import JSON, StatusError, WrongType, internal_error
+from bosket.apiserver.store.store import Store
+from bosket.apiserver.writing.deletion import Deleter
+from bosket.apiserver.writing.writer import Writer
+from bosket.kube.transport import Request, Response
+from bosket.runtime.clock import Clock, LoopClock
+
+#: How often a watcher that wants bookmarks gets one.
+BOOKMARK_SECONDS = 60.0
+#: What the server does by itself that in Kubernetes controllers do, by their names; each can be left out.
+CHORES = ("garbage-collector", "namespace", "disruption")
+#: Under this name a data directory keeps the key that signs tokens of service accounts.
+_SIGNING_KEY = "service-account-key"
+
+log = logging.getLogger(__name__)
+
+
+class ApiServer:
+    """A Kubernetes API server, in memory unless it is given a data directory."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        default_scheduler_name: str = "default-scheduler",
+        history: int = 4096,
+        watch_queue: int = QUEUE_LIMIT,
+        enabled_versions: Collection[str] = (),
+        admission: Callable[[Store], Member] | None = None,
+        validation: Callable[[Store], Checker] | None = None,
+        judges: Callable[[], tuple[Judge, ...]] = tuple,
+        data: DataDirectory | None = None,
+        kept_history: int = KEPT_HISTORY,
+        without: Collection[str] = (),
+    ) -> None:
+        """Pods that name no scheduler get the default; watches may resume within `history` events of a resource,
+        and have `watch_queue` events pending before they are dropped.
+
+        `enabled_versions` are alpha and beta versions to serve, such as `scheduling.k8s.io/v1beta1`. `admission` is
+        made with the server's store and asked after the built-in one, `validation` likewise when an object is complete
+        and obeys the rules of its kind; `judges` are called for after both, and asked about deletions and about what is
+        posted to subresources. What is in `data` is there again, and what is written is kept in it until
+        `close`, with `kept_history` writes for watches that resume after a restart. `without` are those of
+        `CHORES` that somebody else does.
+        """
+        self.clock = clock
+        self.store = Store(history=history)
+        self.registry = Registry()
+        definitions = Definitions(self.registry, self.store)
+        register_builtin_kinds(
+            self.registry,
+            self.store,
+            scheduler_name=default_scheduler_name,
+            enabled=enabled_versions,
+            special={(definition.GROUP, "CustomResourceDefinition"): definitions.behaviour()},
+        )
+        definitions.listen()
+        tokens = TokenIssuer(
+            clock, self.store, SigningKey(None if data is None else partial(data.remembered, _SIGNING_KEY))
+        )
+        self.authenticator = Authenticator(tokens, BootstrapTokens(clock, self.store))
+        self.authorizer = Authorizer(self.store)
+        register_reviews(self.registry, self.store, self.authenticator, self.authorizer)
+        # A loop with virtual time, which such a clock follows, would run ahead of a thread.
+        threads = not isinstance(clock, LoopClock)
+        self._aside = Aside("large-writes", threads=threads)
+        self._reading_aside = Aside("large-reads", threads=threads)
+        self._byte_budget = ByteBudget()
+        self.reader = Reader(clock, self._reading_aside, queue_limit=watch_queue)
+        more = () if admission is None else (admission(self.store),)
+        self._webhooks = Webhooks(self.store)
+        builtin = BuiltinAdmission(self.store, self.registry)
+        members = (CreationCheck(self.authorizer), builtin, *more)
+        policies = Policies(self.store, self.registry)
+        checkers = () if validation is None else (validation(self.store),)
+        last = (EscalationCheck(self.authorizer),)
+        chain = AdmissionChain(members, policies, self._webhooks, last, checkers, judges=judges(), place=builtin)
+        self.writer = Writer(clock, chain, self._aside)
+        deleter = Deleter(clock)
+        parts = (clock, self.store, self.registry, self.writer, deleter)
+        self._chores: list[Chore[Any]] = [
+            DefinitionDrain(*parts),
+            NameReview(*parts[:-1], definitions),
+            Aggregation(*parts[:-1]),
+        ]
+        if "garbage-collector" not in without:
+            self._chores.append(GarbageCollector(*parts))
+        if "namespace" not in without:
+            self._chores.append(NamespaceDrain(*parts))
+        if "disruption" not in without:
+            self._chores.append(BudgetCounter(*parts[:-1]))
+        self._expiry = Expiry(clock, self.store.shelf("", "events"))
+        self.rest = Rest(self.writer, self.reader, deleter, chain)
+        evictor = Evictor(self.store, self.writer, deleter, chain)
+        self.subresources = Subresources(self.rest, evictor, TokenRequests(clock, self.store, tokens, self._aside))
+
+        self.metrics = RequestMetrics(self.store, self.reader)
+        openapi = OpenApi(self.registry, self._reading_aside)
+        self._nonresource = NonResource(Discovery(self.registry), openapi, self.metrics, tokens)
+        self._bootstrapped = False
+        self._journal = None if data is None else self._resume(data, kept_history)
+
+    def _resume(self, data: DataDirectory, kept_history: int) -> Journal:
+        """Go on where the last server on this directory ended."""
+        restore(self.store, data.database, (definition.GROUP, definition.PLURAL))
+        journal = self.store.journal = Journal(data.database, self.store.version, kept_history=kept_history)
+        return journal
+
+    def close(self) -> None:
+        """Bring to disk what is on its way there; nothing may be written afterwards."""
+        self._aside.close()
+        self._reading_aside.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    def transport(
+        self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS, AUTHENTICATED)
+    ) -> InProcessTransport:
+        """A way to talk to this server without a network."""
+        return InProcessTransport(self, User(user, groups))
+
+    async def run(self) -> None:
+        """What happens behind the requests, until cancelled: garbage collection, draining, expiry, bookmarks.
+
+        Raises `StorageError` when nothing can be kept any more.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for chore in self._chores:
+                    tasks.create_task(chore.run())
+                tasks.create_task(self._expiry.run())
+                tasks.create_task(self._send_bookmarks())
+                if self._journal is not None:
+                    tasks.create_task(self._journal.wait_failed())
+        except* StorageError as failures:
+            raise failures.exceptions[0] from None
+        finally:
+            await self._webhooks.aclose()
+
+    async def _send_bookmarks(self) -> None:
+        while True:
+            await self.clock.sleep(BOOKMARK_SECONDS)
+            self.reader.send_bookmarks()
+
+    def close_watches(self) -> None:
+        """End all watches; their clients will come back, or be gone."""
+        self.reader.close_watches()
+
+    async def handle(self, request: Request, user: User) -> Answer:
+        try:
+            if not self._bootstrapped:
+                self._bootstrapped = True
+                await bootstrap(self.store, self.registry, self.writer)
+            info = parse_request(request)
+            if MASTERS not in user.groups:
+                self.authorizer.check(user, info.attributes)
+            if not info.attributes.resource:
+                return await self._nonresource.answer(info)
+            call = resolve(info, user, self.registry)
+        except StatusError as error:
+            return refusal(error)
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            return refusal(_mistake())
+        began = perf_counter()
+        kind = "readOnly" if call.verb in READING_VERBS else "mutating"
+        self.metrics.in_flight[kind] += 1
+        try:
+            answer = await self._answer(call)
+            if not self.store.settled:
+                await self.store.settle()
+        except StorageError as error:
+            answer = refusal(internal_error(str(error)))
+        finally:
+            self.metrics.in_flight[kind] -= 1
+        if call.version.deprecation:
+            call.warnings.append(call.version.deprecation)
+        if call.warnings and isinstance(answer, Response):
+            answer = with_warnings(answer, call.warnings)
+        self.metrics.count(call, answer.status, perf_counter() - began)
+        return answer
+
+    def _about_pods(self, call: Call) -> Call:
+        """POST bindings is the older form of POST pods/NAME/binding; it is allowed by `create` of `bindings`."""
+        pods = self.registry.at("", "pods")
+        assert pods is not None
+        asked = replace(call.asked, resource="pods", subresource="binding")
+        return replace(call, asked=asked, kind=pods, version=pods.versions["v1"])
+
+    async def _answer(self, call: Call) -> Answer:
+        try:
+            if call.kind.plural == "bindings" and not call.kind.group:
+                call = self._about_pods(call)
+            if (size := _size(call)) < LARGE_BYTES:
+                return await self._dispatch(call)
+            with self._byte_budget.hold(call.user.name, size):
+                return await self._dispatch(call)
+        except WrongType as error:
+            return refusal(error.of_patch() if call.verb == "patch" else error)
+        except StatusError as error:
+            return refusal(error)
+        except Exception:
+            log.exception("%s of %s %s/%s failed", call.verb, call.kind.resource, call.namespace, call.name)
+            return refusal(_mistake())
+
+    async def _dispatch(self, call: Call) -> Answer:
+        return await (self.subresources.handle(call) if call.subresource else self.rest.handle(call))
+
+
+def _size(call: Call) -> int:
+    """Bytes of JSON that are decoded at once for a write: of the body or of the stored object. 0 for what only reads,
+    since objects of a list are decoded one after another."""
+    if call.verb in READING_VERBS:
+        return 0
+    stored = call.kind.shelf.get(call.namespace, call.name) if call.name else None
+    return len(call.body) if stored is None else max(len(call.body), len(stored.encoded))
+
+
+def _mistake() -> StatusError:
+    return internal_error("the server made a mistake; its log has the details")
+
+
+def refusal(error: StatusError) -> Response:
+    """The answer that carries an error."""
+    return Response(error.code, {"content-type": JSON, **error.headers}, error.body)

@@ -1,0 +1,71 @@
+"""Talking to the server from inside its process: requests are function calls, a watch is an iterator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from bosket.apiserver.handlers.watch import Watcher
+from bosket.kube.errors import TransportError
+from bosket.kube.transport import Request, Response, Stream
+
+if TYPE_CHECKING:
+    from bosket.apiserver.request.call import User
+    from bosket.apiserver.server.api_server import ApiServer
+
+
+class InProcessTransport:
+    """A `bosket.kube.transport.Transport` without a network."""
+
+    def __init__(self, server: ApiServer, user: User) -> None:
+        self._server = server
+        self._user = user
+        self._closed = False
+        self._watchers: set[Watcher] = set()
+
+    async def request(self, request: Request) -> Response:
+        answer = await self._answer(request)
+        if isinstance(answer, Watcher):
+            return Response(answer.status, answer.headers, await answer.read_all())
+        if self._server.reader.crowded:
+            self._server.reader.crowded = False
+            await asyncio.sleep(0)
+        return answer
+
+    async def stream(self, request: Request) -> Stream:
+        answer = await self._answer(request)
+        if isinstance(answer, Watcher):
+            self._watchers.add(answer)
+            return answer
+        return _Whole(answer)
+
+    async def _answer(self, request: Request) -> Response | Watcher:
+        if self._closed:
+            raise TransportError("the transport is closed", maybe_carried_out=False)
+        return await self._server.handle(request, self._user)
+
+    async def aclose(self) -> None:
+        self._closed = True
+        for watcher in self._watchers:
+            watcher.close()
+        self._watchers.clear()
+
+
+class _Whole:
+    """An answer that is there already, as a stream."""
+
+    def __init__(self, response: Response) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self._body = response.body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._body:
+            yield self._body
+
+    async def read_all(self) -> bytes:
+        return self._body
+
+    async def aclose(self) -> None:
+        self._body = b""
