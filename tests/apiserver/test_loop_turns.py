@@ -117,17 +117,17 @@ async def test_a_change_that_came_first_is_not_lost_while_a_large_one_is_worked_
 
 async def test_the_loop_goes_on_while_many_objects_are_listed_and_deleted() -> None:
     world = Threaded()
-    shelf = world.server.store.shelf("", "pods")
+    resource_store = world.server.store.resource("", "pods")
     await world.ok("GET", PODS)
     for index in range(3_000):
         about = {"namespace": "default", "uid": f"u{index}", "creationTimestamp": "2026-01-01T00:00:00Z"}
-        shelf.insert(pod(f"p{index:04d}", metadata=about, labels={"odd": str(index % 2)}))
+        resource_store.insert(pod(f"p{index:04d}", metadata=about, labels={"odd": str(index % 2)}))
     table = await world.counting("GET", PODS, accept=TABLE)
     assert (len(table["rows"]), world.pieces, world.turns >= 1) == (3_000, 1, True)
     listed = await world.counting("GET", PODS, labelSelector="odd=1," + ",".join(f"!x{each}" for each in range(200)))
     assert (len(listed["items"]), world.pieces, world.turns >= 1) == (1_500, 1, True)
     deleted = await world.counting("DELETE", PODS, labelSelector="odd=1")
-    assert (len(deleted["items"]), len(shelf), world.turns >= 1_500 // 20) == (1_500, 1_500, True)
+    assert (len(deleted["items"]), len(resource_store), world.turns >= 1_500 // 20) == (1_500, 1_500, True)
     world.server.close()
 
 

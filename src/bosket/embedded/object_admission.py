@@ -148,25 +148,25 @@ class ObjectAdmission:
         return True
 
     def _namespace_labels(self, name: str) -> dict[str, str]:
-        entry = self._store.shelf("", "namespaces", namespaced=False).get("", name)
+        entry = self._store.resource("", "namespaces", namespaced=False).get("", name)
         return entry.labels if entry is not None else {}
 
     def _group(self, key: ObjectKey) -> PodGroup | None:
-        entry = self._store.shelf("scheduling.run.ai", "podgroups").get(key.namespace, key.name)
+        entry = self._store.resource("scheduling.run.ai", "podgroups").get(key.namespace, key.name)
         return msgspec.convert(entry.decode(), PodGroup) if entry is not None else None
 
     def _classes(self) -> dict[str, PriorityClass]:
-        shelf = self._store.shelf("scheduling.k8s.io", "priorityclasses", namespaced=False)
-        classes = (msgspec.convert(entry.decode(), PriorityClass) for entry in shelf.entries())
+        resource_store = self._store.resource("scheduling.k8s.io", "priorityclasses", namespaced=False)
+        classes = (msgspec.convert(entry.decode(), PriorityClass) for entry in resource_store.entries())
         return {each.metadata.name: each for each in classes}
 
     async def _pod_groups(self) -> list[PodGroup]:
-        shelf = self._store.shelf("scheduling.run.ai", "podgroups")
-        return [msgspec.convert(entry.decode(), PodGroup) for entry in shelf.entries()]
+        resource_store = self._store.resource("scheduling.run.ai", "podgroups")
+        return [msgspec.convert(entry.decode(), PodGroup) for entry in resource_store.entries()]
 
     def _queues(self) -> dict[str, Queue]:
-        shelf = self._store.shelf("scheduling.run.ai", "queues", namespaced=False)
-        queues = (msgspec.convert(entry.decode(), Queue) for entry in shelf.entries())
+        resource_store = self._store.resource("scheduling.run.ai", "queues", namespaced=False)
+        queues = (msgspec.convert(entry.decode(), Queue) for entry in resource_store.entries())
         return {queue.metadata.name: queue for queue in queues}
 
 

@@ -13,7 +13,7 @@ from bosket.apiserver.admission.attributes import Attempt
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.status import not_found
 from bosket.apiserver.store.entry import Doc
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 from bosket.kube.selector import EVERYTHING, Selector, label_selector
 
 _ANY = "*"
@@ -84,10 +84,10 @@ class Selection:
     def compile(cls, raw: Doc) -> Selection:
         return cls(selector_of(raw.get("namespaceSelector")), selector_of(raw.get("objectSelector")))
 
-    def matches(self, attempt: Attempt, namespaces: Shelf) -> bool:
+    def matches(self, attempt: Attempt, namespaces: ResourceStore) -> bool:
         return self._matches_namespace(attempt, namespaces) and self._matches_object(attempt)
 
-    def _matches_namespace(self, attempt: Attempt, namespaces: Shelf) -> bool:
+    def _matches_namespace(self, attempt: Attempt, namespaces: ResourceStore) -> bool:
         if not self.namespaces.requirements:
             return True
         if attempt.is_namespace:

@@ -25,7 +25,7 @@ class BootstrapTokens:
 
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
-        self._secrets = store.shelf("", "secrets")
+        self._secrets = store.resource("", "secrets")
 
     def find(self, token: str) -> User | None:
         """Whose token it is, if it is one and still good."""

@@ -92,7 +92,7 @@ class TokenIssuer:
         return User(claims["sub"], account_groups(namespace), account["uid"], extra)
 
     def _is_there(self, plural: str, namespace: str, reference: dict[str, str]) -> bool:
-        entry = self._store.shelf("", plural, namespaced=bool(namespace)).get(namespace, reference["name"])
+        entry = self._store.resource("", plural, namespaced=bool(namespace)).get(namespace, reference["name"])
         return entry is not None and entry.uid == reference["uid"]
 
     # for those who check tokens themselves

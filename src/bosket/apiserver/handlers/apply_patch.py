@@ -37,7 +37,7 @@ async def apply_patch(call: Call, write: Write, writer: Writer) -> tuple[Entry, 
     applied, applier = await writer.aside.run(body_work(call), _understood, call, write, writer.now())
     metadata, shape = applied["metadata"], shape_of(call.version)
     write.applying = True
-    entry = call.kind.shelf.get(call.namespace, call.name)
+    entry = call.kind.objects.get(call.namespace, call.name)
     if entry is None and not call.subresource:
         metadata.pop("resourceVersion", None)
         if metadata.get("uid"):

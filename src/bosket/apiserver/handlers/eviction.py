@@ -31,7 +31,7 @@ class Evictor:
     """Answers POST pods/NAME/eviction."""
 
     def __init__(self, store: Store, writer: Writer, deleter: Deleter, admission: AdmissionChain) -> None:
-        self._budgets = store.shelf("policy", "poddisruptionbudgets")
+        self._budgets = store.resource("policy", "poddisruptionbudgets")
         self._writer = writer
         self._deleter = deleter
         self._admission = admission
@@ -39,7 +39,7 @@ class Evictor:
     async def evict(self, call: Call) -> Response:
         eviction = await self._decode(call)
         options = eviction.deleteOptions or DeleteOptions()
-        entry = call.kind.shelf.get(call.namespace, call.name)
+        entry = call.kind.objects.get(call.namespace, call.name)
         if entry is None:
             raise not_found("", "pods", call.name)
         pod = entry.decode()
@@ -95,7 +95,7 @@ class Evictor:
         budget = budgets[0].decode()
         name = budget["metadata"]["name"]
         try:
-            status = {**budget.get("status", {}), **count_budget(budget, pods.shelf)}
+            status = {**budget.get("status", {}), **count_budget(budget, pods.objects)}
         except NotCountable as error:
             raise _refusal(
                 f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {error}"

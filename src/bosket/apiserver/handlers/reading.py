@@ -49,7 +49,7 @@ class Reader:
 
     async def get(self, call: Call) -> Response:
         kind = call.kind
-        entry = kind.shelf.get(call.namespace, call.name)
+        entry = kind.objects.get(call.namespace, call.name)
         self._check_not_future(call, _version(call.query.get("resourceVersion", "")))
         if entry is None:
             raise not_found(kind.group, kind.plural, call.name)
@@ -68,7 +68,7 @@ class Reader:
     async def selected(self, call: Call) -> list[Entry]:
         """The objects that a call's selectors mean, now."""
         selection = self.selection(call)
-        candidates = selection.candidates(call.kind.shelf)
+        candidates = selection.candidates(call.kind.objects)
         return await self._aside.run(_work(candidates, selection), selection.among, candidates)
 
     async def list_page(self, call: Call) -> Response:
@@ -92,23 +92,23 @@ class Reader:
         self, call: Call, options: ListOptions, selection: Selection
     ) -> tuple[int, list[Entry], list[Event]]:
         """The version that the list, or its rest, is of, the objects it may be about, and what happened since."""
-        shelf = call.kind.shelf
-        current = shelf.store.version
+        resource_store = call.kind.objects
+        current = resource_store.store.version
         token = options.token
         if token is None and options.match != EXACT:
             self._check_not_future(call, _version(options.version))
-            return current, selection.candidates(shelf), []
+            return current, selection.candidates(resource_store), []
         if token is None:
             version, after = int(options.version), None
             self._check_not_future(call, version)
         else:
             version, after = token.version, (token.namespace, token.name)
             if version == 0:
-                return current, selection.candidates(shelf, after=after), []
-        events = shelf.since(version)
+                return current, selection.candidates(resource_store, after=after), []
+        events = resource_store.since(version)
         if events is None:
             raise gone(_TOO_OLD) if after is None else gone(_EXPIRED, continue_token=Token(0, *after).encode())
-        return version, selection.candidates(shelf, after=after), events
+        return version, selection.candidates(resource_store, after=after), events
 
     # watches
 
@@ -117,7 +117,7 @@ class Reader:
         selection = self.selection(call)
         representation = representation_for(call, self._clock)
         watcher = Watcher(
-            call.kind.shelf,
+            call.kind.objects,
             selection,
             backlog=self._backlog(call, options, selection, representation),
             bookmark=self._bookmark(representation) if options.bookmarks else None,
@@ -134,19 +134,19 @@ class Reader:
         self, call: Call, options: ListOptions, selection: Selection, representation: Representation
     ) -> Iterator[bytes]:
         """What the client has to be told before anything new: the objects that are there, or what it has missed."""
-        shelf = call.kind.shelf
+        resource_store = call.kind.objects
         if options.initial_events or (options.any_version and options.initial_events is None):
             self._check_not_future(call, _version(options.version))
             last = None
             if options.bookmarks and options.initial_events:
-                last = self._bookmark(representation, initial_events_end=True)(shelf.store.version)
-            return initial_lines(selection.candidates(shelf), selection, representation.render, last)
+                last = self._bookmark(representation, initial_events_end=True)(resource_store.store.version)
+            return initial_lines(selection.candidates(resource_store), selection, representation.render, last)
         if options.any_version:
             return iter(())
         version = int(options.version)
-        events = shelf.since(version)
+        events = resource_store.since(version)
         if events is None:
-            raise gone(f"too old resource version: {version} ({shelf.oldest_known})")
+            raise gone(f"too old resource version: {version} ({resource_store.oldest_known})")
         return missed_lines(events, selection, representation.render)
 
     def _note_crowd(self) -> None:
@@ -179,7 +179,7 @@ class Reader:
         return parse_selection(call.namespace, call.name, call.query, call.version.strategy.selectable)
 
     def _check_not_future(self, call: Call, version: int) -> None:
-        if version > (current := call.kind.shelf.store.version):
+        if version > (current := call.kind.objects.store.version):
             raise version_too_large(version, current)
 
 

@@ -91,7 +91,7 @@ class Rest:
         write = write_of(call)
         name = settle_name(call, doc)
         strategy = call.version.strategy
-        if strategy.create_on_update and call.kind.shelf.get(call.namespace, name) is None:
+        if strategy.create_on_update and call.kind.objects.get(call.namespace, name) is None:
             doc["metadata"].pop("resourceVersion", None)
             return await self.reader.answer(call, await self.writer.create(write, doc), 201)
         if not doc["metadata"].get("resourceVersion") and not strategy.unconditional_update:
@@ -125,7 +125,7 @@ class Rest:
     async def delete(self, call: Call) -> Response:
         options = await delete_options(call, self.writer.aside)
         kind, version = call.kind, call.version
-        await self._ask(call, kind.shelf.get(call.namespace, call.name), options)
+        await self._ask(call, kind.objects.get(call.namespace, call.name), options)
         entry, gone = self.deleter.delete(kind, version, call.namespace, call.name, options)
         answer = (
             deleted(kind, entry)
@@ -148,7 +148,7 @@ class Rest:
         listed = await self.reader.list_page(call)
         for count, entry in enumerate(doomed, 1):
             await self._ask(call, entry, options)
-            current = call.kind.shelf.get(entry.namespace, entry.name)
+            current = call.kind.objects.get(entry.namespace, entry.name)
             if current is not None and current.uid == entry.uid:  # others have their turn, and may have deleted it
                 self.deleter.delete(call.kind, call.version, entry.namespace, entry.name, options)
             if count % _DELETED_AT_ONCE == 0:

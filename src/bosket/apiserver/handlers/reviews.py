@@ -65,7 +65,7 @@ def register_reviews(registry: Registry, store: Store, authenticator: Authentica
                 kind=name,
                 plural=plural,
                 namespaced=namespaced,
-                shelf=store.shelf(group, plural, namespaced=namespaced),
+                objects=store.resource(group, plural, namespaced=namespaced),
                 storage_version="v1",
                 versions={"v1": version},
                 verbs=("create",),

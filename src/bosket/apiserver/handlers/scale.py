@@ -24,7 +24,7 @@ async def handle_scale(call: Call, writer: Writer) -> Response:
     """Answer to GET, PUT and PATCH on …/scale."""
     scale = call.version.scale
     assert scale is not None
-    entry = call.kind.shelf.get(call.namespace, call.name)
+    entry = call.kind.objects.get(call.namespace, call.name)
     if entry is None:
         raise not_found(call.kind.group, call.kind.plural, call.name)
     if call.verb != "get":

@@ -75,7 +75,7 @@ class Subresources:
 
     async def log(self, call: Call) -> Response:
         """Simulated containers write nothing; whoever asks for their log gets nothing, not an error."""
-        if call.kind.shelf.get(call.namespace, call.name) is None:
+        if call.kind.objects.get(call.namespace, call.name) is None:
             raise not_found("", "pods", call.name)
         return Response(200, {"content-type": "text/plain"}, b"")
 

@@ -38,7 +38,7 @@ class TokenRequests:
     async def answer(self, call: Call) -> Response:
         request = await self._decode(call)
         spec = request.spec
-        account = call.kind.shelf.get(call.namespace, call.name)
+        account = call.kind.objects.get(call.namespace, call.name)
         if account is None:
             raise not_found("", "serviceaccounts", call.name)
         seconds = _DEFAULT_SECONDS if spec.expirationSeconds is None else spec.expirationSeconds
@@ -90,7 +90,7 @@ class TokenRequests:
             group, _, version = reference.apiVersion.rpartition("/")
             raise bad_request(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
         namespace = "" if kind == "Node" else account.namespace
-        entry = self._store.shelf("", _PLURALS[kind], namespaced=bool(namespace)).get(namespace, reference.name)
+        entry = self._store.resource("", _PLURALS[kind], namespaced=bool(namespace)).get(namespace, reference.name)
         if entry is None:
             raise not_found("", _PLURALS[kind], reference.name)
         claims = {kind.lower(): {"name": entry.name, "uid": entry.uid}}
@@ -101,7 +101,7 @@ class TokenRequests:
                     f'cannot bind token for serviceaccount "{account.name}" to pod running with different '
                     "serviceaccount name."
                 )
-            node = self._store.shelf("", "nodes", namespaced=False).get("", spec.get("nodeName", ""))
+            node = self._store.resource("", "nodes", namespaced=False).get("", spec.get("nodeName", ""))
             if node is not None:
                 claims["node"] = {"name": node.name, "uid": node.uid}
         if reference.uid not in ("", entry.uid):

@@ -22,19 +22,19 @@ class NameReview(Chore[str]):
         self._registry = registry
         self._writer = writer
         self._settle = definitions.settle_status
-        self._shelf = store.shelf(GROUP, PLURAL, namespaced=False)
-        self._shelf.listen(self._on_event)
+        self._objects = store.resource(GROUP, PLURAL, namespaced=False)
+        self._objects.listen(self._on_event)
 
     def _on_event(self, event: Event) -> None:
         if event.type == "ADDED":
             return
         group = event.entry.name.partition(".")[2]
-        for entry in self._shelf.entries():
+        for entry in self._objects.entries():
             if entry.name.partition(".")[2] == group:
                 self.add(entry.name)
 
     async def handle(self, key: str) -> None:
-        entry = self._shelf.get("", key)
+        entry = self._objects.get("", key)
         if entry is None or is_settled(entry.decode()):
             return
         kind = self._registry.at(GROUP, PLURAL)

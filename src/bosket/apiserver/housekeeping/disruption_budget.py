@@ -16,7 +16,7 @@ from bosket.apiserver.housekeeping.chore import Chore
 from bosket.apiserver.objects.kind import Registry
 from bosket.apiserver.objects.status_condition import find_condition, set_condition
 from bosket.apiserver.store.entry import Doc, Entry, Event
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.writer import Writer, own_write
 from bosket.kube.selector import InvalidSelector, label_selector
@@ -25,7 +25,7 @@ from bosket.runtime.clock import Clock
 _CONTROLLER = "disruption-controller"
 
 
-def budgets_of(budgets: Shelf, namespace: str, labels: dict[str, str]) -> list[Entry]:
+def budgets_of(budgets: ResourceStore, namespace: str, labels: dict[str, str]) -> list[Entry]:
     """The budgets that guard a pod with these labels."""
     return [entry for entry in budgets.entries(namespace) if _selects(entry.decode(), labels)]
 
@@ -34,7 +34,7 @@ class NotCountable(Exception):
     """It can't be said how many pods there should be; until it can, none may go."""
 
 
-def count_budget(budget: Doc, pods: Shelf) -> dict[str, Any]:
+def count_budget(budget: Doc, pods: ResourceStore) -> dict[str, Any]:
     """The numbers of a budget's status.
 
     Pods without a controller count only where the budget names a number of pods that must be there: a share of them,
@@ -101,10 +101,10 @@ def _expected(pods: list[Doc], store: Store) -> int:
         found = store.find(owner["uid"])
         if found is None:
             raise NotCountable(f'found no controllers for pod "{pod["metadata"]["name"]}"')
-        shelf, entry = found
+        resource_store, entry = found
         replicas = entry.decode().get("spec", {}).get("replicas")
         if not isinstance(replicas, int):
-            raise NotCountable(f"{shelf.resource} does not implement the scale subresource")
+            raise NotCountable(f"{resource_store.resource} does not implement the scale subresource")
         wanted[owner["uid"]] = replicas
     return sum(wanted.values())
 
@@ -116,8 +116,8 @@ class BudgetCounter(Chore[tuple[str, str]]):
         super().__init__(clock)
         self._registry = registry
         self._writer = writer
-        self._budgets = store.shelf("policy", "poddisruptionbudgets")
-        self._pods = store.shelf("", "pods")
+        self._budgets = store.resource("policy", "poddisruptionbudgets")
+        self._pods = store.resource("", "pods")
         self._budgets.listen(self._on_budget)
         self._pods.listen(self._on_pod)
 

@@ -40,11 +40,11 @@ class NamespaceDrain(Chore[str]):
         self._registry = registry
         self._writer = writer
         self._deleter = deleter
-        self._namespaces = store.shelf("", "namespaces", namespaced=False)
+        self._namespaces = store.resource("", "namespaces", namespaced=False)
         store.listeners.append(self._on_event)
 
     def _on_event(self, event: Event) -> None:
-        if event.shelf is self._namespaces:
+        if event.resource_store is self._namespaces:
             if event.type != "DELETED" and event.entry.deleting:
                 self.add(event.entry.name)
         elif event.type == "DELETED" and event.entry.namespace:
@@ -62,7 +62,7 @@ class NamespaceDrain(Chore[str]):
             if not kind.namespaced:
                 continue
             version = next(iter(kind.versions.values()))
-            for entry in list(kind.shelf.entries(key)):
+            for entry in list(kind.objects.entries(key)):
                 left, gone = entry, False
                 if not entry.deleting:
                     left, gone = self._deleter.delete(kind, version, key, entry.name, DeleteOptions())
@@ -110,15 +110,15 @@ class DefinitionDrain(Chore[str]):
         self._registry = registry
         self._writer = writer
         self._deleter = deleter
-        self._definitions = store.shelf(definition.GROUP, definition.PLURAL, namespaced=False)
+        self._definitions = store.resource(definition.GROUP, definition.PLURAL, namespaced=False)
         store.listeners.append(self._on_event)
 
     def _on_event(self, event: Event) -> None:
-        if event.shelf is self._definitions:
+        if event.resource_store is self._definitions:
             if event.type != "DELETED" and event.entry.deleting:
                 self.add(event.entry.name)
-        elif event.type == "DELETED" and len(event.shelf) == 0:
-            found = self._definitions.get("", event.shelf.resource)
+        elif event.type == "DELETED" and len(event.resource_store) == 0:
+            found = self._definitions.get("", event.resource_store.resource)
             if found is not None and found.deleting:
                 self.add(found.name)
 
@@ -130,12 +130,12 @@ class DefinitionDrain(Chore[str]):
         custom = self._registry.at(spec["group"], spec["names"]["plural"])
         if custom is not None:
             version = next(iter(custom.versions.values()))
-            for each in list(custom.shelf.entries()):
+            for each in list(custom.objects.entries()):
                 if not each.deleting:
                     self._deleter.delete(custom, version, each.namespace, each.name, DeleteOptions())
         kind = self._registry.at(definition.GROUP, definition.PLURAL)
         assert kind is not None
-        remaining = custom is not None and len(custom.shelf) > 0
+        remaining = custom is not None and len(custom.objects) > 0
         now = self._writer.now()
 
         def change(doc: Doc) -> Doc:

@@ -24,9 +24,9 @@ class Aggregation(Chore[str]):
         super().__init__(clock)
         self._registry = registry
         self._writer = writer
-        self._shelf = store.shelf(GROUP, "clusterroles", namespaced=False)
-        self._aggregated = {entry.name for entry in self._shelf.entries() if b'"aggregationRule"' in entry.encoded}
-        self._shelf.listen(self._on_change)
+        self._objects = store.resource(GROUP, "clusterroles", namespaced=False)
+        self._aggregated = {entry.name for entry in self._objects.entries() if b'"aggregationRule"' in entry.encoded}
+        self._objects.listen(self._on_change)
 
     def _on_change(self, event: Event) -> None:
         name = event.entry.name
@@ -38,14 +38,14 @@ class Aggregation(Chore[str]):
             self.add(each)
 
     async def handle(self, key: str) -> None:
-        entry, kind = self._shelf.get("", key), self._registry.at(GROUP, "clusterroles")
+        entry, kind = self._objects.get("", key), self._registry.at(GROUP, "clusterroles")
         if entry is None or kind is None:
             return
         role = entry.decode()
         if not role.get("aggregationRule"):
             return
         try:
-            rules = aggregate(role, (each.decode() for each in self._shelf.entries()))
+            rules = aggregate(role, (each.decode() for each in self._objects.entries()))
         except (InvalidSelector, msgspec.ValidationError):
             return  # the kind's rules let no such selector in
 

@@ -149,7 +149,7 @@ class ApiServer:
             self._chores.append(NamespaceDrain(*parts))
         if "disruption" not in without:
             self._chores.append(BudgetCounter(*parts[:-1]))
-        self._expiry = Expiry(clock, self.store.shelf("", "events"))
+        self._expiry = Expiry(clock, self.store.resource("", "events"))
         self.rest = Rest(self.writer, self.reader, deleter, chain)
         evictor = Evictor(self.store, self.writer, deleter, chain)
         self.subresources = Subresources(self.rest, evictor, TokenRequests(clock, self.store, tokens, self._aside))
@@ -272,7 +272,7 @@ def _size(call: Call) -> int:
     since objects of a list are decoded one after another."""
     if call.verb in READING_VERBS:
         return 0
-    stored = call.kind.shelf.get(call.namespace, call.name) if call.name else None
+    stored = call.kind.objects.get(call.namespace, call.name) if call.name else None
     return len(call.body) if stored is None else max(len(call.body), len(stored.encoded))
 
 

@@ -71,10 +71,10 @@ class RequestMetrics:
             yield f'apiserver_current_inflight_requests{{request_kind="{kind}"}} {count}'
         for name in ("apiserver_storage_objects", "apiserver_resource_objects"):
             yield from _head(name, "gauge", "Stored objects by resource.")
-            for shelf in self._store.shelves.values():
-                group = f'group="{shelf.group}",' if name == "apiserver_resource_objects" else ""
-                resource = shelf.plural if group else shelf.resource
-                yield f'{name}{{{group}resource="{resource}"}} {len(shelf)}'
+            for resource_store in self._store.resources.values():
+                group = f'group="{resource_store.group}",' if name == "apiserver_resource_objects" else ""
+                resource = resource_store.plural if group else resource_store.resource
+                yield f'{name}{{{group}resource="{resource}"}} {len(resource_store)}'
         yield from _head("apiserver_longrunning_requests", "gauge", "Watches under way.")
         yield f'apiserver_longrunning_requests{{component="apiserver",verb="WATCH"}} {len(self._reader.watchers)}'
         yield from _head("apiserver_terminated_watchers_total", "counter", "Watches whose client did not keep up.")

@@ -74,8 +74,8 @@ class Deleter:
         self, kind: Kind, version: Version, namespace: str, name: str, options: DeleteOptions
     ) -> tuple[Entry, bool]:
         """The object as it is afterwards, and whether it is gone."""
-        shelf = kind.shelf
-        entry = shelf.get(namespace, name)
+        resource_store = kind.objects
+        entry = resource_store.get(namespace, name)
         if entry is None:
             raise not_found(kind.group, kind.plural, name)
         if kind.kind == "Namespace" and name in IMMORTAL_NAMESPACES:
@@ -84,12 +84,12 @@ class Deleter:
         doc = entry.decode()
         self._mark(kind, version, doc, options)
         if "All" in options.dryRun:
-            return shelf.preview(doc), False
+            return resource_store.preview(doc), False
         if version.strategy.may_go(doc):
-            return shelf.remove(entry, doc), True
+            return resource_store.remove(entry, doc), True
         if doc == entry.decode():
             return entry, False
-        return shelf.replace(entry, doc), False
+        return resource_store.replace(entry, doc), False
 
     def _mark(self, kind: Kind, version: Version, doc: Doc, options: DeleteOptions) -> None:
         """Write into the metadata that the object is to go, when, and what must happen before."""

@@ -190,12 +190,12 @@ class Writer:
         await self.aside.run(size, self._check, write, doc, None)
         await self._admission.validate(write, doc, None)
         self._admission.check_place(write, doc)
-        shelf = kind.shelf
-        if shelf.get(write.namespace, metadata["name"]) is not None:
+        resource_store = kind.objects
+        if resource_store.get(write.namespace, metadata["name"]) is not None:
             raise already_exists(kind.group, kind.plural, metadata["name"])
         if version.to_storage is not None:
             doc = version.to_storage(doc)
-        return shelf.preview(doc) if write.dry_run else shelf.insert(doc, creator=write.manager)
+        return resource_store.preview(doc) if write.dry_run else resource_store.insert(doc, creator=write.manager)
 
     def _begin(self, write: Write, doc: Doc, author: Manager) -> None:
         """What is done about a new object before anybody is asked: types, defaults, owners of its fields."""
@@ -229,7 +229,7 @@ class Writer:
             raise invalid(write.kind.group, write.kind.kind, "", errors)
         name = meta.generate_name(base)
         for _ in range(_NAME_ATTEMPTS):
-            if write.kind.shelf.get(write.namespace, name) is None:
+            if write.kind.objects.get(write.namespace, name) is None:
                 break
             name = meta.generate_name(base)
         return name
@@ -283,14 +283,14 @@ class Writer:
         if not write.trusted:
             await self._settle(write, new, old, size)
         unchanged = await self.aside.run(size, self._finish, write, entry, new, old, self._author(write))
-        if write.kind.shelf.get(write.namespace, name) is not entry:
+        if write.kind.objects.get(write.namespace, name) is not entry:
             return None
         return entry if unchanged else self._store(write, entry, new)
 
     async def _work_out(self, write: Write, name: str, change: Change) -> tuple[Entry, Doc, Doc]:
         """The object as it is stored, and what it was and would be in the version of the request."""
         kind = write.kind
-        entry = kind.shelf.get(write.namespace, name)
+        entry = kind.objects.get(write.namespace, name)
         if entry is None:
             raise not_found(kind.group, kind.plural, name)
         old, new = await self.aside.run(_size(write, entry), self._changed, write, entry, change)
@@ -373,14 +373,14 @@ class Writer:
         return False
 
     def _store(self, write: Write, entry: Entry, new: Doc) -> Entry:
-        shelf = write.kind.shelf
+        resource_store = write.kind.objects
         if write.version.to_storage is not None:
             new = write.version.to_storage(new)
         if write.dry_run:
-            return shelf.preview(new)
+            return resource_store.preview(new)
         if write.version.strategy.may_go(new):
-            return shelf.remove(entry, new)
-        return shelf.replace(entry, new)
+            return resource_store.remove(entry, new)
+        return resource_store.replace(entry, new)
 
 
 def _size(write: Write, entry: Entry) -> int:

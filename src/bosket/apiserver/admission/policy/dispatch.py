@@ -30,12 +30,12 @@ class Policies:
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._registry = registry
-        self._policies = store.shelf(_GROUP, "validatingadmissionpolicies", namespaced=False)
-        self._bindings = store.shelf(_GROUP, "validatingadmissionpolicybindings", namespaced=False)
-        self._namespaces = store.shelf("", "namespaces", namespaced=False)
+        self._policies = store.resource(_GROUP, "validatingadmissionpolicies", namespaced=False)
+        self._bindings = store.resource(_GROUP, "validatingadmissionpolicybindings", namespaced=False)
+        self._namespaces = store.resource("", "namespaces", namespaced=False)
         self._compiled: tuple[Policy, ...] | None = None
-        for shelf in (self._policies, self._bindings):
-            shelf.listen(self._on_event)
+        for resource_store in (self._policies, self._bindings):
+            resource_store.listen(self._on_event)
 
     def _on_event(self, _event: Event) -> None:
         self._compiled = None

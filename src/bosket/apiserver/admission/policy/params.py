@@ -43,7 +43,7 @@ def _entries(kind: Kind, reference: Doc, attempt: Attempt) -> list[Entry]:
                 "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
             )
     if name := reference.get("name"):
-        entry = kind.shelf.get(namespace, name)
+        entry = kind.objects.get(namespace, name)
         return [] if entry is None else [entry]
     selector = selector_of(reference.get("selector"))
-    return [entry for entry in kind.shelf.entries(namespace) if selector.matches(entry.labels)]
+    return [entry for entry in kind.objects.entries(namespace) if selector.matches(entry.labels)]

@@ -12,7 +12,7 @@ from bosket.apiserver.admission.matching import Rule, Selection, compiled_rules,
 from bosket.apiserver.kinds.expression import used_variables
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.store.entry import Doc
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Match:
             raw.get("matchPolicy") != "Exact",
         )
 
-    def version(self, attempt: Attempt, namespaces: Shelf) -> Version | None:
+    def version(self, attempt: Attempt, namespaces: ResourceStore) -> Version | None:
         """The version in which it is about an attempt; None if it isn't."""
         version = matched_version(self.rules, attempt, equivalent=self.equivalent) if self.rules else attempt.version
         if version is None or not self.selection.matches(attempt, namespaces):

@@ -73,7 +73,7 @@ class Webhooks:
     def __init__(self, store: Store) -> None:
         self._mutating = HookTable(store, "mutatingwebhookconfigurations")
         self._validating = HookTable(store, "validatingwebhookconfigurations")
-        self._namespaces = store.shelf("", "namespaces", namespaced=False)
+        self._namespaces = store.resource("", "namespaces", namespaced=False)
         self._addresses = AddressBook(store)
         self._caller = Caller()
 

@@ -14,7 +14,7 @@ from bosket.apiserver.admission.matching import Rule, Selection, compiled_rules,
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.status import forbidden
 from bosket.apiserver.store.entry import Doc
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 
 _DEFAULT_SECONDS = 10
 
@@ -83,7 +83,7 @@ class Hook:
             self._tls = self.target.tls()
         return self._tls
 
-    def concerned_version(self, attempt: Attempt, namespaces: Shelf) -> Version | None:
+    def concerned_version(self, attempt: Attempt, namespaces: ResourceStore) -> Version | None:
         """The version in which it is to be asked about an attempt; None if it isn't."""
         version = matched_version(self.rules, attempt, equivalent=self.equivalent)
         if version is None or not self.selection.matches(attempt, namespaces):
