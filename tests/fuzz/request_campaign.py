@@ -27,7 +27,7 @@ from bosket.api.crd import crd_manifests
 from bosket.apiserver import ApiServer
 from bosket.apiserver.handlers.watch import Watcher
 from bosket.apiserver.objects.kind import Kind, Version
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.kube.transport import Request
 from bosket.runtime.clock import SystemClock
 from tests.fuzz.fuzzed import AS_IN_KUBERNETES, DEFINITIONS, MISTAKES, SECONDS, resident_mebibytes

@@ -354,7 +354,7 @@ class EmbeddedCluster:
             return
         # Half of what a start costs is these libraries; a cluster without a listener does without them.
         from bosket.apiserver.http.listener import Tls, serve
-        from bosket.apiserver.request.call import User
+        from bosket.apiserver.request.resource_request import User
         from bosket.embedded.identity import identity_of, publish_authorities, remember_port
 
         identity = identity_of(self._data)

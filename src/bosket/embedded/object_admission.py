@@ -19,7 +19,7 @@ from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.api.meta import GroupVersionKind
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.apiserver.admission.attributes import Attempt, Operation
+from bosket.apiserver.admission.attributes import AdmissionAttributes, Operation
 from bosket.apiserver.admission.chain import Member
 from bosket.apiserver.objects.kind import Kind
 from bosket.apiserver.objects.metadata import shown_name
@@ -118,14 +118,14 @@ class ObjectAdmission:
     def asks_about(self, operation: Operation, kind: Kind, subresource: str) -> bool:
         return bool(self._paths_of(operation, kind, subresource))
 
-    async def judge(self, attempt: Attempt) -> None:
-        request = msgspec.convert(attempt.request(attempt.version), AdmissionRequest)
+    async def judge(self, attributes: AdmissionAttributes) -> None:
+        request = msgspec.convert(attributes.request(attributes.version), AdmissionRequest)
         said = ADMITTED
-        for path in self._paths_of(attempt.operation, attempt.kind, attempt.subresource):
+        for path in self._paths_of(attributes.operation, attributes.kind, attributes.subresource):
             said = both(said, await self._ask(path, request))
-        attempt.warnings += said.warnings
+        attributes.warnings += said.warnings
         if said.refusals:
-            raise _refusal(attempt.kind, attempt.shown_name, said)
+            raise _refusal(attributes.kind, attributes.shown_name, said)
 
     def _paths_of(self, operation: Operation, kind: Kind, subresource: str) -> tuple[str, ...]:
         return self._paths.get(Question(operation, kind.group, resource_of(kind.plural, subresource)), ())

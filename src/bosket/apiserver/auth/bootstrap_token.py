@@ -10,7 +10,7 @@ from typing import Final
 
 from bosket.api.time import parse_time
 from bosket.apiserver.auth.identity import AUTHENTICATED
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.store.store import Store
 from bosket.runtime.clock import Clock
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bosket.apiserver.auth.identity import account_groups, account_name
 from bosket.apiserver.auth.jwt import ALGORITHM, BadToken, SigningKey
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.store.entry import Entry
 from bosket.apiserver.store.store import Store
 from bosket.runtime.clock import Clock

@@ -13,7 +13,7 @@ from bosket.apiserver.auth.service_account import ISSUER, TokenIssuer
 from bosket.apiserver.request.answer import JSON_HEADERS
 from bosket.apiserver.request.aside import Aside
 from bosket.apiserver.request.body import decode_order
-from bosket.apiserver.request.call import Call
+from bosket.apiserver.request.resource_request import ResourceRequest
 from bosket.apiserver.status import bad_request, conflict, invalid, not_found
 from bosket.apiserver.store.entry import Entry
 from bosket.apiserver.store.store import Store
@@ -35,20 +35,20 @@ class TokenRequests:
         self._issuer = issuer
         self._aside = aside
 
-    async def answer(self, call: Call) -> Response:
-        request = await self._decode(call)
-        spec = request.spec
-        account = call.kind.objects.get(call.namespace, call.name)
+    async def answer(self, request: ResourceRequest) -> Response:
+        token_request = await self._decode(request)
+        spec = token_request.spec
+        account = request.kind.objects.get(request.namespace, request.name)
         if account is None:
-            raise not_found("", "serviceaccounts", call.name)
+            raise not_found("", "serviceaccounts", request.name)
         seconds = _DEFAULT_SECONDS if spec.expirationSeconds is None else spec.expirationSeconds
         _check_seconds(seconds)
-        if request.metadata.uid not in ("", account.uid):
+        if token_request.metadata.uid not in ("", account.uid):
             detail = (
-                f"the UID in the token request ({request.metadata.uid}) does not match the UID of the service account "
-                f"({account.uid})"
+                f"the UID in the token request ({token_request.metadata.uid}) does not match the UID of the service "
+                f"account ({account.uid})"
             )
-            raise conflict(_GROUP, "TokenRequest", call.name, detail)
+            raise conflict(_GROUP, "TokenRequest", request.name, detail)
         bound = {} if spec.boundObjectRef is None else self._bind(account, spec.boundObjectRef)
         audiences = list(spec.audiences or (ISSUER,))
         now = int(self._clock.now())
@@ -66,22 +66,22 @@ class TokenRequests:
             },
             "spec": shown,
             "status": {
-                "token": "" if call.dry_run else self._issuer.issue(account, seconds, audiences, bound),
+                "token": "" if request.dry_run else self._issuer.issue(account, seconds, audiences, bound),
                 "expirationTimestamp": format_time(now + seconds),
             },
         }
         return Response(201, JSON_HEADERS, msgspec.json.encode(answer) + b"\n")
 
-    async def _decode(self, call: Call) -> TokenRequest:
-        request = await decode_order(call, self._aside, TokenRequest, "a TokenRequest", optional=True)
+    async def _decode(self, request: ResourceRequest) -> TokenRequest:
+        token_request = await decode_order(request, self._aside, TokenRequest, "a TokenRequest", optional=True)
         for key, given, wanted in (
-            ("name", request.metadata.name, call.name),
-            ("namespace", request.metadata.namespace, call.namespace),
+            ("name", token_request.metadata.name, request.name),
+            ("namespace", token_request.metadata.namespace, request.namespace),
         ):
             if given not in ("", wanted):
                 detail = f"must match the service account {key} if specified"
-                raise invalid(_GROUP, "TokenRequest", call.name, [invalid_value(f"metadata.{key}", given, detail)])
-        return request
+                raise invalid(_GROUP, "TokenRequest", request.name, [invalid_value(f"metadata.{key}", given, detail)])
+        return token_request
 
     def _bind(self, account: Entry, reference: BoundObjectReference) -> dict[str, dict[str, str]]:
         """The claims that bind a token to an object, which must be there."""

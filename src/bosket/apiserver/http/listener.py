@@ -20,7 +20,7 @@ from bosket.apiserver.auth.impersonation import impersonated
 from bosket.apiserver.handlers.watch import Watcher
 from bosket.apiserver.http.compression import compressed
 from bosket.apiserver.http.connection import HEADER_SECONDS, MAX_CONNECTIONS, LimitedServer
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.server.api_server import ApiServer, refusal
 from bosket.apiserver.status import StatusError, timeout, too_large, too_many_requests, unauthorized
 from bosket.kube.transport import Request, Response

@@ -7,7 +7,7 @@ from typing import Any
 
 from bosket.apiserver.objects.kind import Kind, Version
 from bosket.apiserver.openapi.schema import META, V2, V3
-from bosket.apiserver.request.call import subresource_verbs
+from bosket.apiserver.request.resource_request import subresource_verbs
 from bosket.apiserver.status import JSON
 from bosket.apiserver.writing.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from bosket.apiserver.rbac.rule import Rule
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.store.entry import Doc, Event
 from bosket.apiserver.store.resource_store import ResourceStore
 from bosket.apiserver.store.store import Store

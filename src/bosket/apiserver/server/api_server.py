@@ -52,8 +52,8 @@ from bosket.apiserver.rbac import MASTERS, Authorizer
 from bosket.apiserver.request.answer import with_warnings
 from bosket.apiserver.request.aside import LARGE_BYTES, Aside
 from bosket.apiserver.request.byte_budget import ByteBudget
-from bosket.apiserver.request.call import READING_VERBS, Call, User, resolve
 from bosket.apiserver.request.request_info import parse_request
+from bosket.apiserver.request.resource_request import READING_VERBS, ResourceRequest, User, resolve
 from bosket.apiserver.server.discovery import Discovery
 from bosket.apiserver.server.in_process import InProcessTransport
 from bosket.apiserver.server.metrics import RequestMetrics
@@ -206,74 +206,74 @@ class ApiServer:
         """End all watches; their clients will come back, or be gone."""
         self.reader.close_watches()
 
-    async def handle(self, request: Request, user: User) -> Answer:
+    async def handle(self, raw: Request, user: User) -> Answer:
         try:
             if not self._bootstrapped:
                 self._bootstrapped = True
                 await bootstrap(self.store, self.registry, self.writer)
-            info = parse_request(request)
+            info = parse_request(raw)
             if MASTERS not in user.groups:
                 self.authorizer.check(user, info.attributes)
             if not info.attributes.resource:
                 return await self._nonresource.answer(info)
-            call = resolve(info, user, self.registry)
+            request = resolve(info, user, self.registry)
         except StatusError as error:
             return refusal(error)
         except Exception:
-            log.exception("%s %s failed", request.method, request.path)
+            log.exception("%s %s failed", raw.method, raw.path)
             return refusal(_mistake())
         began = perf_counter()
-        kind = "readOnly" if call.verb in READING_VERBS else "mutating"
+        kind = "readOnly" if request.verb in READING_VERBS else "mutating"
         self.metrics.in_flight[kind] += 1
         try:
-            answer = await self._answer(call)
+            answer = await self._answer(request)
             if not self.store.settled:
                 await self.store.settle()
         except StorageError as error:
             answer = refusal(internal_error(str(error)))
         finally:
             self.metrics.in_flight[kind] -= 1
-        if call.version.deprecation:
-            call.warnings.append(call.version.deprecation)
-        if call.warnings and isinstance(answer, Response):
-            answer = with_warnings(answer, call.warnings)
-        self.metrics.count(call, answer.status, perf_counter() - began)
+        if request.version.deprecation:
+            request.warnings.append(request.version.deprecation)
+        if request.warnings and isinstance(answer, Response):
+            answer = with_warnings(answer, request.warnings)
+        self.metrics.count(request, answer.status, perf_counter() - began)
         return answer
 
-    def _about_pods(self, call: Call) -> Call:
+    def _about_pods(self, request: ResourceRequest) -> ResourceRequest:
         """POST bindings is the older form of POST pods/NAME/binding; it is allowed by `create` of `bindings`."""
         pods = self.registry.at("", "pods")
         assert pods is not None
-        asked = replace(call.asked, resource="pods", subresource="binding")
-        return replace(call, asked=asked, kind=pods, version=pods.versions["v1"])
+        attributes = replace(request.attributes, resource="pods", subresource="binding")
+        return replace(request, attributes=attributes, kind=pods, version=pods.versions["v1"])
 
-    async def _answer(self, call: Call) -> Answer:
+    async def _answer(self, request: ResourceRequest) -> Answer:
         try:
-            if call.kind.plural == "bindings" and not call.kind.group:
-                call = self._about_pods(call)
-            if (size := _size(call)) < LARGE_BYTES:
-                return await self._dispatch(call)
-            with self._byte_budget.hold(call.user.name, size):
-                return await self._dispatch(call)
+            if request.kind.plural == "bindings" and not request.kind.group:
+                request = self._about_pods(request)
+            if (size := _size(request)) < LARGE_BYTES:
+                return await self._dispatch(request)
+            with self._byte_budget.hold(request.user.name, size):
+                return await self._dispatch(request)
         except WrongType as error:
-            return refusal(error.of_patch() if call.verb == "patch" else error)
+            return refusal(error.of_patch() if request.verb == "patch" else error)
         except StatusError as error:
             return refusal(error)
         except Exception:
-            log.exception("%s of %s %s/%s failed", call.verb, call.kind.resource, call.namespace, call.name)
+            log.exception("%s of %s %s/%s failed", request.verb, request.kind.resource, request.namespace, request.name)
             return refusal(_mistake())
 
-    async def _dispatch(self, call: Call) -> Answer:
-        return await (self.subresources.handle(call) if call.subresource else self.rest.handle(call))
+    async def _dispatch(self, request: ResourceRequest) -> Answer:
+        return await (self.subresources.handle(request) if request.subresource else self.rest.handle(request))
 
 
-def _size(call: Call) -> int:
+def _size(request: ResourceRequest) -> int:
     """Bytes of JSON that are decoded at once for a write: of the body or of the stored object. 0 for what only reads,
     since objects of a list are decoded one after another."""
-    if call.verb in READING_VERBS:
+    if request.verb in READING_VERBS:
         return 0
-    stored = call.kind.objects.get(call.namespace, call.name) if call.name else None
-    return len(call.body) if stored is None else max(len(call.body), len(stored.encoded))
+    stored = request.kind.objects.get(request.namespace, request.name) if request.name else None
+    return len(request.body) if stored is None else max(len(request.body), len(stored.encoded))
 
 
 def _mistake() -> StatusError:

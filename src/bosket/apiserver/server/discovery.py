@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bosket.apiserver.objects.kind import Kind, Registry, Version
-from bosket.apiserver.request.call import subresource_verbs
+from bosket.apiserver.request.resource_request import subresource_verbs
 from bosket.apiserver.status import JSON, no_such_path
 from bosket.kube.transport import Response
 

@@ -11,7 +11,7 @@ from bosket.kube.errors import TransportError
 from bosket.kube.transport import Request, Response, Stream
 
 if TYPE_CHECKING:
-    from bosket.apiserver.request.call import User
+    from bosket.apiserver.request.resource_request import User
     from bosket.apiserver.server.api_server import ApiServer
 
 

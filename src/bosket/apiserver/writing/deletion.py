@@ -14,7 +14,7 @@ from bosket.api.time import format_time
 from bosket.apiserver.objects.kind import Kind, Version
 from bosket.apiserver.request.aside import Aside
 from bosket.apiserver.request.body import decode_order
-from bosket.apiserver.request.call import Call
+from bosket.apiserver.request.resource_request import ResourceRequest
 from bosket.apiserver.status import bad_request, conflict, forbidden, invalid_options, not_found
 from bosket.apiserver.store.entry import Doc, Entry
 from bosket.runtime.clock import Clock
@@ -25,12 +25,12 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
-async def delete_options(call: Call, aside: Aside) -> DeleteOptions:
+async def delete_options(request: ResourceRequest, aside: Aside) -> DeleteOptions:
     """From the body, or, if there is none, from the query as some clients have it."""
-    if call.body:
-        options = await decode_order(call, aside, DeleteOptions, "a DeleteOptions object")
+    if request.body:
+        options = await decode_order(request, aside, DeleteOptions, "a DeleteOptions object")
     else:
-        options = _options_from_query(call)
+        options = _options_from_query(request)
     if options.dryRun not in ((), ("All",)):
         raise invalid_options("DeleteOptions", not_supported("dryRun", list(options.dryRun), ("All",)))
     if options.propagationPolicy is not None:
@@ -43,8 +43,8 @@ async def delete_options(call: Call, aside: Aside) -> DeleteOptions:
     return options
 
 
-def _options_from_query(call: Call) -> DeleteOptions:
-    query = call.query
+def _options_from_query(request: ResourceRequest) -> DeleteOptions:
+    query = request.query
     changes: dict[str, Any] = {}
     if text := query.get("gracePeriodSeconds"):
         try:

@@ -29,7 +29,7 @@ from bosket.apiserver.objects import metadata as meta
 from bosket.apiserver.objects.duplicate import repeated_keys
 from bosket.apiserver.objects.kind import Kind, Version
 from bosket.apiserver.request.aside import Aside
-from bosket.apiserver.request.call import Call, User
+from bosket.apiserver.request.resource_request import ResourceRequest, User
 from bosket.apiserver.status import (
     OBJECT_MODIFIED,
     WrongType,
@@ -59,7 +59,7 @@ Change = Callable[[Doc], Doc]
 
 
 @dataclass(frozen=True, slots=True)
-class Facet:
+class SubresourceView:
     """The form in which a subresource shows its object: a Deployment's scale is a Scale."""
 
     group: str
@@ -67,7 +67,7 @@ class Facet:
     kind: str
     show: Callable[[Doc], Doc]
     #: puts a changed form back into the object
-    take: Callable[[Doc, Doc], None]
+    write_back: Callable[[Doc, Doc], None]
 
 
 @dataclass(slots=True)
@@ -97,41 +97,41 @@ class Write:
     #: the parameters of the request
     query: Mapping[str, str] = field(default_factory=dict)
     #: how those who are asked about it see the object, where the subresource has a form of its own
-    facet: Facet | None = None
+    view: SubresourceView | None = None
     #: of the request's body; 0: what changes the object may look at the store, and stays on the loop
     size_bytes: int = 0
 
 
-def write_of(call: Call, *, trusted: bool = False, facet: Facet | None = None) -> Write:
+def write_of(request: ResourceRequest, *, trusted: bool = False, view: SubresourceView | None = None) -> Write:
     """The write that a call asks for."""
-    options = {"create": "CreateOptions", "update": "UpdateOptions"}.get(call.verb, "PatchOptions")
-    dry_run = call.query.get("dryRun")
+    options = {"create": "CreateOptions", "update": "UpdateOptions"}.get(request.verb, "PatchOptions")
+    dry_run = request.query.get("dryRun")
     if dry_run not in (None, "All"):
         raise invalid_options(options, not_supported("dryRun", [dry_run], ("All",)))
-    validation = call.query.get("fieldValidation") or "Warn"
+    validation = request.query.get("fieldValidation") or "Warn"
     if validation not in ("Ignore", "Warn", "Strict"):
         choices = ("", "Ignore", "Strict", "Warn")
         raise invalid_options(options, not_supported("fieldValidation", validation, choices))
-    manager = call.query.get("fieldManager", "")
+    manager = request.query.get("fieldManager", "")
     if problem := manager_error(manager):
         raise invalid_options(options, problem)
     return Write(
-        kind=call.kind,
-        manager=manager or call.headers.get("user-agent", "").partition("/")[0] or "unknown",
+        kind=request.kind,
+        manager=manager or request.headers.get("user-agent", "").partition("/")[0] or "unknown",
         manager_given=bool(manager),
-        version=call.version,
-        namespace=call.namespace,
-        subresource=call.subresource,
+        version=request.version,
+        namespace=request.namespace,
+        subresource=request.subresource,
         dry_run=dry_run == "All",
         field_validation=validation,
-        body=call.body if call.query.get("fieldValidation") in ("Warn", "Strict") and _is_json(call) else b"",
+        body=request.body if request.query.get("fieldValidation") in ("Warn", "Strict") and _is_json(request) else b"",
         trusted=trusted,
-        warnings=call.warnings,
-        user=call.user,
-        query=call.query,
-        facet=facet,
-        patching=call.verb == "patch",
-        size_bytes=0 if trusted else max(1, len(call.body)),
+        warnings=request.warnings,
+        user=request.user,
+        query=request.query,
+        view=view,
+        patching=request.verb == "patch",
+        size_bytes=0 if trusted else max(1, len(request.body)),
     )
 
 
@@ -388,8 +388,8 @@ def _size(write: Write, entry: Entry) -> int:
     return max(write.size_bytes, len(entry.encoded)) * write.version.strategy.effort if write.size_bytes else 0
 
 
-def _is_json(call: Call) -> bool:
-    kind = call.headers.get("content-type", "")
+def _is_json(request: ResourceRequest) -> bool:
+    kind = request.headers.get("content-type", "")
     return not kind or "json" in kind
 
 

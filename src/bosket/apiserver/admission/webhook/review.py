@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from bosket.api.admission import AdmissionResponse, AdmissionReview
-from bosket.apiserver.admission.attributes import Attempt
+from bosket.apiserver.admission.attributes import AdmissionAttributes
 from bosket.apiserver.admission.webhook.hook import Hook
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.request.body import drop_nulls
@@ -36,12 +36,12 @@ class Answer:
     warnings: tuple[str, ...]
 
 
-def question(hook: Hook, attempt: Attempt, version: Version) -> tuple[bytes, str, str]:
+def question(hook: Hook, attributes: AdmissionAttributes, version: Version) -> tuple[bytes, str, str]:
     """The body to send, the uid that the answer must have, and the version of the review."""
     spoken = next((each for each in hook.review_versions if each in _SPOKEN), None)
     if spoken is None:
         raise BadAnswer("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
-    request = attempt.request(version)
+    request = attributes.request(version)
     review = {"kind": "AdmissionReview", "apiVersion": f"{_GROUP}/{spoken}", "request": request}
     return msgspec.json.encode(review), request["uid"], spoken
 
