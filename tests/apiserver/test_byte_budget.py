@@ -10,13 +10,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from bosket.apiserver.request.aside import LARGE_BYTES, Aside
 from bosket.apiserver.request.byte_budget import ByteBudget
+from bosket.apiserver.request.executor import LARGE_BYTES, LargeObjectExecutor
 from bosket.apiserver.server.api_server import ApiServer
 from bosket.apiserver.status import StatusError
 from bosket.runtime.clock import SystemClock
 from tests.apiserver.test_loop_turns import TABLE, Threaded
-from tests.apiserver.world import CONFIG_MAPS, MERGE, Answer, World
+from tests.apiserver.world import CONFIG_MAPS, MERGE, WebhookResponse, World
 
 LARGE = {"k": "v" * 100_000}
 
@@ -41,7 +41,7 @@ class Busy(Threaded):
 
     @contextmanager
     def writes_held_up(self) -> Iterator[None]:
-        thread = self.server._aside._thread
+        thread = self.server._executor._thread
         assert thread is not None
         free = threading.Event()
         thread.submit(free.wait)
@@ -51,7 +51,7 @@ class Busy(Threaded):
             free.set()
 
 
-def start(world: World, name: str) -> asyncio.Task[Answer]:
+def start(world: World, name: str) -> asyncio.Task[WebhookResponse]:
     return asyncio.create_task(world.call("POST", CONFIG_MAPS, config_map(name, LARGE)))
 
 
@@ -137,7 +137,7 @@ def test_one_user_gets_half_and_one_write_alone_is_let_in_whatever_its_size() ->
 
 
 async def test_garbage_is_collected_again_when_the_last_of_two_threads_is_done() -> None:
-    first, second = Aside(threads=True), Aside(threads=True)
+    first, second = LargeObjectExecutor(threads=True), LargeObjectExecutor(threads=True)
     begun, free = threading.Event(), threading.Event()
 
     def hold_up() -> bool:
@@ -153,8 +153,8 @@ async def test_garbage_is_collected_again_when_the_last_of_two_threads_is_done()
     assert await held is False
     await first.run(LARGE_BYTES, int)  # the thread is done with what came before
     assert gc.isenabled() is True
-    for aside in (first, second):
-        aside.close()
+    for executor in (first, second):
+        executor.close()
 
 
 async def test_a_write_that_fails_gives_its_part_back() -> None:

@@ -20,7 +20,7 @@ from bosket.api.meta import GroupVersionKind
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.apiserver.admission.attributes import AdmissionAttributes, Operation
-from bosket.apiserver.admission.chain import Member
+from bosket.apiserver.admission.chain import AdmissionPlugin
 from bosket.apiserver.objects.kind import Kind
 from bosket.apiserver.objects.metadata import shown_name
 from bosket.apiserver.rbac.authorizer import MASTERS
@@ -49,12 +49,12 @@ _BIND_REQUESTS: Final = "bosket-bind-requests"
 class Members:
     """Several who are asked one after the other."""
 
-    def __init__(self, members: Sequence[Member]) -> None:
-        self._members = members
+    def __init__(self, plugins: Sequence[AdmissionPlugin]) -> None:
+        self._plugins = plugins
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
-        for member in self._members:
-            await member.admit(write, new, old)
+        for plugin in self._plugins:
+            await plugin.admit(write, new, old)
 
 
 class ObjectAdmission:
@@ -115,10 +115,10 @@ class ObjectAdmission:
         if said.refusals:
             raise _refusal(write.kind, shown_name(new), said)
 
-    def asks_about(self, operation: Operation, kind: Kind, subresource: str) -> bool:
+    def handles(self, operation: Operation, kind: Kind, subresource: str) -> bool:
         return bool(self._paths_of(operation, kind, subresource))
 
-    async def judge(self, attributes: AdmissionAttributes) -> None:
+    async def validate_request(self, attributes: AdmissionAttributes) -> None:
         request = msgspec.convert(attributes.request(attributes.version), AdmissionRequest)
         said = ADMITTED
         for path in self._paths_of(attributes.operation, attributes.kind, attributes.subresource):

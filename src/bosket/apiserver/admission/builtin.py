@@ -32,7 +32,7 @@ class BuiltinAdmission:
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
         if old is None:
-            self.check_place(write, new)
+            self.check_creatable(write, new)
         if write.kind.kind == "Pod" and not write.kind.group:
             if old is None:
                 self._complete_pod(new)
@@ -41,7 +41,7 @@ class BuiltinAdmission:
         elif write.kind.objects is self._priority_classes:
             self._check_single_default(new)
 
-    def check_place(self, write: Write, new: Doc) -> None:
+    def check_creatable(self, write: Write, new: Doc) -> None:
         """Raise unless there is, now, a place for a new object: its namespace and its kind, neither going away."""
         if write.namespace:
             self._check_namespace(write, new)

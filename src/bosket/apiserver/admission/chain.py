@@ -33,33 +33,33 @@ _KEPT = (
 )
 
 
-class Member(Protocol):
+class AdmissionPlugin(Protocol):
     """A part of the server, or of the program around it, that completes objects and refuses by raising."""
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None: ...
 
 
-class Checker(Protocol):
+class ValidationPlugin(Protocol):
     """A part of the program around the server that looks at objects as they will be stored, and refuses by raising."""
 
     async def check(self, write: Write, new: Doc, old: Doc | None) -> None: ...
 
 
-class Judge(Protocol):
+class RequestValidator(Protocol):
     """A part of the program around the server that is asked about requests that write no object: deletions, and what is
     posted to a subresource (bindings, evictions). Refuses by raising."""
 
-    def asks_about(self, operation: Operation, kind: Kind, subresource: str) -> bool:
+    def handles(self, operation: Operation, kind: Kind, subresource: str) -> bool:
         """Whether it has anything to say; where nobody has, the object isn't decoded."""
         ...
 
-    async def judge(self, attributes: AdmissionAttributes) -> None: ...
+    async def validate_request(self, attributes: AdmissionAttributes) -> None: ...
 
 
-class PlaceCheck(Protocol):
+class CreatableCheck(Protocol):
     """Knows whether there is a place for a new object now, and refuses by raising."""
 
-    def check_place(self, write: Write, new: Doc) -> None: ...
+    def check_creatable(self, write: Write, new: Doc) -> None: ...
 
 
 class AdmissionChain:
@@ -67,31 +67,31 @@ class AdmissionChain:
 
     def __init__(
         self,
-        members: tuple[Member, ...],
+        plugins: tuple[AdmissionPlugin, ...],
         policies: Policies,
         webhooks: Webhooks,
-        last: tuple[Member, ...] = (),
-        checkers: tuple[Checker, ...] = (),
+        last: tuple[AdmissionPlugin, ...] = (),
+        validators: tuple[ValidationPlugin, ...] = (),
         *,
-        judges: tuple[Judge, ...] = (),
-        place: PlaceCheck,
+        request_validators: tuple[RequestValidator, ...] = (),
+        creatable_check: CreatableCheck,
     ) -> None:
-        self._members = members
+        self._plugins = plugins
         self._policies = policies
         self._webhooks = webhooks
         #: these see the object as it is after all changes
         self._last = last
-        self._checkers = checkers
-        self._judges = judges
-        self._place = place
+        self._validators = validators
+        self._request_validators = request_validators
+        self._creatable_check = creatable_check
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
-        for member in self._members:
-            await member.admit(write, new, old)
+        for plugin in self._plugins:
+            await plugin.admit(write, new, old)
         if self._webhooks.mutate_any and not write.trusted:
             await self._mutate(write, new, old)
-        for member in self._last:
-            await member.admit(write, new, old)
+        for plugin in self._last:
+            await plugin.admit(write, new, old)
 
     async def _mutate(self, write: Write, new: Doc, old: Doc | None) -> None:
         attributes = _attributes_of(write, new, old)
@@ -100,8 +100,8 @@ class AdmissionChain:
         if not await self._webhooks.mutate(attributes, complete, rounds):
             return
         _take_back(write, new, attributes)
-        for member in self._members:
-            await member.admit(write, new, old)
+        for plugin in self._plugins:
+            await plugin.admit(write, new, old)
         rounds.begin_again(attributes.object)
         if await self._webhooks.mutate(attributes, complete, rounds):
             _take_back(write, new, attributes)
@@ -109,20 +109,20 @@ class AdmissionChain:
     async def validate(self, write: Write, new: Doc, old: Doc | None) -> None:
         if write.trusted:
             return
-        for checker in self._checkers:
-            await checker.check(write, new, old)
+        for validator in self._validators:
+            await validator.check(write, new, old)
         if not (self._policies.any or self._webhooks.validate_any):
             return
         attributes = _attributes_of(write, new, old)
         self._policies.check(attributes)
         await self._webhooks.validate(attributes)
 
-    def check_place(self, write: Write, new: Doc) -> None:
-        self._place.check_place(write, new)
+    def check_creatable(self, write: Write, new: Doc) -> None:
+        self._creatable_check.check_creatable(write, new)
 
     async def check_deletion(self, request: ResourceRequest, doc: Callable[[], Doc], options: DeleteOptions) -> None:
         """Ask whether an object may be deleted, alone or with others."""
-        if not self._asks_anybody("DELETE", request):
+        if not self._has_validators("DELETE", request):
             return
         said = {key: value for key, value in _options(options).items() if value is not None}
         attributes = _attributes_of_request(request, "DELETE", None, doc(), options_of("DeleteOptions", {}, **said))
@@ -133,7 +133,7 @@ class AdmissionChain:
         self, request: ResourceRequest, form: tuple[str, str, str], doc: Callable[[], Doc], *, name: str, dry_run: bool
     ) -> None:
         """Ask about what is posted to a subresource of the object `name`: a Binding, an Eviction."""
-        if not self._asks_anybody("CREATE", request):
+        if not self._has_validators("CREATE", request):
             return
         attributes = _attributes_of_request(request, "CREATE", doc(), None, options_of("CreateOptions", request.query))
         attributes.name = name
@@ -141,21 +141,21 @@ class AdmissionChain:
         attributes.dry_run = dry_run
         await self._check(attributes)
 
-    def _asks_anybody(self, operation: Operation, request: ResourceRequest) -> bool:
+    def _has_validators(self, operation: Operation, request: ResourceRequest) -> bool:
         return (
             self._webhooks.mutate_any
             or self._policies.any
             or self._webhooks.validate_any
-            or any(each.asks_about(operation, request.kind, request.subresource) for each in self._judges)
+            or any(each.handles(operation, request.kind, request.subresource) for each in self._request_validators)
         )
 
     async def _check(self, attributes: AdmissionAttributes) -> None:
         def keep(_doc: Doc) -> None:
             """Such objects aren't stored: nothing needs to be completed."""
 
-        for each in self._judges:
-            if each.asks_about(attributes.operation, attributes.kind, attributes.subresource):
-                await each.judge(attributes)
+        for each in self._request_validators:
+            if each.handles(attributes.operation, attributes.kind, attributes.subresource):
+                await each.validate_request(attributes)
         await self._webhooks.mutate(attributes, keep, Rounds())
         self._policies.check(attributes)
         await self._webhooks.validate(attributes)

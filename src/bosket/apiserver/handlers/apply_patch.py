@@ -34,7 +34,7 @@ async def apply_patch(request: ResourceRequest, write: Write, writer: Writer) ->
     """The object afterwards, and whether it was created."""
     if not write.manager_given:
         raise invalid("meta.k8s.io", "PatchOptions", "", [required("fieldManager", "is required for apply patch")])
-    applied, applier = await writer.aside.run(body_work(request), _understood, request, write, writer.now())
+    applied, applier = await writer.executor.run(body_work(request), _understood, request, write, writer.now())
     metadata, shape = applied["metadata"], shape_of(request.version)
     write.applying = True
     entry = request.kind.objects.get(request.namespace, request.name)
@@ -45,7 +45,7 @@ async def apply_patch(request: ResourceRequest, write: Write, writer: Writer) ->
                 f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
             )
             raise conflict(request.kind.group, request.kind.plural, request.name, detail)
-        await writer.aside.run(len(request.body), write_managers, applied, [applier])
+        await writer.executor.run(len(request.body), write_managers, applied, [applier])
         return await writer.create(write, applied), True
 
     def change(live: Doc) -> Doc:

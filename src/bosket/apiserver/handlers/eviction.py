@@ -12,9 +12,9 @@ from bosket.apiserver.admission.chain import AdmissionChain
 from bosket.apiserver.housekeeping.disruption_budget import NotCountable, budgets_of, count_budget, is_ready
 from bosket.apiserver.objects.kind import Kind
 from bosket.apiserver.objects.status_condition import set_condition
-from bosket.apiserver.request.answer import created
 from bosket.apiserver.request.body import decode_order
 from bosket.apiserver.request.resource_request import ResourceRequest
+from bosket.apiserver.request.response import created
 from bosket.apiserver.status import StatusError, bad_request, internal_error, not_found, too_many_requests
 from bosket.apiserver.store.entry import Doc
 from bosket.apiserver.store.store import Store
@@ -61,7 +61,7 @@ class Evictor:
         return created()
 
     async def _decode(self, request: ResourceRequest) -> Eviction:
-        eviction = await decode_order(request, self._writer.aside, Eviction, "an Eviction", optional=True)
+        eviction = await decode_order(request, self._writer.executor, Eviction, "an Eviction", optional=True)
         if eviction.metadata.name not in ("", request.name):
             raise bad_request(
                 f"name in URL ({request.name}) does not match name in Eviction object ({eviction.metadata.name})"

@@ -10,9 +10,9 @@ from bosket.api.core import Binding
 from bosket.api.field_error import not_supported, required
 from bosket.apiserver.admission.chain import AdmissionChain
 from bosket.apiserver.objects.status_condition import set_condition
-from bosket.apiserver.request.answer import created
 from bosket.apiserver.request.body import decode_order
 from bosket.apiserver.request.resource_request import ResourceRequest
+from bosket.apiserver.request.response import created
 from bosket.apiserver.status import bad_request, conflict, invalid
 from bosket.apiserver.store.entry import Doc
 from bosket.apiserver.writing.writer import Writer, write_of
@@ -24,7 +24,7 @@ _FORM: Final = ("", "v1", "Binding")
 
 async def bind(request: ResourceRequest, writer: Writer, admission: AdmissionChain) -> Response:
     """Answer to POST pods/NAME/binding, and to the older POST bindings."""
-    binding = await decode_order(request, writer.aside, Binding, "a Binding")
+    binding = await decode_order(request, writer.executor, Binding, "a Binding")
     name = request.name or binding.metadata.name
     if binding.metadata.name not in ("", name):
         raise bad_request(f"name in URL ({name}) does not match name in Binding object ({binding.metadata.name})")

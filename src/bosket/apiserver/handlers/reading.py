@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from bosket.apiserver.handlers.representation import Representation, representation_for
 from bosket.apiserver.handlers.selection import Selection, parse_selection
 from bosket.apiserver.handlers.watch import QUEUE_LIMIT, Watcher, bookmark_line, initial_lines, missed_lines
-from bosket.apiserver.request.aside import LARGE_BYTES, Aside
+from bosket.apiserver.request.executor import LARGE_BYTES, LargeObjectExecutor
 from bosket.apiserver.request.list_options import EXACT, ListOptions, Token, check_version, list_options
 from bosket.apiserver.request.resource_request import ResourceRequest
 from bosket.apiserver.status import gone, not_found, version_too_large
@@ -36,9 +36,9 @@ _EXPIRED = (
 class Reader:
     """Answers get, list and watch."""
 
-    def __init__(self, clock: Clock, aside: Aside, *, queue_limit: int = QUEUE_LIMIT) -> None:
+    def __init__(self, clock: Clock, executor: LargeObjectExecutor, *, queue_limit: int = QUEUE_LIMIT) -> None:
         self._clock = clock
-        self._aside = aside
+        self._executor = executor
         self._queue_limit = queue_limit
         self.watchers: set[Watcher] = set()
         self.dropped_watchers = 0
@@ -53,14 +53,14 @@ class Reader:
         self._check_not_future(request, _version(request.query.get("resourceVersion", "")))
         if entry is None:
             raise not_found(kind.group, kind.plural, request.name)
-        return await self.answer(request, entry)
+        return await self.respond(request, entry)
 
-    async def answer(self, request: ResourceRequest, entry: Entry, status: int = 200) -> Response:
+    async def respond(self, request: ResourceRequest, entry: Entry, status: int = 200) -> Response:
         """One object in the form that the client accepts."""
         representation = representation_for(request, self._clock)
         if representation.render is None:
             return Response(status, representation.headers, entry.encoded)
-        shown = await self._aside.run(representation.work([entry]), representation.one, entry)
+        shown = await self._executor.run(representation.work([entry]), representation.one, entry)
         return Response(status, representation.headers, shown)
 
     # lists
@@ -69,7 +69,7 @@ class Reader:
         """The objects that a call's selectors mean, now."""
         selection = self.selection(request)
         candidates = selection.candidates(request.kind.objects)
-        return await self._aside.run(_work(candidates, selection), selection.among, candidates)
+        return await self._executor.run(_work(candidates, selection), selection.among, candidates)
 
     async def list_page(self, request: ResourceRequest) -> Response:
         options = list_options(request.query, watch=False)
@@ -86,7 +86,7 @@ class Reader:
         if events:  # a list of the past has objects that are gone or were larger then
             shown = [*candidates, *(event.previous for event in events if event.previous is not None)]
         work = _work(shown, selection, representation)
-        return Response(200, representation.headers, await self._aside.run(work, page))
+        return Response(200, representation.headers, await self._executor.run(work, page))
 
     def _candidates(
         self, request: ResourceRequest, options: ListOptions, selection: Selection

@@ -17,9 +17,9 @@ from bosket.apiserver.admission.chain import AdmissionChain
 from bosket.apiserver.handlers.apply_patch import apply_patch
 from bosket.apiserver.handlers.reading import Reader
 from bosket.apiserver.handlers.watch import Watcher
-from bosket.apiserver.request.answer import JSON_HEADERS, deleted
 from bosket.apiserver.request.body import body_work, check_object, check_order_size, decode_object, decode_value
 from bosket.apiserver.request.resource_request import ResourceRequest
+from bosket.apiserver.request.response import JSON_HEADERS, deleted
 from bosket.apiserver.status import bad_request, invalid
 from bosket.apiserver.store.entry import Doc, Entry
 from bosket.apiserver.writing.deletion import Deleter, delete_options
@@ -27,7 +27,7 @@ from bosket.apiserver.writing.patching import is_apply, patched
 from bosket.apiserver.writing.writer import Change, Writer, write_of
 from bosket.kube.transport import Response
 
-Answer = Response | Watcher
+ResponseOrWatch = Response | Watcher
 
 _ORPHANS = (
     "child pods are preserved by default when {} are deleted; set propagationPolicy=Background to remove them or set "
@@ -47,7 +47,7 @@ class Rest:
         self.reader = reader
         self.deleter = deleter
         self.admission = admission
-        self._verbs: dict[str, Callable[[ResourceRequest], Awaitable[Answer]]] = {
+        self._verbs: dict[str, Callable[[ResourceRequest], Awaitable[ResponseOrWatch]]] = {
             "get": self.get,
             "list": self.list_page,
             "watch": self.watch,
@@ -58,7 +58,7 @@ class Rest:
             "deletecollection": self.delete_collection,
         }
 
-    async def handle(self, request: ResourceRequest) -> Answer:
+    async def handle(self, request: ResourceRequest) -> ResponseOrWatch:
         return await self._verbs[request.verb](request)
 
     async def get(self, request: ResourceRequest) -> Response:
@@ -75,7 +75,7 @@ class Rest:
             return await self._review(request)
         write = write_of(request)
         entry = await self.writer.create(write, await self.decode(request))
-        return await self.reader.answer(request, entry, 201)
+        return await self.reader.respond(request, entry, 201)
 
     async def _review(self, request: ResourceRequest) -> Response:
         """Answer a question that looks like an object."""
@@ -93,29 +93,29 @@ class Rest:
         strategy = request.version.strategy
         if strategy.create_on_update and request.kind.objects.get(request.namespace, name) is None:
             doc["metadata"].pop("resourceVersion", None)
-            return await self.reader.answer(request, await self.writer.create(write, doc), 201)
+            return await self.reader.respond(request, await self.writer.create(write, doc), 201)
         if not doc["metadata"].get("resourceVersion") and not strategy.unconditional_update:
             error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(request.kind.group, request.kind.plural, name, [error])
         entry = await self.writer.update(write, name, replacing(doc))
-        return await self.reader.answer(request, entry)
+        return await self.reader.respond(request, entry)
 
     async def patch(self, request: ResourceRequest) -> Response:
         write = write_of(request)
         if is_apply(request.headers.get("content-type", "")):
             entry, created = await apply_patch(request, write, self.writer)
-            return await self.reader.answer(request, entry, 201 if created else 200)
+            return await self.reader.respond(request, entry, 201 if created else 200)
         entry = await self.writer.update(write, request.name, await self.patching(request))
-        return await self.reader.answer(request, entry)
+        return await self.reader.respond(request, entry)
 
     async def decode(self, request: ResourceRequest) -> Doc:
         """The object that a request carries."""
-        return await self.writer.aside.run(body_work(request), decode_object, request)
+        return await self.writer.executor.run(body_work(request), decode_object, request)
 
     async def patching(self, request: ResourceRequest) -> Change:
         """The change that PATCH asks for."""
         content_type = request.headers.get("content-type", "")
-        body: Any = await decode_value(request, self.writer.aside)
+        body: Any = await decode_value(request, self.writer.executor)
 
         def change(old: Doc) -> Doc:
             return check_object(
@@ -125,19 +125,19 @@ class Rest:
         return change
 
     async def delete(self, request: ResourceRequest) -> Response:
-        options = await delete_options(request, self.writer.aside)
+        options = await delete_options(request, self.writer.executor)
         kind, version = request.kind, request.version
         await self._ask(request, kind.objects.get(request.namespace, request.name), options)
         entry, gone = self.deleter.delete(kind, version, request.namespace, request.name, options)
-        answer = (
+        response = (
             deleted(kind, entry)
             if gone and not version.strategy.returns_deleted
-            else await self.reader.answer(request, entry)
+            else await self.reader.respond(request, entry)
         )
         unsaid = options.propagationPolicy is None and options.orphanDependents is None
         if unsaid and version.strategy.default_propagation == "Orphan":
             request.warnings.append(_ORPHANS.format(kind.plural))
-        return answer
+        return response
 
     async def _ask(self, request: ResourceRequest, entry: Entry | None, options: DeleteOptions) -> None:
         """Whether others agree that an object goes; one that isn't there is nobody's business."""
@@ -145,7 +145,7 @@ class Rest:
             await self.admission.check_deletion(request, entry.decode, options)
 
     async def delete_collection(self, request: ResourceRequest) -> Response:
-        options = await delete_options(request, self.writer.aside)
+        options = await delete_options(request, self.writer.executor)
         doomed = await self.reader.selected(request)
         listed = await self.reader.list_page(request)
         for count, entry in enumerate(doomed, 1):

@@ -25,7 +25,7 @@ from bosket.apiserver.store.entry import Doc
 from bosket.apiserver.store.store import Store
 
 #: Completes the question with its answer.
-Answer = Callable[[ResourceRequest, Doc], None]
+ResponseOrWatch = Callable[[ResourceRequest, Doc], None]
 
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -48,7 +48,7 @@ class _ReviewStrategy(Strategy):
 def register_reviews(registry: Registry, store: Store, authenticator: Authenticator, authorizer: Authorizer) -> None:
     """Serve the reviews."""
     reviews = _Reviews(authenticator, authorizer)
-    questions: tuple[tuple[str, type[msgspec.Struct], str, bool, Answer], ...] = (
+    questions: tuple[tuple[str, type[msgspec.Struct], str, bool, ResponseOrWatch], ...] = (
         (_AUTHORIZATION, authorization.SelfSubjectAccessReview, "selfsubjectaccessreviews", False, reviews.may_i),
         (_AUTHORIZATION, authorization.SubjectAccessReview, "subjectaccessreviews", False, reviews.may_they),
         (_AUTHORIZATION, authorization.LocalSubjectAccessReview, "localsubjectaccessreviews", True, reviews.may_they),
@@ -56,9 +56,9 @@ def register_reviews(registry: Registry, store: Store, authenticator: Authentica
         (_AUTHENTICATION, authentication.SelfSubjectReview, "selfsubjectreviews", False, reviews.who_am_i),
         (_AUTHENTICATION, authentication.TokenReview, "tokenreviews", False, reviews.whose_token),
     )
-    for group, struct, plural, namespaced, answer in questions:
+    for group, struct, plural, namespaced, response in questions:
         name = struct.__name__
-        version = Version("v1", _ReviewStrategy(struct, group, name), review=answer)
+        version = Version("v1", _ReviewStrategy(struct, group, name), review=response)
         registry.add(
             Kind(
                 group=group,

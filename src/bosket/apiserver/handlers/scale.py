@@ -9,9 +9,9 @@ import msgspec
 from bosket.api.field_error import invalid_value
 from bosket.api.object import LabelSelector
 from bosket.apiserver.objects.kind import Scale
-from bosket.apiserver.request.answer import JSON_HEADERS
 from bosket.apiserver.request.body import check_order_size, decode_value
 from bosket.apiserver.request.resource_request import ResourceRequest
+from bosket.apiserver.request.response import JSON_HEADERS
 from bosket.apiserver.status import WrongType, bad_request, describe, invalid, not_found
 from bosket.apiserver.store.entry import Doc, Entry
 from bosket.apiserver.writing.patching import patched
@@ -29,7 +29,7 @@ async def handle_scale(request: ResourceRequest, writer: Writer) -> Response:
         raise not_found(request.kind.group, request.kind.plural, request.name)
     if request.verb != "get":
         check_order_size(request)
-        change = _change(request, scale, await decode_value(request, writer.aside))
+        change = _change(request, scale, await decode_value(request, writer.executor))
         entry = await writer.update(write_of(request, view=_subresource_view(scale)), request.name, change)
     return Response(200, JSON_HEADERS, msgspec.json.encode(_view(entry, scale)) + b"\n")
 

@@ -62,7 +62,7 @@ class Subresources:
         """Namespaces: the one place where `spec.finalizers` may change."""
         doc = await self._rest.decode(request)
         settle_name(request, doc)
-        await self._rest.writer.aside.run(len(request.body), request.version.strategy.check_types, doc)
+        await self._rest.writer.executor.run(len(request.body), request.version.strategy.check_types, doc)
 
         def change(old: Doc) -> Doc:
             if version := doc["metadata"].get("resourceVersion"):
@@ -71,7 +71,7 @@ class Subresources:
             return old
 
         entry = await self._rest.writer.update(write_of(request, trusted=True), request.name, change)
-        return await self._rest.reader.answer(request, entry)
+        return await self._rest.reader.respond(request, entry)
 
     async def log(self, request: ResourceRequest) -> Response:
         """Simulated containers write nothing; whoever asks for their log gets nothing, not an error."""
@@ -80,7 +80,7 @@ class Subresources:
         return Response(200, {"content-type": "text/plain"}, b"")
 
     async def token(self, request: ResourceRequest) -> Response:
-        return await self._token_requests.answer(request)
+        return await self._token_requests.respond(request)
 
     async def resize(self, request: ResourceRequest) -> Response:
         """Pods: the one way to change the resources of containers."""
@@ -125,4 +125,4 @@ class Subresources:
 
     async def _write(self, request: ResourceRequest, change: Change) -> Response:
         entry = await self._rest.writer.update(write_of(request), request.name, change)
-        return await self._rest.reader.answer(request, entry)
+        return await self._rest.reader.respond(request, entry)

@@ -10,10 +10,10 @@ from bosket.api.authentication import BoundObjectReference, TokenRequest
 from bosket.api.field_error import invalid_value
 from bosket.api.time import format_time
 from bosket.apiserver.auth.service_account import ISSUER, TokenIssuer
-from bosket.apiserver.request.answer import JSON_HEADERS
-from bosket.apiserver.request.aside import Aside
 from bosket.apiserver.request.body import decode_order
+from bosket.apiserver.request.executor import LargeObjectExecutor
 from bosket.apiserver.request.resource_request import ResourceRequest
+from bosket.apiserver.request.response import JSON_HEADERS
 from bosket.apiserver.status import bad_request, conflict, invalid, not_found
 from bosket.apiserver.store.entry import Entry
 from bosket.apiserver.store.store import Store
@@ -29,13 +29,13 @@ _PLURALS: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 class TokenRequests:
     """Answers requests for tokens."""
 
-    def __init__(self, clock: Clock, store: Store, issuer: TokenIssuer, aside: Aside) -> None:
+    def __init__(self, clock: Clock, store: Store, issuer: TokenIssuer, executor: LargeObjectExecutor) -> None:
         self._clock = clock
         self._store = store
         self._issuer = issuer
-        self._aside = aside
+        self._executor = executor
 
-    async def answer(self, request: ResourceRequest) -> Response:
+    async def respond(self, request: ResourceRequest) -> Response:
         token_request = await self._decode(request)
         spec = token_request.spec
         account = request.kind.objects.get(request.namespace, request.name)
@@ -55,7 +55,7 @@ class TokenRequests:
         shown: dict[str, Any] = {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": None}
         if spec.boundObjectRef is not None:
             shown["boundObjectRef"] = msgspec.to_builtins(spec.boundObjectRef)
-        answer = {
+        response = {
             "kind": "TokenRequest",
             "apiVersion": f"{_GROUP}/v1",
             "metadata": {
@@ -70,10 +70,10 @@ class TokenRequests:
                 "expirationTimestamp": format_time(now + seconds),
             },
         }
-        return Response(201, JSON_HEADERS, msgspec.json.encode(answer) + b"\n")
+        return Response(201, JSON_HEADERS, msgspec.json.encode(response) + b"\n")
 
     async def _decode(self, request: ResourceRequest) -> TokenRequest:
-        token_request = await decode_order(request, self._aside, TokenRequest, "a TokenRequest", optional=True)
+        token_request = await decode_order(request, self._executor, TokenRequest, "a TokenRequest", optional=True)
         for key, given, wanted in (
             ("name", token_request.metadata.name, request.name),
             ("namespace", token_request.metadata.namespace, request.namespace),

@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 import msgspec
+from prometheus_client import CollectorRegistry
 
 from bosket.api.object import LabelSelector
-from bosket.apiserver.housekeeping.chore import Chore
 from bosket.apiserver.objects.kind import Registry
 from bosket.apiserver.objects.status_condition import find_condition, set_condition
 from bosket.apiserver.store.entry import Doc, Entry, Event
@@ -21,6 +21,7 @@ from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.writer import Writer, own_write
 from bosket.kube.selector import InvalidSelector, label_selector
 from bosket.runtime.clock import Clock
+from bosket.runtime.controller import Controller
 
 _CONTROLLER = "disruption-controller"
 
@@ -109,11 +110,16 @@ def _expected(pods: list[Doc], store: Store) -> int:
     return sum(wanted.values())
 
 
-class BudgetCounter(Chore[tuple[str, str]]):
+class DisruptionController:
     """Keeps the status of budgets. Keys are their namespaces and names."""
 
-    def __init__(self, clock: Clock, store: Store, registry: Registry, writer: Writer) -> None:
-        super().__init__(clock)
+    def __init__(
+        self, clock: Clock, store: Store, registry: Registry, writer: Writer, *, metrics: CollectorRegistry
+    ) -> None:
+        self.controller: Controller[tuple[str, str]] = Controller(
+            "disruption", self._reconcile, clock=clock, metrics=metrics
+        )
+        self._queue = self.controller.queue
         self._registry = registry
         self._writer = writer
         self._budgets = store.resource("policy", "poddisruptionbudgets")
@@ -123,7 +129,7 @@ class BudgetCounter(Chore[tuple[str, str]]):
 
     def _on_budget(self, event: Event) -> None:
         if event.type != "DELETED":
-            self.add((event.entry.namespace, event.entry.name))
+            self._queue.add((event.entry.namespace, event.entry.name))
 
     def _on_pod(self, event: Event) -> None:
         if not len(self._budgets):
@@ -133,9 +139,9 @@ class BudgetCounter(Chore[tuple[str, str]]):
             labels.append(event.previous.labels)
         for each in labels:
             for budget in budgets_of(self._budgets, event.entry.namespace, each):
-                self.add((budget.namespace, budget.name))
+                self._queue.add((budget.namespace, budget.name))
 
-    async def handle(self, key: tuple[str, str]) -> None:
+    async def _reconcile(self, key: tuple[str, str]) -> None:
         namespace, name = key
         kind = self._registry.at("policy", "poddisruptionbudgets")
         if kind is None or self._budgets.get(namespace, name) is None:

@@ -12,7 +12,7 @@ EVENT_SECONDS = 3600.0
 _ROUND_SECONDS = 10.0
 
 
-class Expiry:
+class EventExpiry:
     """Deletes the objects of one resource some time after their last write."""
 
     def __init__(self, clock: Clock, resource_store: ResourceStore, seconds: float = EVENT_SECONDS) -> None:

@@ -6,8 +6,9 @@ deletion waits for its dependents (`foregroundDeletion`) or for letting them go 
 
 from __future__ import annotations
 
+from prometheus_client import CollectorRegistry
+
 from bosket.api.meta import DeleteOptions, Preconditions
-from bosket.apiserver.housekeeping.chore import Chore
 from bosket.apiserver.objects.kind import Kind, Registry
 from bosket.apiserver.store.entry import Doc, Entry, Event
 from bosket.apiserver.store.resource_store import ResourceStore
@@ -15,15 +16,28 @@ from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.deletion import FOREGROUND, ORPHAN, Deleter
 from bosket.apiserver.writing.writer import Change, Write, Writer, own_write
 from bosket.runtime.clock import Clock
+from bosket.runtime.controller import Controller
 
 _COLLECTOR = "garbage-collector"
 
 
-class GarbageCollector(Chore[str]):
+class GarbageCollector:
     """Keys are UIDs of objects to look at."""
 
-    def __init__(self, clock: Clock, store: Store, registry: Registry, writer: Writer, deleter: Deleter) -> None:
-        super().__init__(clock)
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        registry: Registry,
+        writer: Writer,
+        deleter: Deleter,
+        *,
+        metrics: CollectorRegistry,
+    ) -> None:
+        self.controller: Controller[str] = Controller(
+            "garbage-collector", self._reconcile, clock=clock, metrics=metrics
+        )
+        self._queue = self.controller.queue
         self._store = store
         self._registry = registry
         self._writer = writer
@@ -34,14 +48,14 @@ class GarbageCollector(Chore[str]):
         entry = event.entry
         if event.type == "DELETED":
             for _, dependent in self._store.dependents(entry.uid):
-                self.add(dependent.uid)
+                self._queue.add(dependent.uid)
             for owner in entry.owners:  # it may have waited for this one
-                self.add(owner)
+                self._queue.add(owner)
         elif entry.deleting:
             if entry.finalizers:
-                self.add(entry.uid)
+                self._queue.add(entry.uid)
         elif entry.owners and any(self._owner(owner, entry) is None for owner in entry.owners):
-            self.add(entry.uid)
+            self._queue.add(entry.uid)
 
     def _owner(self, uid: str, dependent: Entry) -> Entry | None:
         """The owner with this UID; one in another namespace is none."""
@@ -50,7 +64,7 @@ class GarbageCollector(Chore[str]):
             return None
         return found[1]
 
-    async def handle(self, key: str) -> None:
+    async def _reconcile(self, key: str) -> None:
         found = self._store.find(key)
         if found is None:
             return
@@ -67,7 +81,7 @@ class GarbageCollector(Chore[str]):
         blocked = False
         for _, dependent in self._store.dependents(owner.uid):
             if not dependent.deleting:
-                self.add(dependent.uid)
+                self._queue.add(dependent.uid)
             if any(
                 reference["uid"] == owner.uid and reference.get("blockOwnerDeletion")
                 for reference in dependent.decode()["metadata"].get("ownerReferences", ())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import msgspec
+from prometheus_client import CollectorRegistry
 
-from bosket.apiserver.housekeeping.chore import Chore
 from bosket.apiserver.objects.kind import Registry
 from bosket.apiserver.rbac.aggregation import aggregate
 from bosket.apiserver.rbac.index import GROUP
@@ -13,15 +13,21 @@ from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.writer import Writer, own_write
 from bosket.kube.selector import InvalidSelector
 from bosket.runtime.clock import Clock
+from bosket.runtime.controller import Controller
 
 _MANAGER = "clusterrole-aggregation-controller"
 
 
-class Aggregation(Chore[str]):
+class RoleAggregationController:
     """Keeps the rules of aggregated cluster roles up to date; keys are their names."""
 
-    def __init__(self, clock: Clock, store: Store, registry: Registry, writer: Writer) -> None:
-        super().__init__(clock)
+    def __init__(
+        self, clock: Clock, store: Store, registry: Registry, writer: Writer, *, metrics: CollectorRegistry
+    ) -> None:
+        self.controller: Controller[str] = Controller(
+            "clusterrole-aggregation", self._reconcile, clock=clock, metrics=metrics
+        )
+        self._queue = self.controller.queue
         self._registry = registry
         self._writer = writer
         self._objects = store.resource(GROUP, "clusterroles", namespaced=False)
@@ -35,9 +41,9 @@ class Aggregation(Chore[str]):
         else:
             self._aggregated.discard(name)
         for each in self._aggregated:
-            self.add(each)
+            self._queue.add(each)
 
-    async def handle(self, key: str) -> None:
+    async def _reconcile(self, key: str) -> None:
         entry, kind = self._objects.get("", key), self._registry.at(GROUP, "clusterroles")
         if entry is None or kind is None:
             return

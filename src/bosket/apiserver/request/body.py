@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from bosket.api.document import UnreadableDocument, read_yaml
-from bosket.apiserver.request.aside import Aside
+from bosket.apiserver.request.executor import LargeObjectExecutor
 from bosket.apiserver.request.protobuf import MEDIA_TYPE as PROTOBUF
 from bosket.apiserver.request.protobuf import decode_protobuf
 from bosket.apiserver.request.resource_request import ResourceRequest
@@ -108,17 +108,17 @@ def check_order_size(request: ResourceRequest) -> None:
         raise too_large(MAX_ORDER_BYTES)
 
 
-async def decode_value(request: ResourceRequest, aside: Aside) -> Any:
+async def decode_value(request: ResourceRequest, executor: LargeObjectExecutor) -> Any:
     """The value in a call's body, whatever it is about."""
-    return await aside.run(body_work(request), decode_body, request.body, request.headers.get("content-type", ""))
+    return await executor.run(body_work(request), decode_body, request.body, request.headers.get("content-type", ""))
 
 
 async def decode_order(
-    request: ResourceRequest, aside: Aside, wanted: type[S], named: str, *, optional: bool = False
+    request: ResourceRequest, executor: LargeObjectExecutor, wanted: type[S], named: str, *, optional: bool = False
 ) -> S:
     """What a body says is to be done; all defaults where there is none and it is `optional`."""
     check_order_size(request)
-    value = await decode_value(request, aside) if request.body or not optional else {}
+    value = await decode_value(request, executor) if request.body or not optional else {}
     try:
         return msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:

@@ -12,8 +12,8 @@ from bosket.api.field_error import invalid_value, not_supported
 from bosket.api.meta import DeleteOptions
 from bosket.api.time import format_time
 from bosket.apiserver.objects.kind import Kind, Version
-from bosket.apiserver.request.aside import Aside
 from bosket.apiserver.request.body import decode_order
+from bosket.apiserver.request.executor import LargeObjectExecutor
 from bosket.apiserver.request.resource_request import ResourceRequest
 from bosket.apiserver.status import bad_request, conflict, forbidden, invalid_options, not_found
 from bosket.apiserver.store.entry import Doc, Entry
@@ -25,10 +25,10 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
-async def delete_options(request: ResourceRequest, aside: Aside) -> DeleteOptions:
+async def delete_options(request: ResourceRequest, executor: LargeObjectExecutor) -> DeleteOptions:
     """From the body, or, if there is none, from the query as some clients have it."""
     if request.body:
-        options = await decode_order(request, aside, DeleteOptions, "a DeleteOptions object")
+        options = await decode_order(request, executor, DeleteOptions, "a DeleteOptions object")
     else:
         options = _options_from_query(request)
     if options.dryRun not in ((), ("All",)):

@@ -28,7 +28,7 @@ from bosket.apiserver.apply.shape import shape_of
 from bosket.apiserver.objects import metadata as meta
 from bosket.apiserver.objects.duplicate import repeated_keys
 from bosket.apiserver.objects.kind import Kind, Version
-from bosket.apiserver.request.aside import Aside
+from bosket.apiserver.request.executor import LargeObjectExecutor
 from bosket.apiserver.request.resource_request import ResourceRequest, User
 from bosket.apiserver.status import (
     OBJECT_MODIFIED,
@@ -41,7 +41,7 @@ from bosket.apiserver.status import (
     not_found,
 )
 from bosket.apiserver.store.entry import Doc, Entry
-from bosket.apiserver.writing.claims import Place, Turns
+from bosket.apiserver.writing.claims import StorageKey, WriteClaims
 from bosket.runtime.clock import Clock
 
 _MAX_MANAGER_LENGTH = 128
@@ -152,7 +152,7 @@ class Admission(Protocol):
         """Have the last word on it."""
         ...
 
-    def check_place(self, write: Write, new: Doc) -> None:
+    def check_creatable(self, write: Write, new: Doc) -> None:
         """Whether a new object has a place: asked when it is stored, since much may have gone while others were."""
         ...
 
@@ -160,12 +160,12 @@ class Admission(Protocol):
 class Writer:
     """Creates, changes and removes objects."""
 
-    def __init__(self, clock: Clock, admission: Admission, aside: Aside) -> None:
+    def __init__(self, clock: Clock, admission: Admission, executor: LargeObjectExecutor) -> None:
         self._clock = clock
         self._admission = admission
-        self._turns = Turns()
+        self._claims = WriteClaims()
         #: where large objects are worked on
-        self.aside = aside
+        self.executor = executor
         self._now: tuple[int, str] = (0, "")
 
     def now(self) -> str:
@@ -180,16 +180,16 @@ class Writer:
     async def create(self, write: Write, doc: Doc) -> Entry:
         kind, version, strategy = write.kind, write.version, write.version.strategy
         size = write.size_bytes * strategy.effort
-        await self.aside.run(size, self._begin, write, doc, self._author(write))
+        await self.executor.run(size, self._begin, write, doc, self._author(write))
         await self._admission.admit(write, doc, None)
         metadata = doc["metadata"]
         meta.begin(metadata, now=self.now(), generation=strategy.has_generation)
         if not metadata.get("name"):
             metadata["name"] = self._generate_name(write, metadata.get("generateName"))
         strategy.prepare_create(doc)
-        await self.aside.run(size, self._check, write, doc, None)
+        await self.executor.run(size, self._check, write, doc, None)
         await self._admission.validate(write, doc, None)
-        self._admission.check_place(write, doc)
+        self._admission.check_creatable(write, doc)
         resource_store = kind.objects
         if resource_store.get(write.namespace, metadata["name"]) is not None:
             raise already_exists(kind.group, kind.plural, metadata["name"])
@@ -263,14 +263,14 @@ class Writer:
         isn't one: the version stays.
         """
         kind = write.kind
-        place = Place(kind.group, kind.plural, write.namespace, name)
+        key = StorageKey(kind.group, kind.plural, write.namespace, name)
         if not write.trusted:
-            await self._turns.wait(place)
+            await self._claims.wait(key)
         if (stored := await self._try(write, name, change)) is not None:
             return stored
         await self._work_out(write, name, change)  # one that insists on its version has lost, and need not wait
         give_up = self._clock.monotonic() + _CHANGE_SECONDS
-        async with self._turns.claim(place):
+        async with self._claims.claim(key):
             while self._clock.monotonic() < give_up:
                 if (stored := await self._try(write, name, change)) is not None:
                     return stored
@@ -282,7 +282,7 @@ class Writer:
         size = _size(write, entry)
         if not write.trusted:
             await self._settle(write, new, old, size)
-        unchanged = await self.aside.run(size, self._finish, write, entry, new, old, self._author(write))
+        unchanged = await self.executor.run(size, self._finish, write, entry, new, old, self._author(write))
         if write.kind.objects.get(write.namespace, name) is not entry:
             return None
         return entry if unchanged else self._store(write, entry, new)
@@ -293,7 +293,7 @@ class Writer:
         entry = kind.objects.get(write.namespace, name)
         if entry is None:
             raise not_found(kind.group, kind.plural, name)
-        old, new = await self.aside.run(_size(write, entry), self._changed, write, entry, change)
+        old, new = await self.executor.run(_size(write, entry), self._changed, write, entry, change)
         given = new["metadata"].get("resourceVersion")
         if given and given != str(entry.version):
             raise conflict(kind.group, kind.plural, name, OBJECT_MODIFIED)
@@ -310,14 +310,14 @@ class Writer:
 
     async def _settle(self, write: Write, new: Doc, old: Doc, size: int) -> None:
         """Make `new` what may be stored in place of `old`, or raise."""
-        await self.aside.run(size, self._restrict, write, new, old)
+        await self.executor.run(size, self._restrict, write, new, old)
         await self._admission.admit(write, new, old)
         strategy = write.version.strategy
         if write.subresource == "status":
             strategy.prepare_status(new, old)
         else:
             strategy.prepare_update(new, old)
-        await self.aside.run(size, self._check, write, new, old)
+        await self.executor.run(size, self._check, write, new, old)
         await self._admission.validate(write, new, old)
 
     def _restrict(self, write: Write, new: Doc, old: Doc) -> None:
@@ -410,9 +410,9 @@ def manager_error(name: str) -> FieldError | None:
     """What keeps `name` from being the name of a field manager."""
     if len(name) > _MAX_MANAGER_LENGTH:
         return too_long("fieldManager", _MAX_MANAGER_LENGTH)
-    for place, sign in enumerate(name):
+    for position, sign in enumerate(name):
         if not sign.isprintable():
-            return invalid_value("fieldManager", name, f"invalid character U+{ord(sign):04X} (at position {place})")
+            return invalid_value("fieldManager", name, f"invalid character U+{ord(sign):04X} (at position {position})")
     return None
 
 

@@ -18,7 +18,13 @@ from bosket.apiserver.admission.attributes import AdmissionAttributes, convert
 from bosket.apiserver.admission.webhook.address import AddressBook, NoAddress
 from bosket.apiserver.admission.webhook.caller import Caller, CallFailed
 from bosket.apiserver.admission.webhook.hook import Hook
-from bosket.apiserver.admission.webhook.review import Answer, BadAnswer, denial, question, read_answer
+from bosket.apiserver.admission.webhook.review import (
+    InvalidWebhookResponse,
+    WebhookResponse,
+    denial,
+    read_response,
+    review_request,
+)
 from bosket.apiserver.admission.webhook.table import HookTable
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.status import StatusError, bad_request, internal_error
@@ -99,8 +105,8 @@ class Webhooks:
             version = hook.concerned_version(attributes, self._namespaces)
             if version is None or rounds.skips(hook):
                 continue
-            answer = await self._ask(hook, attributes, version, mutating=True)
-            if answer is not None and answer.patch and _patch(hook, attributes, version, answer, complete):
+            response = await self._ask(hook, attributes, version, mutating=True)
+            if response is not None and response.patch and _patch(hook, attributes, version, response, complete):
                 changed = True
                 rounds.object_changed()
             rounds.asked(hook)
@@ -125,14 +131,14 @@ class Webhooks:
 
     async def _ask(
         self, hook: Hook, attributes: AdmissionAttributes, version: Version, *, mutating: bool
-    ) -> Answer | None:
+    ) -> WebhookResponse | None:
         """The answer of a webhook that agrees; None if there was none and none is needed. Raises its refusal."""
         if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:
-            answer = await self._call(hook, attributes, version, mutating=mutating)
-        except (BadAnswer, CallFailed, NoAddress) as failure:
-            if isinstance(failure, BadAnswer):
+            response = await self._call(hook, attributes, version, mutating=mutating)
+        except (InvalidWebhookResponse, CallFailed, NoAddress) as failure:
+            if isinstance(failure, InvalidWebhookResponse):
                 said = f"received invalid webhook response: {failure}"
             else:
                 said = f"failed to call webhook: {failure}"
@@ -140,23 +146,27 @@ class Webhooks:
                 _log.warning("a webhook failed and is ignored", extra={"webhook": hook.name, "error": said})
                 return None
             raise internal_error(f'failed calling webhook "{hook.name}": {said}') from None
-        attributes.warnings.extend(answer.warnings)
-        if not answer.allowed:
-            raise denial(hook.name, answer.status)
-        return answer
+        attributes.warnings.extend(response.warnings)
+        if not response.allowed:
+            raise denial(hook.name, response.status)
+        return response
 
-    async def _call(self, hook: Hook, attributes: AdmissionAttributes, version: Version, *, mutating: bool) -> Answer:
-        body, uid, spoken = question(hook, attributes, version)
+    async def _call(
+        self, hook: Hook, attributes: AdmissionAttributes, version: Version, *, mutating: bool
+    ) -> WebhookResponse:
+        body, uid, spoken = review_request(hook, attributes, version)
         address = self._addresses.find(hook.target, hook.timeout_seconds)
         try:
             tls = hook.tls
         except ValueError as error:  # ssl.SSLError is one
             raise CallFailed(f"unable to load root certificates: {error}") from None
         content = await self._caller.post(address, body, tls, hook.timeout_seconds)
-        return read_answer(content, uid, spoken, mutating=mutating)
+        return read_response(content, uid, spoken, mutating=mutating)
 
 
-def _patch(hook: Hook, attributes: AdmissionAttributes, version: Version, answer: Answer, complete: Complete) -> bool:
+def _patch(
+    hook: Hook, attributes: AdmissionAttributes, version: Version, response: WebhookResponse, complete: Complete
+) -> bool:
     """Change the attempt's object as the webhook wants it; whether it is another now."""
     if attributes.object is None:
         raise internal_error(
@@ -164,7 +174,7 @@ def _patch(hook: Hook, attributes: AdmissionAttributes, version: Version, answer
         )
     before, _ = attributes.at(version)
     try:
-        after = apply_json_patch(before, answer.patch)
+        after = apply_json_patch(before, response.patch)
     except PatchError as error:
         raise internal_error(str(error)) from None
     if not isinstance(after, dict) or not isinstance(after.get("metadata", {}), dict):
