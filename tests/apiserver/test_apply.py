@@ -14,8 +14,8 @@ from tests.apiserver.world import (
     MERGE,
     PODS,
     WIDGETS,
+    Answer,
     Doc,
-    WebhookResponse,
     World,
     config_map,
     definition,
@@ -24,7 +24,7 @@ from tests.apiserver.world import (
 )
 
 
-async def apply(world: World, path: str, body: Doc, manager: str = "one", **query: Any) -> WebhookResponse:
+async def apply(world: World, path: str, body: Doc, manager: str = "one", **query: Any) -> Answer:
     return await world.call("PATCH", path, body, APPLY, fieldManager=manager, **query)
 
 

@@ -292,16 +292,16 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-def mutated(document: Any, creatable_check: tuple[Any, ...], value: Any) -> Any:
+def mutated(document: Any, place: tuple[Any, ...], value: Any) -> Any:
     """A copy with another value at one place; `...` removes it."""
     copy = json.loads(json.dumps(document))
     parent = copy
-    for key in creatable_check[:-1]:
+    for key in place[:-1]:
         parent = parent[key]
     if value is ...:
-        del parent[creatable_check[-1]]
+        del parent[place[-1]]
     else:
-        parent[creatable_check[-1]] = value
+        parent[place[-1]] = value
     return copy
 
 

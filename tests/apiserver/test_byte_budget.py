@@ -16,7 +16,7 @@ from bosket.apiserver.server.api_server import ApiServer
 from bosket.apiserver.status import StatusError
 from bosket.runtime.clock import SystemClock
 from tests.apiserver.test_loop_turns import TABLE, Threaded
-from tests.apiserver.world import CONFIG_MAPS, MERGE, WebhookResponse, World
+from tests.apiserver.world import CONFIG_MAPS, MERGE, Answer, World
 
 LARGE = {"k": "v" * 100_000}
 
@@ -51,7 +51,7 @@ class Busy(Threaded):
             free.set()
 
 
-def start(world: World, name: str) -> asyncio.Task[WebhookResponse]:
+def start(world: World, name: str) -> asyncio.Task[Answer]:
     return asyncio.create_task(world.call("POST", CONFIG_MAPS, config_map(name, LARGE)))
 
 

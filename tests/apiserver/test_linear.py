@@ -18,7 +18,7 @@ from bosket.apiserver.apply.fieldset import Finder, places_of
 from bosket.apiserver.apply.managed import Manager, after_update, conflicts, owned_places
 from bosket.apiserver.apply.merge import merged, remove
 from bosket.apiserver.apply.shape import SchemaShape
-from bosket.apiserver.custom.check import ValidationPlugin
+from bosket.apiserver.custom.check import Checker
 from bosket.apiserver.custom.rules import Rules
 from bosket.apiserver.custom.schema import Node
 from bosket.apiserver.kinds.podrules import validate_pod
@@ -121,7 +121,7 @@ def gates(count: int, **more: Any) -> Doc:
 
 WORK: dict[str, Callable[[int], Callable[[], object]]] = {
     "rules of keyed lists": lambda n: lambda: Rules(Node(KEYED)).check(keyed(n, 2), keyed(n)),
-    "errors in keyed lists": lambda n: lambda: ValidationPlugin(KEYED).check(keyed(n, 10), keyed(n)),
+    "errors in keyed lists": lambda n: lambda: Checker(KEYED).check(keyed(n, 10), keyed(n)),
     "ownership after an update": lambda n: (
         lambda: after_update(
             owned(n), {"metadata": {}, **keyed(n, 2)}, SHAPE, manager("a", {}), [manager("b", owned(n))]
@@ -257,12 +257,12 @@ def test_places_are_found_by_their_keys() -> None:
 @given(st.randoms(use_true_random=False))
 def test_removing_places_one_by_one_or_together_is_the_same(chance: random.Random) -> None:
     doc = keyed(6)
-    places = [creatable_check for creatable_check in places_of(doc, SHAPE) if creatable_check[-1] != "f:name"]
+    places = [place for place in places_of(doc, SHAPE) if place[-1] != "f:name"]
     some = set(chance.sample(sorted(places), chance.randint(0, len(places))))
     together = remove(keyed(6), some)
     one_by_one = keyed(6)
-    for creatable_check in sorted(some, key=len):
-        remove(one_by_one, {creatable_check})
+    for place in sorted(some, key=len):
+        remove(one_by_one, {place})
     assert together == one_by_one
 
 

@@ -80,13 +80,8 @@ def parameter(data: memoryview) -> dict[str, Any]:
     choice = message(message(data)[1][0])
     if 1 in choice:
         found = message(choice[1][0])
-        name, creatable_check, required = found[2][0], found[3][0], found.get(4, [0])[0]
-        return {
-            "name": text(name),
-            "in": text(creatable_check),
-            "required": bool(required),
-            "schema": schema(found[5][0]),
-        }
+        name, place, required = found[2][0], found[3][0], found.get(4, [0])[0]
+        return {"name": text(name), "in": text(place), "required": bool(required), "schema": schema(found[5][0])}
     ((number, (value,)),) = message(choice[2][0]).items()
     found = message(value)
     out = {"name": text(found[4][0]), "in": text(found[2][0]), "type": text(found[{3: 6, 4: 5}[number]][0])}

@@ -26,7 +26,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @dataclass
-class WebhookResponse:
+class Answer:
     """What came back."""
 
     status: int
@@ -48,15 +48,13 @@ class World:
 
     async def call(
         self, method: str, path: str, body: Any = None, content_type: str = JSON, accept: str = "", **query: Any
-    ) -> WebhookResponse:
+    ) -> Answer:
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         headers = {"content-type": content_type, "user-agent": "test/1"} | ({"accept": accept} if accept else {})
         pairs = tuple((key, str(value)) for key, value in query.items())
         response = await self.transport.request(Request(method, path, pairs, headers, raw))
         is_json = response.headers.get("content-type", "").startswith(JSON)
-        return WebhookResponse(
-            response.status, response.headers, json.loads(response.body) if is_json else response.body
-        )
+        return Answer(response.status, response.headers, json.loads(response.body) if is_json else response.body)
 
     async def ok(self, method: str, path: str, body: Any = None, content_type: str = JSON, **query: Any) -> Any:
         answer = await self.call(method, path, body, content_type, **query)

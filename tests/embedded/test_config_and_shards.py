@@ -42,7 +42,7 @@ class Laptop:
                 await self.cluster.clock.sleep(0.2)
         return found
 
-    async def creatable_check(self, name: str, **labels: str) -> str:
+    async def place(self, name: str, **labels: str) -> str:
         """The node of a new pod with one GPU."""
         await self.create(name, **labels)
 
@@ -100,16 +100,16 @@ async def test_a_fresh_cluster_has_a_config_and_a_shard_that_is_followed_when_it
             )
 
         await here.until(both)
-        packed = {await here.creatable_check(name) for name in ("a", "b")}
+        packed = {await here.place(name) for name in ("a", "b")}
         await here.patch(SchedulingShard, "default", {"placementStrategy": {"gpu": "spread", "cpu": "spread"}})
-        spread = {await here.creatable_check(name) for name in ("c", "d")}
+        spread = {await here.place(name) for name in ("c", "d")}
     assert len(packed) == 1
     assert len(spread | packed) == 3
 
 
 async def test_flags_are_followed_and_what_cannot_be_followed_is_told_and_changes_nothing() -> None:
     async with laptop() as here:
-        first = await here.creatable_check("a")
+        first = await here.place("a")
         await here.patch(SchedulingShard, "default", {"args": {"restrict-node-scheduling": "true"}})
         await here.create("b")
         assert await here.stays_pending("b")  # no node has the label for pods with GPUs
@@ -121,12 +121,12 @@ async def test_flags_are_followed_and_what_cannot_be_followed_is_told_and_change
         assert await here.until(bound)
         await here.patch(SchedulingShard, "default", {"plugins": {"nodeplacement": {"arguments": {"gpu": "sideways"}}}})
         assert "sideways" in await here.message(SchedulingShard, "default", "Ready")
-        assert await here.creatable_check("e") == first
+        assert await here.place("e") == first
         await here.patch(SchedulingShard, "default", {"plugins": None, "args": {"schedule-period": "soon"}})
         assert "soon" in await here.message(SchedulingShard, "default", "Ready")
         await here.patch(Config, "kai-config", {"podGrouper": {"replicas": -1}})
         assert "it must be 0 or more" in await here.message(Config, "kai-config", "Ready")
-        assert await here.creatable_check("c") == first
+        assert await here.place("c") == first
 
 
 #: A value of each argument of a shard that isn't its default one.
@@ -190,18 +190,18 @@ async def test_a_second_shard_has_a_scheduler_of_its_own_which_goes_with_it() ->
             return (await here.client.get(Pod, "waits", "default")).spec.nodeName
 
         assert await here.until(bound) == nodes[2]
-        assert await here.creatable_check("elsewhere") != nodes[2]
+        assert await here.place("elsewhere") != nodes[2]
         await here.client.delete(SchedulingShard, "own")
         await here.cluster.clock.sleep(1)
         await here.create("late", **where)
         assert await here.stays_pending("late")
-        assert await here.creatable_check("as-before") != nodes[2]
+        assert await here.place("as-before") != nodes[2]
 
 
 async def test_services_and_admission_follow_the_config() -> None:
     half = {"gpu-fraction": "0.5"}
     async with laptop() as here:
-        await here.creatable_check("a")
+        await here.place("a")
         await here.patch(Config, "kai-config", {"binder": {"service": {"enabled": False}}})
         await here.create("b")
         assert await here.stays_pending("b")
@@ -237,7 +237,7 @@ async def test_webhooks_that_the_config_switches_off_are_not_asked_in_process() 
 async def test_the_command_line_rules_over_the_default_shard_and_an_operator_over_conditions() -> None:
     async with laptop(service_options={"scheduler": Options(evict_by_deletion=True)}) as here:
         await here.patch(SchedulingShard, "default", {"placementStrategy": {"gpu": "spread"}})
-        assert len({await here.creatable_check(name) for name in ("a", "b")}) == 1
+        assert len({await here.place(name) for name in ("a", "b")}) == 1
         assert "the command line has others" in await here.message(SchedulingShard, "default")
         lease = LeaseSpec(
             holderIdentity="elsewhere",

@@ -91,13 +91,13 @@ class Mutator:
 
     def take(self) -> None:
         """An object goes; what names it doesn't know."""
-        _, them, creatable_check = self._pick()
-        del them[creatable_check]
+        _, them, place = self._pick()
+        del them[place]
 
     def double(self) -> None:
         """An object is there twice: with another name, with another uid, in another namespace, or the very same."""
-        _, them, creatable_check = self._pick()
-        twin = _copy(them[creatable_check])
+        _, them, place = self._pick()
+        twin = _copy(them[place])
         field = self._dice.choice(("name", "uid", "namespace", ""))
         if field:
             _meta(twin)[field] = self._dice.choice((*self._names, "twin", "default", "other"))
@@ -105,13 +105,13 @@ class Mutator:
 
     def rename(self) -> None:
         """An object takes another one's name, or none."""
-        _, them, creatable_check = self._pick()
-        _meta(them[creatable_check])["name"] = self._dice.choice((*self._names, "", "x" * 253))
+        _, them, place = self._pick()
+        _meta(them[place])["name"] = self._dice.choice((*self._names, "", "x" * 253))
 
     def relabel(self) -> None:
         """A label or annotation that somebody reads is taken, given, or spoiled."""
-        _, them, creatable_check = self._pick()
-        meta = _meta(them[creatable_check])
+        _, them, place = self._pick()
+        meta = _meta(them[place])
         where = meta.setdefault(self._dice.choice(("labels", "annotations")), {})
         if where and self._dice.random() < 0.4:
             key = self._dice.choice(sorted(where))
@@ -185,8 +185,8 @@ class Mutator:
 
     def spoil(self) -> None:
         """A field somewhere in an object is changed, given or taken."""
-        name, them, creatable_check = self._pick()
-        self._spoil(them[creatable_check], LISTS[name].kind, 0)
+        name, them, place = self._pick()
+        self._spoil(them[place], LISTS[name].kind, 0)
 
     def spoil_much(self) -> None:
         for _ in range(self._dice.randint(2, 8)):

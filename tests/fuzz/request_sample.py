@@ -63,8 +63,8 @@ class Schemas:
             document: Json = json.loads((await transport.request(Request("GET", path))).body)
             return document
 
-        for creatable_check in (await get("/openapi/v3"))["paths"]:
-            for name, schema in (await get(f"/openapi/v3/{creatable_check}"))["components"]["schemas"].items():
+        for place in (await get("/openapi/v3"))["paths"]:
+            for name, schema in (await get(f"/openapi/v3/{place}"))["components"]["schemas"].items():
                 self._schemas[name] = schema
                 for each in schema.get("x-kubernetes-group-version-kind", ()):
                     self._names[each["group"], each["version"], each["kind"]] = name
@@ -135,13 +135,9 @@ class Schemas:
         items = schema.get("items") or {}
         made = [self.value(rng, items, key, depth + 1) for _ in range(rng.choice((0, 1, 1, 1, 2, 3)))]
         keys = schema.get("x-kubernetes-list-map-keys", ("name",))
-        for creatable_check, each in enumerate(made):
+        for place, each in enumerate(made):
             if isinstance(each, dict) and rng.random() < 0.9:
-                each |= {
-                    name: f"{each[name]}{creatable_check}"
-                    for name in keys
-                    if isinstance(each.get(name), str) and creatable_check
-                }
+                each |= {name: f"{each[name]}{place}" for name in keys if isinstance(each.get(name), str) and place}
         return made
 
     def _text(self, rng: random.Random, schema: Json, key: str) -> str:

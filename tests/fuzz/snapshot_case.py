@@ -236,21 +236,21 @@ def shrink(case: Case, fails: Callable[[Case], bool], seconds: float = 60.0) -> 
     for name in [*LISTS]:
         size = max(len(case.first.get(name, ())), 1)
         while size:
-            creatable_check = 0
-            while creatable_check < max(len(case.first.get(name, ())), len(case.second.get(name, ()))):
-                without = [_without(each, name, creatable_check, size) for each in (case.first, case.second)]
+            place = 0
+            while place < max(len(case.first.get(name, ())), len(case.second.get(name, ()))):
+                without = [_without(each, name, place, size) for each in (case.first, case.second)]
                 smaller = still(*without)
                 if smaller is None:
-                    creatable_check += size
+                    place += size
                 else:
                     case = smaller
             size //= 2
     return case
 
 
-def _without(objects: Objects, name: str, creatable_check: int, count: int) -> Objects:
+def _without(objects: Objects, name: str, place: int, count: int) -> Objects:
     them = objects.get(name, [])
-    return {**objects, name: [*them[:creatable_check], *them[creatable_check + count :]]}
+    return {**objects, name: [*them[:place], *them[place + count :]]}
 
 
 def count_readable(objects: Objects) -> int:

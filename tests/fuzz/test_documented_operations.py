@@ -40,7 +40,7 @@ def operations(fuzzed: Fuzzed, rng: random.Random) -> Iterator[tuple[Any, Genera
     """All of them, from one document after the other: documents are large, and the time may be up before the last."""
     places = list(fuzzed.read("/openapi/v3")["paths"])
     rng.shuffle(places)
-    waiting = [in_document(fuzzed, creatable_check) for creatable_check in places]
+    waiting = [in_document(fuzzed, place) for place in places]
     while waiting:
         turn = waiting.pop(0)
         found = list(itertools.islice(turn, _IN_A_TURN))
@@ -49,8 +49,8 @@ def operations(fuzzed: Fuzzed, rng: random.Random) -> Iterator[tuple[Any, Genera
             waiting.append(turn)
 
 
-def in_document(fuzzed: Fuzzed, creatable_check: str) -> Iterator[tuple[Any, GenerationMode]]:
-    document = fuzzed.read(f"/openapi/v3/{creatable_check}")
+def in_document(fuzzed: Fuzzed, place: str) -> Iterator[tuple[Any, GenerationMode]]:
+    document = fuzzed.read(f"/openapi/v3/{place}")
     schemas = document.pop("components")["schemas"]
     document["paths"] = shallow(document["paths"], schemas, _DEPTH)
     for found in schemathesis.openapi.from_dict(document).get_all_operations():

@@ -113,9 +113,9 @@ def fuzzed() -> Iterator[Fuzzed]:
 
 def every_path(fuzzed: Fuzzed) -> list[str]:
     paths = list(fuzzed.read("/")["paths"])
-    for creatable_check in fuzzed.read("/openapi/v3")["paths"]:
-        paths.append(f"/openapi/v3/{creatable_check}")
-        paths += fuzzed.read(f"/openapi/v3/{creatable_check}")["paths"]
+    for place in fuzzed.read("/openapi/v3")["paths"]:
+        paths.append(f"/openapi/v3/{place}")
+        paths += fuzzed.read(f"/openapi/v3/{place}")["paths"]
     return [path.replace("{namespace}", "default").replace("{name}", "fuzz") for path in paths]
 
 

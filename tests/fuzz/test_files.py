@@ -77,8 +77,8 @@ def encrypted(content: bytes) -> bytes:
     """With the flag that says so in both headers; what is in it doesn't matter."""
     data = bytearray(zipped(content))
     for magic, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        creatable_check = data.index(magic) + offset
-        data[creatable_check : creatable_check + 2] = struct.pack("<H", 1)
+        place = data.index(magic) + offset
+        data[place : place + 2] = struct.pack("<H", 1)
     return bytes(data)
 
 
@@ -86,8 +86,8 @@ def of_method(content: bytes, method: int) -> bytes:
     """A zip file that says it was compressed by another method."""
     data = bytearray(zipped(content))
     for magic, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
-        creatable_check = data.index(magic) + offset
-        data[creatable_check : creatable_check + 2] = struct.pack("<H", method)
+        place = data.index(magic) + offset
+        data[place : place + 2] = struct.pack("<H", method)
     return bytes(data)
 
 
@@ -217,13 +217,11 @@ def spoiled(dice: Random, right: bytes) -> bytes:
         b"\n",
     )
     changes: Sequence[Callable[[int], None]] = (
-        lambda creatable_check: content.__setitem__(creatable_check, dice.randrange(256)),
-        lambda creatable_check: content.__delitem__(slice(creatable_check, creatable_check + dice.randrange(1, 9))),
-        lambda creatable_check: content.__setitem__(slice(creatable_check, creatable_check), dice.choice(words)),
-        lambda creatable_check: content.__setitem__(
-            slice(creatable_check, creatable_check), right[: dice.randrange(40)]
-        ),
-        lambda creatable_check: content.__delitem__(slice(creatable_check, None)),
+        lambda place: content.__setitem__(place, dice.randrange(256)),
+        lambda place: content.__delitem__(slice(place, place + dice.randrange(1, 9))),
+        lambda place: content.__setitem__(slice(place, place), dice.choice(words)),
+        lambda place: content.__setitem__(slice(place, place), right[: dice.randrange(40)]),
+        lambda place: content.__delitem__(slice(place, None)),
     )
     for _ in range(dice.choice((1, 1, 2, 5))):
         if content:
@@ -241,8 +239,8 @@ def test_a_zip_bomb_is_refused_by_its_size_and_before_it_is_unpacked(
     # One that says it is small gives no more than it says.
     lying = bytearray(bomb)
     for magic, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
-        creatable_check = lying.index(magic) + offset
-        lying[creatable_check : creatable_check + 4] = struct.pack("<I", 100)
+        place = lying.index(magic) + offset
+        lying[place : place + 4] = struct.pack("<I", 100)
     assert "not a readable zip file" in answer("replay", bytes(lying), tmp_path, capsys, monkeypatch)
     assert "has 5 MB" in answer("doctor", bomb, tmp_path, capsys, monkeypatch)
     assert "has 2 MB" in answer("replay", b" " * 2_000_000, tmp_path, capsys, monkeypatch)

@@ -259,13 +259,12 @@ def judge(user: str, method: str, path: str, status: int, body: Any, events: lis
         return verb == "deletecollection" or (len(names) <= 1 and "ADDED" not in types)
     if user == "named":
         return all(name in ("mine", "near") for _, name in names) and not any(
-            f'"{MARKER}":"{creatable_check}"'.encode() in (body or b"")
-            for creatable_check in ("near/other", "far/other", "/far")
+            f'"{MARKER}":"{place}"'.encode() in (body or b"") for place in ("near/other", "far/other", "/far")
         )
     if user == "housed":
-        return all(
-            creatable_check == "near" or (creatable_check, name) == ("", "near") for creatable_check, name in names
-        ) and not any(f'"{MARKER}":"{creatable_check}'.encode() in (body or b"") for creatable_check in ("far", "/far"))
+        return all(place == "near" or (place, name) == ("", "near") for place, name in names) and not any(
+            f'"{MARKER}":"{place}'.encode() in (body or b"") for place in ("far", "/far")
+        )
     if user == "partial":  # nothing but what is in status, and metadata, as in Kubernetes
         return types <= {"MODIFIED"} and all(
             event.previous is not None and event.entry.decode().get("spec") == event.previous.decode().get("spec")
