@@ -22,7 +22,7 @@ from typing import Any
 from bosket.apiserver import ApiServer
 from bosket.apiserver.http.listener import Tls, serve
 from bosket.apiserver.persistence.directory import DataDirectory
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.server.in_process import InProcessTransport
 from bosket.kube.transport import Request
 from bosket.runtime.certificates import make_authority

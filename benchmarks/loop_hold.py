@@ -71,7 +71,7 @@ def fill(server: ApiServer, pods: int) -> None:
         doc["status"] = {"phase": "Running"}
         doc["spec"] |= {"nodeName": f"node-{index % 100}", "tolerations": [{"key": "k", "operator": "Exists"}]}
         strategy.default(doc)
-        kind.shelf.insert(doc)
+        kind.objects.insert(doc)
 
 
 async def measure(poison: Poison) -> dict[str, object]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from bosket.apiserver import ApiServer
 from bosket.apiserver.http.listener import serve
 from bosket.apiserver.persistence.directory import DataDirectory
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.runtime.clock import SystemClock
 
 TOKEN = "mortal"  # of a server on loopback that lives for a moment

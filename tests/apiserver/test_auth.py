@@ -13,7 +13,7 @@ from multidict import CIMultiDict
 from bosket.apiserver.auth.impersonation import impersonated
 from bosket.apiserver.auth.jwt import BadToken, SigningKey
 from bosket.apiserver.auth.service_account import ISSUER
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.status import StatusError
 from tests.apiserver.test_rbac import CLUSTER_BINDINGS, CLUSTER_ROLES, Asking, binding, role, rule
 from tests.apiserver.world import PODS, World

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from bosket.apiserver.request.aside import LARGE_BYTES, Aside
 from bosket.apiserver.request.byte_budget import ByteBudget
+from bosket.apiserver.request.executor import LARGE_BYTES, LargeObjectExecutor
 from bosket.apiserver.server.api_server import ApiServer
 from bosket.apiserver.status import StatusError
 from bosket.runtime.clock import SystemClock
@@ -41,7 +41,7 @@ class Busy(Threaded):
 
     @contextmanager
     def writes_held_up(self) -> Iterator[None]:
-        thread = self.server._aside._thread
+        thread = self.server._executor._thread
         assert thread is not None
         free = threading.Event()
         thread.submit(free.wait)
@@ -137,7 +137,7 @@ def test_one_user_gets_half_and_one_write_alone_is_let_in_whatever_its_size() ->
 
 
 async def test_garbage_is_collected_again_when_the_last_of_two_threads_is_done() -> None:
-    first, second = Aside(threads=True), Aside(threads=True)
+    first, second = LargeObjectExecutor(threads=True), LargeObjectExecutor(threads=True)
     begun, free = threading.Event(), threading.Event()
 
     def hold_up() -> bool:
@@ -153,8 +153,8 @@ async def test_garbage_is_collected_again_when_the_last_of_two_threads_is_done()
     assert await held is False
     await first.run(LARGE_BYTES, int)  # the thread is done with what came before
     assert gc.isenabled() is True
-    for aside in (first, second):
-        aside.close()
+    for executor in (first, second):
+        executor.close()
 
 
 async def test_a_write_that_fails_gives_its_part_back() -> None:

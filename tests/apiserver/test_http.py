@@ -17,7 +17,7 @@ import pytest
 
 from bosket.apiserver import ApiServer
 from bosket.apiserver.http.listener import DEFAULT_LIMITS, Limits, Tls, serve
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.runtime.certificates import Authority, make_authority
 from bosket.runtime.clock import SystemClock
 from tests.apiserver.world import PODS, pod

@@ -14,7 +14,7 @@ import pytest
 from bosket.apiserver import ApiServer
 from bosket.apiserver.http.connection import MAX_LINE_BYTES
 from bosket.apiserver.http.listener import DEFAULT_LIMITS, Limits, serve
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.runtime.clock import SystemClock
 from tests.apiserver.world import CONFIG_MAPS, PODS, config_map
 

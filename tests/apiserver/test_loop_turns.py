@@ -14,7 +14,7 @@ from bosket.api.cel_cost import MAX_SOURCE
 from bosket.api.crd import crd_manifest
 from bosket.api.kai import POD_GROUP
 from bosket.apiserver import ApiServer
-from bosket.apiserver.request.aside import LARGE_BYTES, Aside
+from bosket.apiserver.request.executor import LARGE_BYTES, LargeObjectExecutor
 from bosket.runtime.clock import SystemClock
 from tests.apiserver.world import APPLY, CONFIG_MAPS, DEFINITIONS, JSON_PATCH, MERGE, PODS, World, definition, pod
 
@@ -32,9 +32,9 @@ class Threaded(World):
         self.turns = 0
         #: pieces of work that were given to the threads
         self.pieces = 0
-        for aside in (self.server._aside, self.server._reading_aside):
-            assert aside._thread is not None
-            aside._thread.submit = partial(self._counted, aside._thread.submit)  # type: ignore[method-assign]
+        for executor in (self.server._executor, self.server._read_executor):
+            assert executor._thread is not None
+            executor._thread.submit = partial(self._counted, executor._thread.submit)  # type: ignore[method-assign]
 
     def _counted(self, submit: Any, *work: Any, **options: Any) -> Any:
         self.pieces += 1
@@ -117,17 +117,17 @@ async def test_a_change_that_came_first_is_not_lost_while_a_large_one_is_worked_
 
 async def test_the_loop_goes_on_while_many_objects_are_listed_and_deleted() -> None:
     world = Threaded()
-    shelf = world.server.store.shelf("", "pods")
+    resource_store = world.server.store.resource("", "pods")
     await world.ok("GET", PODS)
     for index in range(3_000):
         about = {"namespace": "default", "uid": f"u{index}", "creationTimestamp": "2026-01-01T00:00:00Z"}
-        shelf.insert(pod(f"p{index:04d}", metadata=about, labels={"odd": str(index % 2)}))
+        resource_store.insert(pod(f"p{index:04d}", metadata=about, labels={"odd": str(index % 2)}))
     table = await world.counting("GET", PODS, accept=TABLE)
     assert (len(table["rows"]), world.pieces, world.turns >= 1) == (3_000, 1, True)
     listed = await world.counting("GET", PODS, labelSelector="odd=1," + ",".join(f"!x{each}" for each in range(200)))
     assert (len(listed["items"]), world.pieces, world.turns >= 1) == (1_500, 1, True)
     deleted = await world.counting("DELETE", PODS, labelSelector="odd=1")
-    assert (len(deleted["items"]), len(shelf), world.turns >= 1_500 // 20) == (1_500, 1_500, True)
+    assert (len(deleted["items"]), len(resource_store), world.turns >= 1_500 // 20) == (1_500, 1_500, True)
     world.server.close()
 
 
@@ -170,10 +170,10 @@ async def test_small_objects_are_done_between_two_turns() -> None:
 
 
 async def test_what_goes_wrong_in_the_thread_is_told_to_who_asked() -> None:
-    aside = Aside(threads=True)
+    executor = LargeObjectExecutor(threads=True)
     with pytest.raises(ZeroDivisionError):
-        await aside.run(LARGE_BYTES, lambda: 1 // 0)
-    aside.close()
+        await executor.run(LARGE_BYTES, lambda: 1 // 0)
+    executor.close()
 
 
 async def test_an_enumeration_that_is_broken_everywhere_is_told_of_in_bounds(world: World) -> None:

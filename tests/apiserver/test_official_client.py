@@ -12,7 +12,7 @@ from kubernetes.client.rest import ApiException
 
 from bosket.apiserver import ApiServer
 from bosket.apiserver.http.listener import serve
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.runtime.clock import SystemClock
 from tests.apiserver.world import pod
 

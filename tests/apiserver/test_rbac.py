@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bosket.apiserver.rbac.rule import Rule, not_covered
-from bosket.apiserver.request.call import User
 from bosket.apiserver.request.request_info import Attributes, parse_request
+from bosket.apiserver.request.resource_request import User
 from bosket.kube.transport import Request
 from tests.apiserver.world import APPLY, CONFIG_MAPS, MERGE, PODS, World, config_map
 

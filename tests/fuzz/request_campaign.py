@@ -27,7 +27,7 @@ from bosket.api.crd import crd_manifests
 from bosket.apiserver import ApiServer
 from bosket.apiserver.handlers.watch import Watcher
 from bosket.apiserver.objects.kind import Kind, Version
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.kube.transport import Request
 from bosket.runtime.clock import SystemClock
 from tests.fuzz.fuzzed import AS_IN_KUBERNETES, DEFINITIONS, MISTAKES, SECONDS, resident_mebibytes
@@ -156,11 +156,11 @@ class Campaign:
         counted = self.tally.requests, Counter(self.tally.by_status)
         self.tally.resident_mebibytes = max(self.tally.resident_mebibytes, resident_mebibytes())
         for kind in list(self.server.registry):
-            if kind.plural in ("customresourcedefinitions", "clusterroles") or not kind.shelf:
+            if kind.plural in ("customresourcedefinitions", "clusterroles") or not kind.objects:
                 continue
-            for entry in list(kind.shelf.entries()):
+            for entry in list(kind.objects.entries()):
                 if not (kind.plural == "namespaces" and entry.name in (*NAMESPACES, "kube-system", "kube-public")):
-                    kind.shelf.remove(entry, entry.decode())
+                    kind.objects.remove(entry, entry.decode())
         for kind in list(self.server.registry):
             if kind.group == "fuzz.example.com":
                 await self._send("DELETE", f"{DEFINITIONS}/{kind.plural}.{kind.group}", user=ADMIN)
@@ -209,7 +209,7 @@ class Campaign:
         """Something that is stored: its kind, its path and its state."""
         for _ in range(8):
             kind, version = self._kind()
-            entries = list(kind.shelf.entries())
+            entries = list(kind.objects.entries())
             if entries:
                 entry = self.rng.choice(entries)
                 self.tally.stored.add(kind.resource)

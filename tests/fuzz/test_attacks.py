@@ -16,7 +16,7 @@ import pytest
 
 from bosket.apiserver import ApiServer
 from bosket.apiserver.http.listener import serve
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.runtime.clock import SystemClock
 from tests.fuzz.fuzzed import MISTAKES, SECONDS, resident_mebibytes
 

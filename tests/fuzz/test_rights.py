@@ -16,7 +16,7 @@ import pytest
 
 from bosket.apiserver import ApiServer
 from bosket.apiserver.handlers.watch import Watcher
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.store.entry import Event
 from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import SystemClock
@@ -142,7 +142,7 @@ class Tried:
         await self.grant("partial", {**everything, "resources": ["*/status"]})
         await self.grant("pathfinder", {"verbs": ["*"], "nonResourceURLs": ["/metrics/*", "/version/*", "//*", "/x*"]})
         for kind in self.server.registry:
-            kind.shelf.listen(self.events.append)
+            kind.objects.listen(self.events.append)
 
     async def grant(self, user: str, rule: dict[str, Any], namespace: str = "") -> None:
         if namespace:
@@ -233,7 +233,7 @@ async def tried() -> Tried:
 
 
 def shown(user: str, method: str, path: str, query: Any, status: int, events: list[Event]) -> str:
-    changes = [(event.type, event.shelf.plural, event.entry.namespace, event.entry.name) for event in events]
+    changes = [(event.type, event.resource_store.plural, event.entry.namespace, event.entry.name) for event in events]
     return f"{user}: {method} {path} {dict(query)} was answered with {status} and did {changes}"
 
 

@@ -27,7 +27,7 @@ from prometheus_client import CollectorRegistry
 
 from bosket.api.keys import DEFAULT_SCHEDULER_NAME, SCHEDULER_NAME
 from bosket.apiserver import ApiServer
-from bosket.apiserver.admission.chain import Member
+from bosket.apiserver.admission.chain import AdmissionPlugin
 from bosket.apiserver.persistence.directory import DataDirectory
 from bosket.apiserver.store.store import Store
 from bosket.embedded.bootstrap import bootstrap, create_if_absent
@@ -140,7 +140,7 @@ class EmbeddedCluster:
             without=self._without,
             admission=partial(self._admission, names),
             validation=self._validation if GROVE_ADMISSION in names else None,
-            judges=lambda: () if self._object_admission is None else (self._object_admission,),
+            request_validators=lambda: () if self._object_admission is None else (self._object_admission,),
             data=data,
         )
         self._data = data
@@ -295,14 +295,14 @@ class EmbeddedCluster:
 
     def _admission(self, names: Collection[str], store: Store) -> Members:
         self._bind_guard = BindGuard(store)
-        members: list[Member] = [self._bind_guard]
+        plugins: list[AdmissionPlugin] = [self._bind_guard]
         if ADMISSION in names:
             options = self._service_options.get(ADMISSION, DEFAULT_OPTIONS)
             self._object_admission = ObjectAdmission(cast("Options", options), store)
-            members.append(self._object_admission)
+            plugins.append(self._object_admission)
         if GROVE_ADMISSION in names:
-            members.append(GroveDefaults())
-        return Members(members)
+            plugins.append(GroveDefaults())
+        return Members(plugins)
 
     def _validation(self, store: Store) -> GroveChecks:
         options = self._service_options.get(GROVE_ADMISSION)
@@ -354,7 +354,7 @@ class EmbeddedCluster:
             return
         # Half of what a start costs is these libraries; a cluster without a listener does without them.
         from bosket.apiserver.http.listener import Tls, serve
-        from bosket.apiserver.request.call import User
+        from bosket.apiserver.request.resource_request import User
         from bosket.embedded.identity import identity_of, publish_authorities, remember_port
 
         identity = identity_of(self._data)

@@ -113,16 +113,16 @@ class _StoredCluster:
         self._store = store
 
     def binding(self, name: str) -> ClusterTopologyBinding | None:
-        entry = self._store.shelf(_GROUP, _BINDINGS, namespaced=False).get("", name)
+        entry = self._store.resource(_GROUP, _BINDINGS, namespaced=False).get("", name)
         return None if entry is None else msgspec.convert(entry.decode(), ClusterTopologyBinding)
 
     def set_annotations(self, namespace: str, name: str) -> Mapping[str, str] | None:
-        entry = self._store.shelf(_GROUP, _SETS).get(namespace, name)
+        entry = self._store.resource(_GROUP, _SETS).get(namespace, name)
         return None if entry is None else entry.decode()["metadata"].get("annotations", {})
 
     def volcano_queue_state(self, name: str) -> str | None:
-        entry = self._store.shelf("scheduling.volcano.sh", "queues", namespaced=False).get("", name)
+        entry = self._store.resource("scheduling.volcano.sh", "queues", namespaced=False).get("", name)
         return None if entry is None else str((entry.decode().get("status") or {}).get("state", ""))
 
     def has_hyper_nodes(self) -> bool:
-        return any(True for _ in self._store.shelf("topology.volcano.sh", "hypernodes", namespaced=False).entries())
+        return any(True for _ in self._store.resource("topology.volcano.sh", "hypernodes", namespaced=False).entries())

@@ -19,8 +19,8 @@ from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.api.meta import GroupVersionKind
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.apiserver.admission.attributes import Attempt, Operation
-from bosket.apiserver.admission.chain import Member
+from bosket.apiserver.admission.attributes import AdmissionAttributes, Operation
+from bosket.apiserver.admission.chain import AdmissionPlugin
 from bosket.apiserver.objects.kind import Kind
 from bosket.apiserver.objects.metadata import shown_name
 from bosket.apiserver.rbac.authorizer import MASTERS
@@ -49,12 +49,12 @@ _BIND_REQUESTS: Final = "bosket-bind-requests"
 class Members:
     """Several who are asked one after the other."""
 
-    def __init__(self, members: Sequence[Member]) -> None:
-        self._members = members
+    def __init__(self, plugins: Sequence[AdmissionPlugin]) -> None:
+        self._plugins = plugins
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
-        for member in self._members:
-            await member.admit(write, new, old)
+        for plugin in self._plugins:
+            await plugin.admit(write, new, old)
 
 
 class ObjectAdmission:
@@ -115,17 +115,17 @@ class ObjectAdmission:
         if said.refusals:
             raise _refusal(write.kind, shown_name(new), said)
 
-    def asks_about(self, operation: Operation, kind: Kind, subresource: str) -> bool:
+    def handles(self, operation: Operation, kind: Kind, subresource: str) -> bool:
         return bool(self._paths_of(operation, kind, subresource))
 
-    async def judge(self, attempt: Attempt) -> None:
-        request = msgspec.convert(attempt.request(attempt.version), AdmissionRequest)
+    async def validate_request(self, attributes: AdmissionAttributes) -> None:
+        request = msgspec.convert(attributes.request(attributes.version), AdmissionRequest)
         said = ADMITTED
-        for path in self._paths_of(attempt.operation, attempt.kind, attempt.subresource):
+        for path in self._paths_of(attributes.operation, attributes.kind, attributes.subresource):
             said = both(said, await self._ask(path, request))
-        attempt.warnings += said.warnings
+        attributes.warnings += said.warnings
         if said.refusals:
-            raise _refusal(attempt.kind, attempt.shown_name, said)
+            raise _refusal(attributes.kind, attributes.shown_name, said)
 
     def _paths_of(self, operation: Operation, kind: Kind, subresource: str) -> tuple[str, ...]:
         return self._paths.get(Question(operation, kind.group, resource_of(kind.plural, subresource)), ())
@@ -148,25 +148,25 @@ class ObjectAdmission:
         return True
 
     def _namespace_labels(self, name: str) -> dict[str, str]:
-        entry = self._store.shelf("", "namespaces", namespaced=False).get("", name)
+        entry = self._store.resource("", "namespaces", namespaced=False).get("", name)
         return entry.labels if entry is not None else {}
 
     def _group(self, key: ObjectKey) -> PodGroup | None:
-        entry = self._store.shelf("scheduling.run.ai", "podgroups").get(key.namespace, key.name)
+        entry = self._store.resource("scheduling.run.ai", "podgroups").get(key.namespace, key.name)
         return msgspec.convert(entry.decode(), PodGroup) if entry is not None else None
 
     def _classes(self) -> dict[str, PriorityClass]:
-        shelf = self._store.shelf("scheduling.k8s.io", "priorityclasses", namespaced=False)
-        classes = (msgspec.convert(entry.decode(), PriorityClass) for entry in shelf.entries())
+        resource_store = self._store.resource("scheduling.k8s.io", "priorityclasses", namespaced=False)
+        classes = (msgspec.convert(entry.decode(), PriorityClass) for entry in resource_store.entries())
         return {each.metadata.name: each for each in classes}
 
     async def _pod_groups(self) -> list[PodGroup]:
-        shelf = self._store.shelf("scheduling.run.ai", "podgroups")
-        return [msgspec.convert(entry.decode(), PodGroup) for entry in shelf.entries()]
+        resource_store = self._store.resource("scheduling.run.ai", "podgroups")
+        return [msgspec.convert(entry.decode(), PodGroup) for entry in resource_store.entries()]
 
     def _queues(self) -> dict[str, Queue]:
-        shelf = self._store.shelf("scheduling.run.ai", "queues", namespaced=False)
-        queues = (msgspec.convert(entry.decode(), Queue) for entry in shelf.entries())
+        resource_store = self._store.resource("scheduling.run.ai", "queues", namespaced=False)
+        queues = (msgspec.convert(entry.decode(), Queue) for entry in resource_store.entries())
         return {queue.metadata.name: queue for queue in queues}
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from bosket.apiserver.objects.kind import Kind, Version
 from bosket.apiserver.objects.metadata import shown_name
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.store.entry import Doc
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
@@ -23,7 +23,7 @@ _OPTIONS = ("fieldManager", "fieldValidation")
 
 
 @dataclass(slots=True)
-class Attempt:
+class AdmissionAttributes:
     """One request that may be refused or completed. `object` is None for deletions, `old` for creations."""
 
     operation: Operation
@@ -119,7 +119,7 @@ def options_of(kind: str, query: Mapping[str, str], **more: Any) -> Doc:
     return options | more
 
 
-def _coordinates(attempt: Attempt, version: Version) -> tuple[Doc, Doc]:
-    group, number, kind = attempt.form or (attempt.kind.group, version.name, attempt.kind.kind)
-    resource = {"group": attempt.kind.group, "version": version.name, "resource": attempt.kind.plural}
+def _coordinates(attributes: AdmissionAttributes, version: Version) -> tuple[Doc, Doc]:
+    group, number, kind = attributes.form or (attributes.kind.group, version.name, attributes.kind.kind)
+    resource = {"group": attributes.kind.group, "version": version.name, "resource": attributes.kind.plural}
     return {"group": group, "version": number, "kind": kind}, resource

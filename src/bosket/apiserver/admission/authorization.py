@@ -11,8 +11,8 @@ from typing import Any, Final
 from bosket.apiserver.rbac.authorizer import MASTERS, Authorizer
 from bosket.apiserver.rbac.index import GROUP, RoleMissing
 from bosket.apiserver.rbac.rule import ALL, Rule, not_covered, quoted
-from bosket.apiserver.request.call import User
 from bosket.apiserver.request.request_info import Attributes
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.status import forbidden, not_found
 from bosket.apiserver.store.entry import Doc
 from bosket.apiserver.writing.writer import Write
@@ -31,8 +31,8 @@ class CreationCheck:
         if old is not None or MASTERS in write.user.groups:
             return
         name = new["metadata"].get("name", "")
-        asked = Attributes("create", write.kind.group, write.kind.plural, "", write.namespace, name)
-        self._authorizer.check(write.user, asked)
+        attributes = Attributes("create", write.kind.group, write.kind.plural, "", write.namespace, name)
+        self._authorizer.check(write.user, attributes)
 
 
 class EscalationCheck:
@@ -75,8 +75,8 @@ class EscalationCheck:
         self._check_held(write, new["metadata"].get("name", ""), rules)
 
     def _may(self, user: User, verb: str, plural: str, namespace: str, name: str) -> bool:
-        asked = Attributes(verb, GROUP, plural, namespace=namespace, name=name)
-        return self._authorizer.allows(user, asked)
+        attributes = Attributes(verb, GROUP, plural, namespace=namespace, name=name)
+        return self._authorizer.allows(user, attributes)
 
     def _check_held(self, write: Write, name: str, rules: tuple[Rule, ...]) -> None:
         user = write.user

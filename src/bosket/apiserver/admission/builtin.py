@@ -25,28 +25,28 @@ class BuiltinAdmission:
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._registry = registry
-        self._namespaces = store.shelf("", "namespaces", namespaced=False)
-        self._priority_classes = store.shelf("scheduling.k8s.io", "priorityclasses", namespaced=False)
-        self._accounts = store.shelf("", "serviceaccounts")
-        self._runtime_classes = store.shelf("node.k8s.io", "runtimeclasses", namespaced=False)
+        self._namespaces = store.resource("", "namespaces", namespaced=False)
+        self._priority_classes = store.resource("scheduling.k8s.io", "priorityclasses", namespaced=False)
+        self._accounts = store.resource("", "serviceaccounts")
+        self._runtime_classes = store.resource("node.k8s.io", "runtimeclasses", namespaced=False)
 
     async def admit(self, write: Write, new: Doc, old: Doc | None) -> None:
         if old is None:
-            self.check_place(write, new)
+            self.check_creatable(write, new)
         if write.kind.kind == "Pod" and not write.kind.group:
             if old is None:
                 self._complete_pod(new)
             elif not write.subresource:
                 _add_tolerations(new["spec"])
-        elif write.kind.shelf is self._priority_classes:
+        elif write.kind.objects is self._priority_classes:
             self._check_single_default(new)
 
-    def check_place(self, write: Write, new: Doc) -> None:
+    def check_creatable(self, write: Write, new: Doc) -> None:
         """Raise unless there is, now, a place for a new object: its namespace and its kind, neither going away."""
         if write.namespace:
             self._check_namespace(write, new)
         kind = self._registry.at(write.kind.group, write.kind.plural)
-        if kind is None or kind.shelf is not write.kind.shelf:
+        if kind is None or kind.objects is not write.kind.objects:
             raise no_such_path()
         if kind.terminating:
             detail = "create not allowed while custom resource definition is terminating"

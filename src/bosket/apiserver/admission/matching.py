@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from bosket.api.object import LabelSelector
-from bosket.apiserver.admission.attributes import Attempt
+from bosket.apiserver.admission.attributes import AdmissionAttributes
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.status import not_found
 from bosket.apiserver.store.entry import Doc
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 from bosket.kube.selector import EVERYTHING, Selector, label_selector
 
 _ANY = "*"
@@ -43,32 +43,32 @@ class Rule:
             frozenset(raw.get("resourceNames") or ()),
         )
 
-    def matches(self, attempt: Attempt, version: str) -> bool:
+    def matches(self, attributes: AdmissionAttributes, version: str) -> bool:
         """Whether the rule is about the attempt, were it made in that version."""
         return (
-            (_ANY in self.operations or attempt.operation in self.operations)
-            and (_ANY in self.groups or attempt.kind.group in self.groups)
+            (_ANY in self.operations or attributes.operation in self.operations)
+            and (_ANY in self.groups or attributes.kind.group in self.groups)
             and (_ANY in self.versions or version in self.versions)
             and any(
-                resource in (_ANY, attempt.kind.plural) and subresource in (_ANY, attempt.subresource)
+                resource in (_ANY, attributes.kind.plural) and subresource in (_ANY, attributes.subresource)
                 for resource, subresource in self.resources
             )
-            and self.scope in (_ANY, "Namespaced" if attempt.kind.namespaced else "Cluster")
-            and (not self.names or attempt.name in self.names)
+            and self.scope in (_ANY, "Namespaced" if attributes.kind.namespaced else "Cluster")
+            and (not self.names or attributes.name in self.names)
         )
 
 
-def matched_version(rules: Sequence[Rule], attempt: Attempt, *, equivalent: bool) -> Version | None:
+def matched_version(rules: Sequence[Rule], attributes: AdmissionAttributes, *, equivalent: bool) -> Version | None:
     """The version in which somebody with these rules is to be asked; None if not at all.
 
     With `equivalent`, a rule for another version of the kind will do; the object is converted to it.
     """
-    if any(rule.matches(attempt, attempt.version.name) for rule in rules):
-        return attempt.version
+    if any(rule.matches(attributes, attributes.version.name) for rule in rules):
+        return attributes.version
     if equivalent:
         for rule in rules:
-            for name, version in attempt.kind.versions.items():
-                if rule.matches(attempt, name):
+            for name, version in attributes.kind.versions.items():
+                if rule.matches(attributes, name):
                     return version
     return None
 
@@ -84,26 +84,26 @@ class Selection:
     def compile(cls, raw: Doc) -> Selection:
         return cls(selector_of(raw.get("namespaceSelector")), selector_of(raw.get("objectSelector")))
 
-    def matches(self, attempt: Attempt, namespaces: Shelf) -> bool:
-        return self._matches_namespace(attempt, namespaces) and self._matches_object(attempt)
+    def matches(self, attributes: AdmissionAttributes, namespaces: ResourceStore) -> bool:
+        return self._matches_namespace(attributes, namespaces) and self._matches_object(attributes)
 
-    def _matches_namespace(self, attempt: Attempt, namespaces: Shelf) -> bool:
+    def _matches_namespace(self, attributes: AdmissionAttributes, namespaces: ResourceStore) -> bool:
         if not self.namespaces.requirements:
             return True
-        if attempt.is_namespace:
-            if attempt.object is not None and not attempt.subresource:
-                return self.namespaces.matches(attempt.object["metadata"].get("labels") or {})
-        elif not attempt.kind.namespaced:
+        if attributes.is_namespace:
+            if attributes.object is not None and not attributes.subresource:
+                return self.namespaces.matches(attributes.object["metadata"].get("labels") or {})
+        elif not attributes.kind.namespaced:
             return True
-        entry = namespaces.get("", attempt.scope_namespace)
+        entry = namespaces.get("", attributes.scope_namespace)
         if entry is None:
-            raise not_found("", "namespaces", attempt.scope_namespace)
+            raise not_found("", "namespaces", attributes.scope_namespace)
         return self.namespaces.matches(entry.labels)
 
-    def _matches_object(self, attempt: Attempt) -> bool:
+    def _matches_object(self, attributes: AdmissionAttributes) -> bool:
         if not self.objects.requirements:
             return True
-        candidates = (each for each in (attempt.object, attempt.old) if each is not None)
+        candidates = (each for each in (attributes.object, attributes.old) if each is not None)
         return any(self.objects.matches((each.get("metadata") or {}).get("labels") or {}) for each in candidates)
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from bosket.api.quantity import InvalidQuantity, to_milli
 from bosket.apiserver.store.entry import Doc
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 
 
 class RefusedByRuntimeClass(ValueError):
     """Why a pod can't be created as it is."""
 
 
-def apply_runtime_class(spec: dict[str, Any], classes: Shelf) -> None:
+def apply_runtime_class(spec: dict[str, Any], classes: ResourceStore) -> None:
     """Completes the pod's spec. Raises `RefusedByRuntimeClass`."""
     name = spec.get("runtimeClassName")
     found: Doc = {}

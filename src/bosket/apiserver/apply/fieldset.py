@@ -15,8 +15,8 @@ import msgspec
 from bosket.apiserver.apply.shape import KEY_DEFAULTS, Shape
 from bosket.kube.patch import hash_key
 
-Place = tuple[str, ...]
-FieldSet = set[Place]
+StorageKey = tuple[str, ...]
+FieldSet = set[StorageKey]
 
 ABSENT: Any = object()
 _decode = msgspec.json.Decoder().decode
@@ -40,14 +40,14 @@ def step_of(element: Any, shape: Shape) -> str:
     return "k:" + msgspec.json.encode({key: value for key, value in keys.items() if value is not None}).decode()
 
 
-def places_of(value: Any, shape: Shape, at: Place = ()) -> FieldSet:
+def places_of(value: Any, shape: Shape, at: StorageKey = ()) -> FieldSet:
     """All places that `value` has something to say about."""
     found: FieldSet = set()
     _collect(value, shape, at, found)
     return found
 
 
-def _collect(value: Any, shape: Shape, at: Place, found: FieldSet) -> None:
+def _collect(value: Any, shape: Shape, at: StorageKey, found: FieldSet) -> None:
     if is_map(value, shape) and value:
         for key, child in value.items():
             _collect(child, shape.field(key), (*at, f"f:{key}"), found)
@@ -61,14 +61,14 @@ def _collect(value: Any, shape: Shape, at: Place, found: FieldSet) -> None:
         found.add(at)
 
 
-def branches_of(value: Any, shape: Shape, at: Place = ()) -> FieldSet:
+def branches_of(value: Any, shape: Shape, at: StorageKey = ()) -> FieldSet:
     """The maps and lists in `value` that have something in them which can be owned apart."""
     found: FieldSet = set()
     _collect_branches(value, shape, at, found)
     return found
 
 
-def _collect_branches(value: Any, shape: Shape, at: Place, found: FieldSet) -> None:
+def _collect_branches(value: Any, shape: Shape, at: StorageKey, found: FieldSet) -> None:
     if is_map(value, shape) and value:
         found.add(at)
         for key, child in value.items():
@@ -92,7 +92,7 @@ class Finder:
         #: by a list's identity and the names of the keys: the list, which keeps its identity, and where elements are
         self._indexes: dict[tuple[int, tuple[str, ...] | None], tuple[list[Any], dict[Hashable, int]]] = {}
 
-    def look_up(self, value: Any, place: Place) -> Any:
+    def look_up(self, value: Any, place: StorageKey) -> Any:
         """What is at a place; ABSENT if nothing is."""
         for step in place:
             if step[0] == "f":
@@ -160,7 +160,7 @@ def from_wire(tree: dict[str, Any]) -> FieldSet:
     """The set that `fieldsV1` stands for."""
     places: FieldSet = set()
 
-    def visit(node: dict[str, Any], at: Place) -> None:
+    def visit(node: dict[str, Any], at: StorageKey) -> None:
         if (not node and at) or "." in node:
             places.add(at)
         for step, child in node.items():
@@ -171,7 +171,7 @@ def from_wire(tree: dict[str, Any]) -> FieldSet:
     return places
 
 
-def shown(place: Place) -> str:
+def shown(place: StorageKey) -> str:
     """As messages have it: `.spec.containers[name="a"].image`."""
     text = ""
     for step in place:

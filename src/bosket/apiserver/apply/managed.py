@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bosket.apiserver.apply.fieldset import FieldSet, Finder, Place, branches_of, from_wire, places_of, shown, to_wire
+from bosket.apiserver.apply.fieldset import (
+    FieldSet,
+    Finder,
+    StorageKey,
+    branches_of,
+    from_wire,
+    places_of,
+    shown,
+    to_wire,
+)
 from bosket.apiserver.apply.shape import Shape, StructShape
 from bosket.apiserver.status import StatusError
 from bosket.apiserver.store.entry import Doc
@@ -86,7 +95,7 @@ def _ownable(doc: Doc) -> Doc:
     return relevant
 
 
-def _can_be_owned(place: Place) -> bool:
+def _can_be_owned(place: StorageKey) -> bool:
     """False for what makes the object this object. Clients write managed fields as they like; who stops applying what
     they say is theirs would remove it.
     """
@@ -121,7 +130,9 @@ def write_managers(doc: Doc, managers: list[Manager]) -> None:
         doc["metadata"].pop("managedFields", None)
 
 
-def conflicts(managers: list[Manager], applier: Manager, live: Doc, after: Doc) -> list[tuple[Manager, list[Place]]]:
+def conflicts(
+    managers: list[Manager], applier: Manager, live: Doc, after: Doc
+) -> list[tuple[Manager, list[StorageKey]]]:
     """What others own, and would be different after the applier had its way."""
     found = []
     finder = Finder()
@@ -138,7 +149,7 @@ def conflicts(managers: list[Manager], applier: Manager, live: Doc, after: Doc) 
     return found
 
 
-def conflict_error(found: list[tuple[Manager, list[Place]]]) -> StatusError:
+def conflict_error(found: list[tuple[Manager, list[StorageKey]]]) -> StatusError:
     """The refusal that tells of all conflicts."""
     causes = []
     sentences = []

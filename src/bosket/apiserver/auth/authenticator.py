@@ -9,7 +9,7 @@ from bosket.apiserver.auth.bootstrap_token import BootstrapTokens
 from bosket.apiserver.auth.identity import ANONYMOUS_NAME, AUTHENTICATED, UNAUTHENTICATED
 from bosket.apiserver.auth.jwt import BadToken
 from bosket.apiserver.auth.service_account import ISSUER, TokenIssuer
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.status import unauthorized
 
 ANONYMOUS: Final = User(ANONYMOUS_NAME, (UNAUTHENTICATED,))

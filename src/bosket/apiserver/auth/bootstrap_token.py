@@ -10,7 +10,7 @@ from typing import Final
 
 from bosket.api.time import parse_time
 from bosket.apiserver.auth.identity import AUTHENTICATED
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.store.store import Store
 from bosket.runtime.clock import Clock
 
@@ -25,7 +25,7 @@ class BootstrapTokens:
 
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
-        self._secrets = store.shelf("", "secrets")
+        self._secrets = store.resource("", "secrets")
 
     def find(self, token: str) -> User | None:
         """Whose token it is, if it is one and still good."""

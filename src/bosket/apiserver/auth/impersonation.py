@@ -14,8 +14,8 @@ from bosket.apiserver.auth.identity import (
     split_account,
 )
 from bosket.apiserver.rbac import Authorizer
-from bosket.apiserver.request.call import User
 from bosket.apiserver.request.request_info import Attributes
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.status import bad_request
 
 _PREFIX: Final = "impersonate-"

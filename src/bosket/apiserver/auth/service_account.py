@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bosket.apiserver.auth.identity import account_groups, account_name
 from bosket.apiserver.auth.jwt import ALGORITHM, BadToken, SigningKey
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.store.entry import Entry
 from bosket.apiserver.store.store import Store
 from bosket.runtime.clock import Clock
@@ -92,7 +92,7 @@ class TokenIssuer:
         return User(claims["sub"], account_groups(namespace), account["uid"], extra)
 
     def _is_there(self, plural: str, namespace: str, reference: dict[str, str]) -> bool:
-        entry = self._store.shelf("", plural, namespaced=bool(namespace)).get(namespace, reference["name"])
+        entry = self._store.resource("", plural, namespaced=bool(namespace)).get(namespace, reference["name"])
         return entry is not None and entry.uid == reference["uid"]
 
     # for those who check tokens themselves

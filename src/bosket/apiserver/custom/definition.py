@@ -1,6 +1,6 @@
 """CustomResourceDefinitions, and the kinds that come, change and go with them.
 
-`Definitions` listens to the shelf of definitions and keeps the registry in step. A definition is established in the
+`Definitions` listens to the stored definitions and keeps the registry in step. A definition is established in the
 same write that creates it: whoever waits for the condition need not wait. What definitions must look like is in
 `definition_rules.py`, which names they get in `naming.py`.
 """
@@ -21,7 +21,7 @@ from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.objects.kind import Kind, Registry, Scale, Version
 from bosket.apiserver.status import gone
 from bosket.apiserver.store.entry import Doc, Event
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 from bosket.apiserver.store.store import Store
 
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
@@ -40,11 +40,11 @@ class Definitions:
         self._outdated: dict[_Place, int] = {}
 
     @property
-    def _shelf(self) -> Shelf:
-        return self._store.shelf(GROUP, PLURAL, namespaced=False)
+    def _objects(self) -> ResourceStore:
+        return self._store.resource(GROUP, PLURAL, namespaced=False)
 
     def listen(self) -> None:
-        self._shelf.listen(self._on_event)
+        self._objects.listen(self._on_event)
 
     def behaviour(self) -> Behaviour:
         """The ways of definitions themselves."""
@@ -90,7 +90,7 @@ class Definitions:
                     "kind": kind.kind,
                     "listKind": kind.list_kind,
                 }
-        for entry in self._shelf.entries():
+        for entry in self._objects.entries():
             if entry.name != own and entry.name.endswith(f".{group}"):
                 other = entry.decode()
                 if other["spec"]["group"] == group:
@@ -112,11 +112,11 @@ class Definitions:
         if before is None and doc["metadata"].get("generation", 1) > 1:
             self._outdated[place] = event.entry.version  # it is from an earlier life of this server
         elif before is not None and before["spec"]["versions"] != spec["versions"]:
-            shelf = self._store.shelf(*place, namespaced=spec["scope"] == "Namespaced")
-            if len(shelf):
+            resource_store = self._store.resource(*place, namespaced=spec["scope"] == "Namespaced")
+            if len(resource_store):
                 self._outdated[place] = event.version
             # Who watches sees objects as they were described before: to come back is to see them as they are now.
-            shelf.abandon(None)
+            resource_store.abandon(None)
         elif before is not None and _serves_alike(before, doc):
             return
         self._serve(doc, place)
@@ -133,9 +133,9 @@ class Definitions:
         if kind is None or not kind.custom:
             return  # it was never accepted
         self._registry.remove(*place)
-        shelf = self._store.shelves.pop(place, None)
-        if shelf is not None:
-            shelf.abandon(gone(f"{place[1]}.{place[0]} is no longer served"))
+        resource_store = self._store.resources.pop(place, None)
+        if resource_store is not None:
+            resource_store.abandon(gone(f"{place[1]}.{place[0]} is no longer served"))
 
 
 def _serves_alike(before: Doc, after: Doc) -> bool:
@@ -160,14 +160,14 @@ def kind_of(doc: Doc, store: Store, outdated: int) -> Kind:
         if version.get("served")
     }
     namespaced = spec["scope"] == "Namespaced"
-    shelf = store.shelf(spec["group"], names["plural"], namespaced=namespaced)
-    shelf.select_by(selectable_fields(strategies.values()))
+    resource_store = store.resource(spec["group"], names["plural"], namespaced=namespaced)
+    resource_store.select_by(selectable_fields(strategies.values()))
     return Kind(
         group=spec["group"],
         kind=names["kind"],
         plural=names["plural"],
         namespaced=namespaced,
-        shelf=shelf,
+        objects=resource_store,
         storage_version=storage,
         versions=versions,
         singular=names.get("singular", ""),

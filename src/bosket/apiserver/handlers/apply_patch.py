@@ -20,7 +20,7 @@ from bosket.apiserver.apply.managed import (
 from bosket.apiserver.apply.merge import merged, remove
 from bosket.apiserver.apply.shape import Shape, shape_of
 from bosket.apiserver.request.body import body_work, check_object, decode_body
-from bosket.apiserver.request.call import Call
+from bosket.apiserver.request.resource_request import ResourceRequest
 from bosket.apiserver.status import bad_request, conflict, invalid
 from bosket.apiserver.store.entry import Doc, Entry
 from bosket.apiserver.writing.writer import Write, Writer
@@ -30,54 +30,54 @@ _SUCCESSORS = {"kubectl-client-side-apply": "kubectl"}
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-async def apply_patch(call: Call, write: Write, writer: Writer) -> tuple[Entry, bool]:
+async def apply_patch(request: ResourceRequest, write: Write, writer: Writer) -> tuple[Entry, bool]:
     """The object afterwards, and whether it was created."""
     if not write.manager_given:
         raise invalid("meta.k8s.io", "PatchOptions", "", [required("fieldManager", "is required for apply patch")])
-    applied, applier = await writer.aside.run(body_work(call), _understood, call, write, writer.now())
-    metadata, shape = applied["metadata"], shape_of(call.version)
+    applied, applier = await writer.executor.run(body_work(request), _understood, request, write, writer.now())
+    metadata, shape = applied["metadata"], shape_of(request.version)
     write.applying = True
-    entry = call.kind.shelf.get(call.namespace, call.name)
-    if entry is None and not call.subresource:
+    entry = request.kind.objects.get(request.namespace, request.name)
+    if entry is None and not request.subresource:
         metadata.pop("resourceVersion", None)
         if metadata.get("uid"):
             detail = (
                 f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
             )
-            raise conflict(call.kind.group, call.kind.plural, call.name, detail)
-        await writer.aside.run(len(call.body), write_managers, applied, [applier])
+            raise conflict(request.kind.group, request.kind.plural, request.name, detail)
+        await writer.executor.run(len(request.body), write_managers, applied, [applier])
         return await writer.create(write, applied), True
 
     def change(live: Doc) -> Doc:
-        return _applied(live, applied, applier, shape, entry, force=call.flag("force"))
+        return _applied(live, applied, applier, shape, entry, force=request.flag("force"))
 
-    return await writer.update(write, call.name, change), False
+    return await writer.update(write, request.name, change), False
 
 
-def _understood(call: Call, write: Write, now: str) -> tuple[Doc, Manager]:
+def _understood(request: ResourceRequest, write: Write, now: str) -> tuple[Doc, Manager]:
     """What is applied, and who applies it, as the owner of all that it says."""
-    body = decode_body(call.body, "application/yaml")
+    body = decode_body(request.body, "application/yaml")
     if isinstance(body, dict) and not (body.get("apiVersion") and body.get("kind")):
         group, _, version = str(body.get("apiVersion") or "").rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={body.get('kind') or ''}")
-    applied = check_object(call, body)
+    applied = check_object(request, body)
     metadata = applied["metadata"]
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
-    if metadata.setdefault("name", call.name) != call.name:
+    if metadata.setdefault("name", request.name) != request.name:
         raise bad_request(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({request.name})"
         )
-    if call.namespace:
-        metadata.setdefault("namespace", call.namespace)
-    _check_declared(call, applied)
-    shape = shape_of(call.version)
+    if request.namespace:
+        metadata.setdefault("namespace", request.namespace)
+    _check_declared(request, applied)
+    shape = shape_of(request.version)
     return applied, Manager(
         write.manager,
         "Apply",
-        call.api_version,
-        call.subresource,
-        _about_subresource(owned_places(applied, shape), call),
+        request.api_version,
+        request.subresource,
+        _about_subresource(owned_places(applied, shape), request),
         now,
     )
 
@@ -142,24 +142,24 @@ def _unowned(dropped: FieldSet, others: list[Manager], kept: FieldSet) -> FieldS
     return gone
 
 
-def _about_subresource(places: FieldSet, call: Call) -> FieldSet:
+def _about_subresource(places: FieldSet, request: ResourceRequest) -> FieldSet:
     """What is applied to the status owns status alone, and what isn't owns none of it, where the two are apart."""
-    if call.subresource == "status":
-        own = ("f:status",) if call.kind.custom else ("f:status", "f:metadata")
+    if request.subresource == "status":
+        own = ("f:status",) if request.kind.custom else ("f:status", "f:metadata")
         return {place for place in places if place[0] in own}
-    if call.version.strategy.has_status:
+    if request.version.strategy.has_status:
         return {place for place in places if place[0] != "f:status"}
     return places
 
 
-def _check_declared(call: Call, applied: Doc) -> None:
+def _check_declared(request: ResourceRequest, applied: Doc) -> None:
     """Nothing may be applied that the kind doesn't have, whatever is said about unknown fields elsewhere."""
     copy: Doc = msgspec.json.decode(msgspec.json.encode(applied))
-    unknown = call.version.strategy.check_types(copy)
+    unknown = request.version.strategy.check_types(copy)
     if unknown:
-        group, version = call.kind.group, call.version.name
+        group, version = request.kind.group, request.version.name
         problems = "; ".join(f".{path}: field not declared in schema" for path in unknown)
         raise bad_request(
-            f"failed to create typed patch object ({call.namespace}/{call.name}; {group}/{version}, "
-            f"Kind={call.kind.kind}): {problems}"
+            f"failed to create typed patch object ({request.namespace}/{request.name}; {group}/{version}, "
+            f"Kind={request.kind.kind}): {problems}"
         )

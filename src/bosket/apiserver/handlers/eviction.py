@@ -12,9 +12,9 @@ from bosket.apiserver.admission.chain import AdmissionChain
 from bosket.apiserver.housekeeping.disruption_budget import NotCountable, budgets_of, count_budget, is_ready
 from bosket.apiserver.objects.kind import Kind
 from bosket.apiserver.objects.status_condition import set_condition
-from bosket.apiserver.request.answer import created
 from bosket.apiserver.request.body import decode_order
-from bosket.apiserver.request.call import Call
+from bosket.apiserver.request.resource_request import ResourceRequest
+from bosket.apiserver.request.response import created
 from bosket.apiserver.status import StatusError, bad_request, internal_error, not_found, too_many_requests
 from bosket.apiserver.store.entry import Doc
 from bosket.apiserver.store.store import Store
@@ -31,44 +31,44 @@ class Evictor:
     """Answers POST pods/NAME/eviction."""
 
     def __init__(self, store: Store, writer: Writer, deleter: Deleter, admission: AdmissionChain) -> None:
-        self._budgets = store.shelf("policy", "poddisruptionbudgets")
+        self._budgets = store.resource("policy", "poddisruptionbudgets")
         self._writer = writer
         self._deleter = deleter
         self._admission = admission
 
-    async def evict(self, call: Call) -> Response:
-        eviction = await self._decode(call)
+    async def evict(self, request: ResourceRequest) -> Response:
+        eviction = await self._decode(request)
         options = eviction.deleteOptions or DeleteOptions()
-        entry = call.kind.shelf.get(call.namespace, call.name)
+        entry = request.kind.objects.get(request.namespace, request.name)
         if entry is None:
-            raise not_found("", "pods", call.name)
+            raise not_found("", "pods", request.name)
         pod = entry.decode()
-        check_preconditions(call.kind, entry, options)
-        dry_run = call.dry_run or "All" in options.dryRun
+        check_preconditions(request.kind, entry, options)
+        dry_run = request.dry_run or "All" in options.dryRun
         await self._admission.check_creation(
-            call, _FORM, lambda: _shown(call, eviction), name=call.name, dry_run=dry_run
+            request, _FORM, lambda: _shown(request, eviction), name=request.name, dry_run=dry_run
         )
         if _needs_permission(pod):
-            self._ask_budget(call.kind, pod, dry_run=dry_run)
+            self._ask_budget(request.kind, pod, dry_run=dry_run)
         if not dry_run:
-            await self._mark(call)
+            await self._mark(request)
         guarded = options.preconditions or Preconditions(uid=entry.uid)
         changes: dict[str, Any] = {"preconditions": msgspec.structs.replace(guarded, resourceVersion=None)}
         if dry_run:
             changes["dryRun"] = ("All",)
         options = msgspec.structs.replace(options, **changes)
-        self._deleter.delete(call.kind, call.version, call.namespace, call.name, options)
+        self._deleter.delete(request.kind, request.version, request.namespace, request.name, options)
         return created()
 
-    async def _decode(self, call: Call) -> Eviction:
-        eviction = await decode_order(call, self._writer.aside, Eviction, "an Eviction", optional=True)
-        if eviction.metadata.name not in ("", call.name):
+    async def _decode(self, request: ResourceRequest) -> Eviction:
+        eviction = await decode_order(request, self._writer.executor, Eviction, "an Eviction", optional=True)
+        if eviction.metadata.name not in ("", request.name):
             raise bad_request(
-                f"name in URL ({call.name}) does not match name in Eviction object ({eviction.metadata.name})"
+                f"name in URL ({request.name}) does not match name in Eviction object ({eviction.metadata.name})"
             )
         return eviction
 
-    async def _mark(self, call: Call) -> None:
+    async def _mark(self, request: ResourceRequest) -> None:
         """Say on the pod why it goes, before it does."""
 
         def change(pod: Doc) -> Doc:
@@ -81,7 +81,7 @@ class Evictor:
             set_condition(pod.setdefault("status", {}).setdefault("conditions", []), condition, self._writer.now())
             return pod
 
-        await self._writer.update(write_of(call, trusted=True), call.name, change)
+        await self._writer.update(write_of(request, trusted=True), request.name, change)
 
     def _ask_budget(self, pods: Kind, pod: Doc, *, dry_run: bool) -> None:
         """Raise unless the pod's budget, if it has one, has room; take the room."""
@@ -95,7 +95,7 @@ class Evictor:
         budget = budgets[0].decode()
         name = budget["metadata"]["name"]
         try:
-            status = {**budget.get("status", {}), **count_budget(budget, pods.shelf)}
+            status = {**budget.get("status", {}), **count_budget(budget, pods.objects)}
         except NotCountable as error:
             raise _refusal(
                 f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {error}"
@@ -118,9 +118,9 @@ class Evictor:
             self._budgets.replace(budgets[0], budget)
 
 
-def _shown(call: Call, eviction: Eviction) -> Doc:
+def _shown(request: ResourceRequest, eviction: Eviction) -> Doc:
     doc: Doc = msgspec.to_builtins(eviction)
-    metadata = {**doc.get("metadata", {}), "name": call.name, "namespace": call.namespace}
+    metadata = {**doc.get("metadata", {}), "name": request.name, "namespace": request.namespace}
     return {**doc, "apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
 
 

@@ -10,9 +10,9 @@ from bosket.api.core import Binding
 from bosket.api.field_error import not_supported, required
 from bosket.apiserver.admission.chain import AdmissionChain
 from bosket.apiserver.objects.status_condition import set_condition
-from bosket.apiserver.request.answer import created
 from bosket.apiserver.request.body import decode_order
-from bosket.apiserver.request.call import Call
+from bosket.apiserver.request.resource_request import ResourceRequest
+from bosket.apiserver.request.response import created
 from bosket.apiserver.status import bad_request, conflict, invalid
 from bosket.apiserver.store.entry import Doc
 from bosket.apiserver.writing.writer import Writer, write_of
@@ -22,10 +22,10 @@ from bosket.kube.transport import Response
 _FORM: Final = ("", "v1", "Binding")
 
 
-async def bind(call: Call, writer: Writer, admission: AdmissionChain) -> Response:
+async def bind(request: ResourceRequest, writer: Writer, admission: AdmissionChain) -> Response:
     """Answer to POST pods/NAME/binding, and to the older POST bindings."""
-    binding = await decode_order(call, writer.aside, Binding, "a Binding")
-    name = call.name or binding.metadata.name
+    binding = await decode_order(request, writer.executor, Binding, "a Binding")
+    name = request.name or binding.metadata.name
     if binding.metadata.name not in ("", name):
         raise bad_request(f"name in URL ({name}) does not match name in Binding object ({binding.metadata.name})")
     errors = []
@@ -36,7 +36,9 @@ async def bind(call: Call, writer: Writer, admission: AdmissionChain) -> Respons
     if errors:
         raise invalid("", "Binding", name, errors)
 
-    await admission.check_creation(call, _FORM, lambda: _shown(call, name, binding), name=name, dry_run=call.dry_run)
+    await admission.check_creation(
+        request, _FORM, lambda: _shown(request, name, binding), name=name, dry_run=request.dry_run
+    )
 
     def change(pod: Doc) -> Doc:
         _check(name, binding, pod)
@@ -50,13 +52,13 @@ async def bind(call: Call, writer: Writer, admission: AdmissionChain) -> Respons
         set_condition(conditions, {"type": "PodScheduled", "status": "True"}, writer.now())
         return pod
 
-    await writer.update(write_of(call, trusted=True), name, change)
+    await writer.update(write_of(request, trusted=True), name, change)
     return created()
 
 
-def _shown(call: Call, name: str, binding: Binding) -> Doc:
+def _shown(request: ResourceRequest, name: str, binding: Binding) -> Doc:
     doc: Doc = msgspec.to_builtins(binding)
-    metadata = {**doc.get("metadata", {}), "name": name, "namespace": call.namespace}
+    metadata = {**doc.get("metadata", {}), "name": name, "namespace": request.namespace}
     return {**doc, "apiVersion": "v1", "kind": "Binding", "metadata": metadata}
 
 

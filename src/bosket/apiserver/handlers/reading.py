@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from bosket.apiserver.handlers.representation import Representation, representation_for
 from bosket.apiserver.handlers.selection import Selection, parse_selection
 from bosket.apiserver.handlers.watch import QUEUE_LIMIT, Watcher, bookmark_line, initial_lines, missed_lines
-from bosket.apiserver.request.aside import LARGE_BYTES, Aside
-from bosket.apiserver.request.call import Call
+from bosket.apiserver.request.executor import LARGE_BYTES, LargeObjectExecutor
 from bosket.apiserver.request.list_options import EXACT, ListOptions, Token, check_version, list_options
+from bosket.apiserver.request.resource_request import ResourceRequest
 from bosket.apiserver.status import gone, not_found, version_too_large
 from bosket.apiserver.store.entry import Entry, Event
 from bosket.kube.transport import Response
@@ -36,9 +36,9 @@ _EXPIRED = (
 class Reader:
     """Answers get, list and watch."""
 
-    def __init__(self, clock: Clock, aside: Aside, *, queue_limit: int = QUEUE_LIMIT) -> None:
+    def __init__(self, clock: Clock, executor: LargeObjectExecutor, *, queue_limit: int = QUEUE_LIMIT) -> None:
         self._clock = clock
-        self._aside = aside
+        self._executor = executor
         self._queue_limit = queue_limit
         self.watchers: set[Watcher] = set()
         self.dropped_watchers = 0
@@ -47,35 +47,35 @@ class Reader:
 
     # one object
 
-    async def get(self, call: Call) -> Response:
-        kind = call.kind
-        entry = kind.shelf.get(call.namespace, call.name)
-        self._check_not_future(call, _version(call.query.get("resourceVersion", "")))
+    async def get(self, request: ResourceRequest) -> Response:
+        kind = request.kind
+        entry = kind.objects.get(request.namespace, request.name)
+        self._check_not_future(request, _version(request.query.get("resourceVersion", "")))
         if entry is None:
-            raise not_found(kind.group, kind.plural, call.name)
-        return await self.answer(call, entry)
+            raise not_found(kind.group, kind.plural, request.name)
+        return await self.respond(request, entry)
 
-    async def answer(self, call: Call, entry: Entry, status: int = 200) -> Response:
+    async def respond(self, request: ResourceRequest, entry: Entry, status: int = 200) -> Response:
         """One object in the form that the client accepts."""
-        representation = representation_for(call, self._clock)
+        representation = representation_for(request, self._clock)
         if representation.render is None:
             return Response(status, representation.headers, entry.encoded)
-        shown = await self._aside.run(representation.work([entry]), representation.one, entry)
+        shown = await self._executor.run(representation.work([entry]), representation.one, entry)
         return Response(status, representation.headers, shown)
 
     # lists
 
-    async def selected(self, call: Call) -> list[Entry]:
+    async def selected(self, request: ResourceRequest) -> list[Entry]:
         """The objects that a call's selectors mean, now."""
-        selection = self.selection(call)
-        candidates = selection.candidates(call.kind.shelf)
-        return await self._aside.run(_work(candidates, selection), selection.among, candidates)
+        selection = self.selection(request)
+        candidates = selection.candidates(request.kind.objects)
+        return await self._executor.run(_work(candidates, selection), selection.among, candidates)
 
-    async def list_page(self, call: Call) -> Response:
-        options = list_options(call.query, watch=False)
-        selection = self.selection(call)
-        representation = representation_for(call, self._clock, of_list=True)
-        version, candidates, events = self._candidates(call, options, selection)
+    async def list_page(self, request: ResourceRequest) -> Response:
+        options = list_options(request.query, watch=False)
+        selection = self.selection(request)
+        representation = representation_for(request, self._clock, of_list=True)
+        version, candidates, events = self._candidates(request, options, selection)
 
         def page() -> bytes:
             after = None if options.token is None else (options.token.namespace, options.token.name)
@@ -86,40 +86,40 @@ class Reader:
         if events:  # a list of the past has objects that are gone or were larger then
             shown = [*candidates, *(event.previous for event in events if event.previous is not None)]
         work = _work(shown, selection, representation)
-        return Response(200, representation.headers, await self._aside.run(work, page))
+        return Response(200, representation.headers, await self._executor.run(work, page))
 
     def _candidates(
-        self, call: Call, options: ListOptions, selection: Selection
+        self, request: ResourceRequest, options: ListOptions, selection: Selection
     ) -> tuple[int, list[Entry], list[Event]]:
         """The version that the list, or its rest, is of, the objects it may be about, and what happened since."""
-        shelf = call.kind.shelf
-        current = shelf.store.version
+        resource_store = request.kind.objects
+        current = resource_store.store.version
         token = options.token
         if token is None and options.match != EXACT:
-            self._check_not_future(call, _version(options.version))
-            return current, selection.candidates(shelf), []
+            self._check_not_future(request, _version(options.version))
+            return current, selection.candidates(resource_store), []
         if token is None:
             version, after = int(options.version), None
-            self._check_not_future(call, version)
+            self._check_not_future(request, version)
         else:
             version, after = token.version, (token.namespace, token.name)
             if version == 0:
-                return current, selection.candidates(shelf, after=after), []
-        events = shelf.since(version)
+                return current, selection.candidates(resource_store, after=after), []
+        events = resource_store.since(version)
         if events is None:
             raise gone(_TOO_OLD) if after is None else gone(_EXPIRED, continue_token=Token(0, *after).encode())
-        return version, selection.candidates(shelf, after=after), events
+        return version, selection.candidates(resource_store, after=after), events
 
     # watches
 
-    def watch(self, call: Call) -> Watcher:
-        options = list_options(call.query, watch=True)
-        selection = self.selection(call)
-        representation = representation_for(call, self._clock)
+    def watch(self, request: ResourceRequest) -> Watcher:
+        options = list_options(request.query, watch=True)
+        selection = self.selection(request)
+        representation = representation_for(request, self._clock)
         watcher = Watcher(
-            call.kind.shelf,
+            request.kind.objects,
             selection,
-            backlog=self._backlog(call, options, selection, representation),
+            backlog=self._backlog(request, options, selection, representation),
             bookmark=self._bookmark(representation) if options.bookmarks else None,
             render=representation.render,
             timeout_seconds=options.timeout_seconds or _WATCH_SECONDS * (1 + random.random()),  # noqa: S311 - spreads reconnects
@@ -131,22 +131,22 @@ class Reader:
         return watcher
 
     def _backlog(
-        self, call: Call, options: ListOptions, selection: Selection, representation: Representation
+        self, request: ResourceRequest, options: ListOptions, selection: Selection, representation: Representation
     ) -> Iterator[bytes]:
         """What the client has to be told before anything new: the objects that are there, or what it has missed."""
-        shelf = call.kind.shelf
+        resource_store = request.kind.objects
         if options.initial_events or (options.any_version and options.initial_events is None):
-            self._check_not_future(call, _version(options.version))
+            self._check_not_future(request, _version(options.version))
             last = None
             if options.bookmarks and options.initial_events:
-                last = self._bookmark(representation, initial_events_end=True)(shelf.store.version)
-            return initial_lines(selection.candidates(shelf), selection, representation.render, last)
+                last = self._bookmark(representation, initial_events_end=True)(resource_store.store.version)
+            return initial_lines(selection.candidates(resource_store), selection, representation.render, last)
         if options.any_version:
             return iter(())
         version = int(options.version)
-        events = shelf.since(version)
+        events = resource_store.since(version)
         if events is None:
-            raise gone(f"too old resource version: {version} ({shelf.oldest_known})")
+            raise gone(f"too old resource version: {version} ({resource_store.oldest_known})")
         return missed_lines(events, selection, representation.render)
 
     def _note_crowd(self) -> None:
@@ -175,11 +175,11 @@ class Reader:
 
     # parameters
 
-    def selection(self, call: Call) -> Selection:
-        return parse_selection(call.namespace, call.name, call.query, call.version.strategy.selectable)
+    def selection(self, request: ResourceRequest) -> Selection:
+        return parse_selection(request.namespace, request.name, request.query, request.version.strategy.selectable)
 
-    def _check_not_future(self, call: Call, version: int) -> None:
-        if version > (current := call.kind.shelf.store.version):
+    def _check_not_future(self, request: ResourceRequest, version: int) -> None:
+        if version > (current := request.kind.objects.store.version):
             raise version_too_large(version, current)
 
 

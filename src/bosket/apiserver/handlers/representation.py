@@ -13,7 +13,7 @@ import msgspec
 from bosket.api.field_error import invalid_value
 from bosket.apiserver.handlers.watch import Render
 from bosket.apiserver.printers.table import table_head, table_row
-from bosket.apiserver.request.call import Call
+from bosket.apiserver.request.resource_request import ResourceRequest
 from bosket.apiserver.status import JSON, StatusError, bad_request, not_acceptable
 from bosket.apiserver.store.entry import Doc, Entry
 from bosket.runtime.clock import Clock
@@ -33,17 +33,17 @@ class Representation:
 
     headers = _JSON_HEADERS
 
-    def __init__(self, call: Call) -> None:
-        self.call = call
+    def __init__(self, request: ResourceRequest) -> None:
+        self.request = request
         #: None where the stored bytes are what is wanted
-        self.render: Render | None = self._render if call.version.from_storage is not None else None
+        self.render: Render | None = self._render if request.version.from_storage is not None else None
 
     def _render(self, entry: Entry) -> bytes:
         return _encode(self.decode(entry))
 
     def decode(self, entry: Entry) -> Doc:
         """The object in the version that is asked for."""
-        convert = self.call.version.from_storage
+        convert = self.request.version.from_storage
         doc = entry.decode()
         return doc if convert is None else convert(doc)
 
@@ -58,7 +58,7 @@ class Representation:
     def many(self, entries: list[Entry], metadata: dict[str, object]) -> bytes:
         render = self.render
         items = [entry.encoded for entry in entries] if render is None else [render(entry) for entry in entries]
-        if not self.call.kind.custom:
+        if not self.request.kind.custom:
             items = self._without_kind(items)
         api_version, kind = self.list_kind
         head = b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[' % (
@@ -77,18 +77,18 @@ class Representation:
 
     @property
     def object_kind(self) -> tuple[str, str]:
-        return self.call.api_version, self.call.kind.kind
+        return self.request.api_version, self.request.kind.kind
 
     @property
     def list_kind(self) -> tuple[str, str]:
-        return self.call.api_version, self.call.kind.list_kind
+        return self.request.api_version, self.request.kind.list_kind
 
 
 class _MetadataOnly(Representation):
     """PartialObjectMetadata: what generic controllers need of any kind."""
 
-    def __init__(self, call: Call, version: str) -> None:
-        super().__init__(call)
+    def __init__(self, request: ResourceRequest, version: str) -> None:
+        super().__init__(request)
         self._api_version = f"{_META}/{version}"
         self.render = self._render
 
@@ -113,21 +113,21 @@ class _MetadataOnly(Representation):
 class _Table(Representation):
     """A table of the kind's columns, as kubectl prints it."""
 
-    def __init__(self, call: Call, version: str, clock: Clock) -> None:
-        super().__init__(call)
+    def __init__(self, request: ResourceRequest, version: str, clock: Clock) -> None:
+        super().__init__(request)
         self._api_version = f"{_META}/{version}"
         self._clock = clock
-        self._include = call.query.get("includeObject") or "Metadata"
+        self._include = request.query.get("includeObject") or "Metadata"
         if self._include not in _INCLUDED:
             error = invalid_value("includeObject", self._include, "must be 'Metadata', 'Object', 'None', or empty")
             raise bad_request(f"Unable to convert to Table as requested: {error}")
         # In a watch the columns are told once, with the first rows.
-        self._head: list[dict[str, Any]] | None = table_head(call.version.columns)
+        self._head: list[dict[str, Any]] | None = table_head(request.version.columns)
         self.render = self._render
 
     def _rows(self, entries: list[Entry]) -> bytes:
         """The rows, encoded one by one: of many thousands at once nobody else would have a turn."""
-        now, columns = self._clock.now(), self.call.version.columns
+        now, columns = self._clock.now(), self.request.version.columns
         return b",".join(
             [_encode(table_row(self.decode(each), columns, now, include=self._include)) for each in entries]
         )
@@ -158,16 +158,16 @@ class _Table(Representation):
         return self._api_version, "Table"
 
 
-def _other_than_asked(wanted: str, call: Call, *, of_list: bool) -> StatusError:
-    found = f"is a list ({call.kind.list_kind})" if of_list else f"is not a list ({call.kind.kind})"
+def _other_than_asked(wanted: str, request: ResourceRequest, *, of_list: bool) -> StatusError:
+    found = f"is a list ({request.kind.list_kind})" if of_list else f"is not a list ({request.kind.kind})"
     return StatusError(406, "NotAcceptable", f"you requested {wanted}, but the requested object {found}")
 
 
-def representation_for(call: Call, clock: Clock, *, of_list: bool = False) -> Representation:
+def representation_for(request: ResourceRequest, clock: Clock, *, of_list: bool = False) -> Representation:
     """The first form in `Accept` that can be given; of a list, or of one object."""
-    accept = call.headers.get("accept", "")
+    accept = request.headers.get("accept", "")
     if not accept or accept == JSON:
-        return Representation(call)
+        return Representation(request)
     for choice in accept.split(","):
         media, *parameters = (part.strip() for part in choice.split(";"))
         options = dict(parameter.partition("=")[::2] for parameter in parameters)
@@ -175,13 +175,13 @@ def representation_for(call: Call, clock: Clock, *, of_list: bool = False) -> Re
             continue
         wanted = options.get("as", "")
         if not wanted:
-            return Representation(call)
+            return Representation(request)
         if options.get("g") != _META or options.get("v") not in ("v1", "v1beta1"):
             continue
         if wanted == "Table":
-            return _Table(call, options["v"], clock)
+            return _Table(request, options["v"], clock)
         if wanted in (_PARTIAL, f"{_PARTIAL}List"):
             if (wanted == _PARTIAL) == of_list:
-                raise _other_than_asked(wanted, call, of_list=of_list)
-            return _MetadataOnly(call, options["v"])
+                raise _other_than_asked(wanted, request, of_list=of_list)
+            return _MetadataOnly(request, options["v"])
     raise not_acceptable(JSON)

@@ -17,9 +17,9 @@ from bosket.apiserver.admission.chain import AdmissionChain
 from bosket.apiserver.handlers.apply_patch import apply_patch
 from bosket.apiserver.handlers.reading import Reader
 from bosket.apiserver.handlers.watch import Watcher
-from bosket.apiserver.request.answer import JSON_HEADERS, deleted
 from bosket.apiserver.request.body import body_work, check_object, check_order_size, decode_object, decode_value
-from bosket.apiserver.request.call import Call
+from bosket.apiserver.request.resource_request import ResourceRequest
+from bosket.apiserver.request.response import JSON_HEADERS, deleted
 from bosket.apiserver.status import bad_request, invalid
 from bosket.apiserver.store.entry import Doc, Entry
 from bosket.apiserver.writing.deletion import Deleter, delete_options
@@ -27,7 +27,7 @@ from bosket.apiserver.writing.patching import is_apply, patched
 from bosket.apiserver.writing.writer import Change, Writer, write_of
 from bosket.kube.transport import Response
 
-Answer = Response | Watcher
+ResponseOrWatch = Response | Watcher
 
 _ORPHANS = (
     "child pods are preserved by default when {} are deleted; set propagationPolicy=Background to remove them or set "
@@ -47,7 +47,7 @@ class Rest:
         self.reader = reader
         self.deleter = deleter
         self.admission = admission
-        self._verbs: dict[str, Callable[[Call], Awaitable[Answer]]] = {
+        self._verbs: dict[str, Callable[[ResourceRequest], Awaitable[ResponseOrWatch]]] = {
             "get": self.get,
             "list": self.list_page,
             "watch": self.watch,
@@ -58,117 +58,120 @@ class Rest:
             "deletecollection": self.delete_collection,
         }
 
-    async def handle(self, call: Call) -> Answer:
-        return await self._verbs[call.verb](call)
+    async def handle(self, request: ResourceRequest) -> ResponseOrWatch:
+        return await self._verbs[request.verb](request)
 
-    async def get(self, call: Call) -> Response:
-        return await self.reader.get(call)
+    async def get(self, request: ResourceRequest) -> Response:
+        return await self.reader.get(request)
 
-    async def list_page(self, call: Call) -> Response:
-        return await self.reader.list_page(call)
+    async def list_page(self, request: ResourceRequest) -> Response:
+        return await self.reader.list_page(request)
 
-    async def watch(self, call: Call) -> Watcher:
-        return self.reader.watch(call)
+    async def watch(self, request: ResourceRequest) -> Watcher:
+        return self.reader.watch(request)
 
-    async def create(self, call: Call) -> Response:
-        if call.version.review is not None:
-            return await self._review(call)
-        write = write_of(call)
-        entry = await self.writer.create(write, await self.decode(call))
-        return await self.reader.answer(call, entry, 201)
+    async def create(self, request: ResourceRequest) -> Response:
+        if request.version.review is not None:
+            return await self._review(request)
+        write = write_of(request)
+        entry = await self.writer.create(write, await self.decode(request))
+        return await self.reader.respond(request, entry, 201)
 
-    async def _review(self, call: Call) -> Response:
+    async def _review(self, request: ResourceRequest) -> Response:
         """Answer a question that looks like an object."""
-        assert call.version.review is not None
-        check_order_size(call)
-        doc = await self.decode(call)
-        call.version.strategy.check_types(doc)
-        call.version.review(call, doc)
+        assert request.version.review is not None
+        check_order_size(request)
+        doc = await self.decode(request)
+        request.version.strategy.check_types(doc)
+        request.version.review(request, doc)
         return Response(201, JSON_HEADERS, msgspec.json.encode(doc) + b"\n")
 
-    async def update(self, call: Call) -> Response:
-        doc = await self.decode(call)
-        write = write_of(call)
-        name = settle_name(call, doc)
-        strategy = call.version.strategy
-        if strategy.create_on_update and call.kind.shelf.get(call.namespace, name) is None:
+    async def update(self, request: ResourceRequest) -> Response:
+        doc = await self.decode(request)
+        write = write_of(request)
+        name = settle_name(request, doc)
+        strategy = request.version.strategy
+        if strategy.create_on_update and request.kind.objects.get(request.namespace, name) is None:
             doc["metadata"].pop("resourceVersion", None)
-            return await self.reader.answer(call, await self.writer.create(write, doc), 201)
+            return await self.reader.respond(request, await self.writer.create(write, doc), 201)
         if not doc["metadata"].get("resourceVersion") and not strategy.unconditional_update:
             error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(call.kind.group, call.kind.plural, name, [error])
+            raise invalid(request.kind.group, request.kind.plural, name, [error])
         entry = await self.writer.update(write, name, replacing(doc))
-        return await self.reader.answer(call, entry)
+        return await self.reader.respond(request, entry)
 
-    async def patch(self, call: Call) -> Response:
-        write = write_of(call)
-        if is_apply(call.headers.get("content-type", "")):
-            entry, created = await apply_patch(call, write, self.writer)
-            return await self.reader.answer(call, entry, 201 if created else 200)
-        entry = await self.writer.update(write, call.name, await self.patching(call))
-        return await self.reader.answer(call, entry)
+    async def patch(self, request: ResourceRequest) -> Response:
+        write = write_of(request)
+        if is_apply(request.headers.get("content-type", "")):
+            entry, created = await apply_patch(request, write, self.writer)
+            return await self.reader.respond(request, entry, 201 if created else 200)
+        entry = await self.writer.update(write, request.name, await self.patching(request))
+        return await self.reader.respond(request, entry)
 
-    async def decode(self, call: Call) -> Doc:
+    async def decode(self, request: ResourceRequest) -> Doc:
         """The object that a request carries."""
-        return await self.writer.aside.run(body_work(call), decode_object, call)
+        return await self.writer.executor.run(body_work(request), decode_object, request)
 
-    async def patching(self, call: Call) -> Change:
+    async def patching(self, request: ResourceRequest) -> Change:
         """The change that PATCH asks for."""
-        content_type = call.headers.get("content-type", "")
-        body: Any = await decode_value(call, self.writer.aside)
+        content_type = request.headers.get("content-type", "")
+        body: Any = await decode_value(request, self.writer.executor)
 
         def change(old: Doc) -> Doc:
-            return check_object(call, patched(old, body, content_type, call.kind, call.version.strategy.struct))
+            return check_object(
+                request, patched(old, body, content_type, request.kind, request.version.strategy.struct)
+            )
 
         return change
 
-    async def delete(self, call: Call) -> Response:
-        options = await delete_options(call, self.writer.aside)
-        kind, version = call.kind, call.version
-        await self._ask(call, kind.shelf.get(call.namespace, call.name), options)
-        entry, gone = self.deleter.delete(kind, version, call.namespace, call.name, options)
-        answer = (
+    async def delete(self, request: ResourceRequest) -> Response:
+        options = await delete_options(request, self.writer.executor)
+        kind, version = request.kind, request.version
+        await self._ask(request, kind.objects.get(request.namespace, request.name), options)
+        entry, gone = self.deleter.delete(kind, version, request.namespace, request.name, options)
+        response = (
             deleted(kind, entry)
             if gone and not version.strategy.returns_deleted
-            else await self.reader.answer(call, entry)
+            else await self.reader.respond(request, entry)
         )
         unsaid = options.propagationPolicy is None and options.orphanDependents is None
         if unsaid and version.strategy.default_propagation == "Orphan":
-            call.warnings.append(_ORPHANS.format(kind.plural))
-        return answer
+            request.warnings.append(_ORPHANS.format(kind.plural))
+        return response
 
-    async def _ask(self, call: Call, entry: Entry | None, options: DeleteOptions) -> None:
+    async def _ask(self, request: ResourceRequest, entry: Entry | None, options: DeleteOptions) -> None:
         """Whether others agree that an object goes; one that isn't there is nobody's business."""
         if entry is not None:
-            await self.admission.check_deletion(call, entry.decode, options)
+            await self.admission.check_deletion(request, entry.decode, options)
 
-    async def delete_collection(self, call: Call) -> Response:
-        options = await delete_options(call, self.writer.aside)
-        doomed = await self.reader.selected(call)
-        listed = await self.reader.list_page(call)
+    async def delete_collection(self, request: ResourceRequest) -> Response:
+        options = await delete_options(request, self.writer.executor)
+        doomed = await self.reader.selected(request)
+        listed = await self.reader.list_page(request)
         for count, entry in enumerate(doomed, 1):
-            await self._ask(call, entry, options)
-            current = call.kind.shelf.get(entry.namespace, entry.name)
+            await self._ask(request, entry, options)
+            current = request.kind.objects.get(entry.namespace, entry.name)
             if current is not None and current.uid == entry.uid:  # others have their turn, and may have deleted it
-                self.deleter.delete(call.kind, call.version, entry.namespace, entry.name, options)
+                self.deleter.delete(request.kind, request.version, entry.namespace, entry.name, options)
             if count % _DELETED_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return listed
 
 
-def settle_name(call: Call, doc: Doc) -> str:
+def settle_name(request: ResourceRequest, doc: Doc) -> str:
     """The object must be the one that the path names."""
-    given = doc["metadata"].setdefault("name", call.name)
-    if given != call.name:
-        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({call.name})")
-    namespace = doc["metadata"].get("namespace") or call.namespace
-    if namespace != call.namespace:
+    given = doc["metadata"].setdefault("name", request.name)
+    if given != request.name:
+        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({request.name})")
+    namespace = doc["metadata"].get("namespace") or request.namespace
+    if namespace != request.namespace:
         raise bad_request(
-            f"the namespace of the object ({namespace}) does not match the namespace on the request ({call.namespace})"
+            f"the namespace of the object ({namespace}) does not match the namespace on the request "
+            f"({request.namespace})"
         )
-    if call.namespace:
-        doc["metadata"]["namespace"] = call.namespace
-    return call.name
+    if request.namespace:
+        doc["metadata"]["namespace"] = request.namespace
+    return request.name
 
 
 def replacing(doc: Doc) -> Change:

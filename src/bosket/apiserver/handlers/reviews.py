@@ -18,14 +18,14 @@ from bosket.apiserver.auth.service_account import ISSUER
 from bosket.apiserver.objects.kind import Kind, Registry, Strategy, Version
 from bosket.apiserver.objects.types import check_types
 from bosket.apiserver.rbac import Authorizer
-from bosket.apiserver.request.call import Call, User
 from bosket.apiserver.request.request_info import Attributes
+from bosket.apiserver.request.resource_request import ResourceRequest, User
 from bosket.apiserver.status import bad_request, invalid
 from bosket.apiserver.store.entry import Doc
 from bosket.apiserver.store.store import Store
 
 #: Completes the question with its answer.
-Answer = Callable[[Call, Doc], None]
+ResponseOrWatch = Callable[[ResourceRequest, Doc], None]
 
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -48,7 +48,7 @@ class _ReviewStrategy(Strategy):
 def register_reviews(registry: Registry, store: Store, authenticator: Authenticator, authorizer: Authorizer) -> None:
     """Serve the reviews."""
     reviews = _Reviews(authenticator, authorizer)
-    questions: tuple[tuple[str, type[msgspec.Struct], str, bool, Answer], ...] = (
+    questions: tuple[tuple[str, type[msgspec.Struct], str, bool, ResponseOrWatch], ...] = (
         (_AUTHORIZATION, authorization.SelfSubjectAccessReview, "selfsubjectaccessreviews", False, reviews.may_i),
         (_AUTHORIZATION, authorization.SubjectAccessReview, "subjectaccessreviews", False, reviews.may_they),
         (_AUTHORIZATION, authorization.LocalSubjectAccessReview, "localsubjectaccessreviews", True, reviews.may_they),
@@ -56,16 +56,16 @@ def register_reviews(registry: Registry, store: Store, authenticator: Authentica
         (_AUTHENTICATION, authentication.SelfSubjectReview, "selfsubjectreviews", False, reviews.who_am_i),
         (_AUTHENTICATION, authentication.TokenReview, "tokenreviews", False, reviews.whose_token),
     )
-    for group, struct, plural, namespaced, answer in questions:
+    for group, struct, plural, namespaced, response in questions:
         name = struct.__name__
-        version = Version("v1", _ReviewStrategy(struct, group, name), review=answer)
+        version = Version("v1", _ReviewStrategy(struct, group, name), review=response)
         registry.add(
             Kind(
                 group=group,
                 kind=name,
                 plural=plural,
                 namespaced=namespaced,
-                shelf=store.shelf(group, plural, namespaced=namespaced),
+                objects=store.resource(group, plural, namespaced=namespaced),
                 storage_version="v1",
                 versions={"v1": version},
                 verbs=("create",),
@@ -80,10 +80,10 @@ class _Reviews:
         self._authenticator = authenticator
         self._authorizer = authorizer
 
-    def who_am_i(self, call: Call, doc: Doc) -> None:
-        doc["status"] = {"userInfo": call.user.info()}
+    def who_am_i(self, request: ResourceRequest, doc: Doc) -> None:
+        doc["status"] = {"userInfo": request.user.info()}
 
-    def whose_token(self, _call: Call, doc: Doc) -> None:
+    def whose_token(self, _call: ResourceRequest, doc: Doc) -> None:
         spec = doc.get("spec") or {}
         if not spec.get("token"):
             raise bad_request("token is required for TokenReview in authentication")
@@ -94,46 +94,46 @@ class _Reviews:
         else:
             doc["status"] = {"authenticated": True, "user": user.info(), "audiences": audiences}
 
-    def may_i(self, call: Call, doc: Doc) -> None:
-        self._decide(call, doc, call.user)
+    def may_i(self, request: ResourceRequest, doc: Doc) -> None:
+        self._decide(request, doc, request.user)
 
-    def may_they(self, call: Call, doc: Doc) -> None:
+    def may_they(self, request: ResourceRequest, doc: Doc) -> None:
         spec = doc.get("spec") or {}
         user = User(spec.get("user", ""), tuple(spec.get("groups") or ()))
-        self._decide(call, doc, user)
+        self._decide(request, doc, user)
 
-    def my_rules(self, call: Call, doc: Doc) -> None:
+    def my_rules(self, request: ResourceRequest, doc: Doc) -> None:
         namespace = (doc.get("spec") or {}).get("namespace", "")
         if not namespace:
             raise bad_request("no namespace on request")
         resources: list[Doc] = []
         others: list[Doc] = []
-        for rule in self._authorizer.rules(call.user, namespace):
+        for rule in self._authorizer.rules(request.user, namespace):
             (others if rule.urls else resources).append(rule.doc())
         doc["status"] = {"resourceRules": resources, "nonResourceRules": others, "incomplete": False}
 
-    def _decide(self, call: Call, doc: Doc, user: User) -> None:
+    def _decide(self, request: ResourceRequest, doc: Doc, user: User) -> None:
         spec = doc.get("spec") or {}
-        errors = _check(call, doc, spec, names_user=bool(user.name or user.groups))
+        errors = _check(request, doc, spec, names_user=bool(user.name or user.groups))
         if errors:
-            raise invalid(_AUTHORIZATION, call.kind.kind, "", errors)
+            raise invalid(_AUTHORIZATION, request.kind.kind, "", errors)
         allowed, reason = self._authorizer.explain(user, _asked(spec))
         doc["status"] = {"allowed": allowed} | ({"reason": reason} if reason else {})
 
 
-def _check(call: Call, doc: Doc, spec: Doc, *, names_user: bool) -> list[FieldError]:
+def _check(request: ResourceRequest, doc: Doc, spec: Doc, *, names_user: bool) -> list[FieldError]:
     resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     errors = []
     if (resource is None) == (other is None):
         errors.append(invalid_value("spec", other, _ONE_OF))
     if not names_user:
         errors.append(invalid_value("spec.user", "", "at least one of user or group must be specified"))
-    allowed = {"namespace"} if call.kind.namespaced else set()
+    allowed = {"namespace"} if request.kind.namespaced else set()
     if any(value for key, value in doc["metadata"].items() if key not in allowed and key != "managedFields"):
         detail = "must be empty except for namespace" if allowed else "must be empty"
         errors.append(invalid_value("metadata", doc["metadata"], detail))
-    if call.kind.namespaced:
-        if resource is not None and resource.get("namespace", "") != call.namespace:
+    if request.kind.namespaced:
+        if resource is not None and resource.get("namespace", "") != request.namespace:
             field = "spec.resourceAttributes.namespace"
             errors.append(invalid_value(field, resource.get("namespace", ""), "must match metadata.namespace"))
         if other is not None:

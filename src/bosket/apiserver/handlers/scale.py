@@ -9,38 +9,38 @@ import msgspec
 from bosket.api.field_error import invalid_value
 from bosket.api.object import LabelSelector
 from bosket.apiserver.objects.kind import Scale
-from bosket.apiserver.request.answer import JSON_HEADERS
 from bosket.apiserver.request.body import check_order_size, decode_value
-from bosket.apiserver.request.call import Call
+from bosket.apiserver.request.resource_request import ResourceRequest
+from bosket.apiserver.request.response import JSON_HEADERS
 from bosket.apiserver.status import WrongType, bad_request, describe, invalid, not_found
 from bosket.apiserver.store.entry import Doc, Entry
 from bosket.apiserver.writing.patching import patched
-from bosket.apiserver.writing.writer import Change, Facet, Writer, write_of
+from bosket.apiserver.writing.writer import Change, SubresourceView, Writer, write_of
 from bosket.kube.selector import InvalidSelector, label_selector
 from bosket.kube.transport import Response
 
 
-async def handle_scale(call: Call, writer: Writer) -> Response:
+async def handle_scale(request: ResourceRequest, writer: Writer) -> Response:
     """Answer to GET, PUT and PATCH on …/scale."""
-    scale = call.version.scale
+    scale = request.version.scale
     assert scale is not None
-    entry = call.kind.shelf.get(call.namespace, call.name)
+    entry = request.kind.objects.get(request.namespace, request.name)
     if entry is None:
-        raise not_found(call.kind.group, call.kind.plural, call.name)
-    if call.verb != "get":
-        check_order_size(call)
-        change = _change(call, scale, await decode_value(call, writer.aside))
-        entry = await writer.update(write_of(call, facet=_facet(scale)), call.name, change)
+        raise not_found(request.kind.group, request.kind.plural, request.name)
+    if request.verb != "get":
+        check_order_size(request)
+        change = _change(request, scale, await decode_value(request, writer.executor))
+        entry = await writer.update(write_of(request, view=_subresource_view(scale)), request.name, change)
     return Response(200, JSON_HEADERS, msgspec.json.encode(_view(entry, scale)) + b"\n")
 
 
-def _facet(scale: Scale) -> Facet:
+def _subresource_view(scale: Scale) -> SubresourceView:
     """What those who are asked about a change of the number see."""
 
-    def take(doc: Doc, view: Doc) -> None:
+    def write_back(doc: Doc, view: Doc) -> None:
         _set_replicas(doc, scale, (view.get("spec") or {}).get("replicas", 0))
 
-    return Facet("autoscaling", "v1", "Scale", lambda doc: _view_of(doc, scale), take)
+    return SubresourceView("autoscaling", "v1", "Scale", lambda doc: _view_of(doc, scale), write_back)
 
 
 def _set_replicas(doc: Doc, scale: Scale, replicas: int) -> None:
@@ -55,28 +55,28 @@ def _set_replicas(doc: Doc, scale: Scale, replicas: int) -> None:
     place[last] = replicas
 
 
-def _change(call: Call, scale: Scale, body: Any) -> Change:
-    content_type = call.headers.get("content-type", "")
+def _change(request: ResourceRequest, scale: Scale, body: Any) -> Change:
+    content_type = request.headers.get("content-type", "")
 
     def change(doc: Doc) -> Doc:
         view = _view_of(doc, scale)
-        wanted = body if call.verb == "update" else patched(view, body, content_type, call.kind, None)
+        wanted = body if request.verb == "update" else patched(view, body, content_type, request.kind, None)
         if not isinstance(wanted, dict):
             raise bad_request(f"the body must be a Scale object, not {describe(wanted)}")
         metadata, spec = (wanted.get(part) or {} for part in ("metadata", "spec"))
         for name, part in (("metadata", metadata), ("spec", spec)):
             if not isinstance(part, dict):
                 raise WrongType(f"{name} of a Scale must be an object, not {describe(part)}")
-        if metadata.get("name") not in (None, "", call.name):
+        if metadata.get("name") not in (None, "", request.name):
             raise bad_request(
-                f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({request.name})"
             )
         replicas = spec.get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool):
             raise WrongType(f"spec.replicas must be an integer, not {describe(replicas)}")
         if replicas < 0:
             error = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
-            raise invalid("autoscaling", "Scale", call.name, [error])
+            raise invalid("autoscaling", "Scale", request.name, [error])
         version = metadata.get("resourceVersion")
         if version is not None and not isinstance(version, str):
             raise WrongType(f"metadata.resourceVersion must be a string, not {describe(version)}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from bosket.apiserver.status import bad_request
 from bosket.apiserver.store.entry import Entry, Event, sort_key
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 from bosket.kube.selector import (
     EVERYTHING,
     FieldRequirement,
@@ -56,22 +56,22 @@ class Selection:
     def selects_fields_or_labels(self) -> bool:
         return self.labels is not EVERYTHING or self.fields is not _NO_FIELDS
 
-    def indexed(self, shelf: Shelf) -> str | None:
-        """The value of the shelf's index that is asked for, if one is."""
-        return self.fields.value_of(shelf.index) if shelf.index is not None else None
+    def indexed(self, resource_store: ResourceStore) -> str | None:
+        """The index value that the field selector asks for; None when the selector doesn't use the index."""
+        return self.fields.value_of(resource_store.index) if resource_store.index is not None else None
 
     @property
     def requirements(self) -> int:
         """How much there is to look at in each object."""
         return len(self.labels.requirements) + len(self.fields.requirements)
 
-    def candidates(self, shelf: Shelf, *, after: tuple[str, str] | None = None) -> list[Entry]:
+    def candidates(self, resource_store: ResourceStore, *, after: tuple[str, str] | None = None) -> list[Entry]:
         """The objects that may be meant, in order, no more than needed; `after` that namespace and name only."""
         name = self.fields.value_of("metadata.name")
-        if name is not None and after is None and (self.namespace or not shelf.namespaced):
-            entry = shelf.get(self.namespace, name)
+        if name is not None and after is None and (self.namespace or not resource_store.namespaced):
+            entry = resource_store.get(self.namespace, name)
             return [] if entry is None else [entry]
-        return list(shelf.entries(self.namespace, indexed=self.indexed(shelf), after=after))
+        return list(resource_store.entries(self.namespace, indexed=self.indexed(resource_store), after=after))
 
     def among(self, candidates: list[Entry]) -> list[Entry]:
         """Those that are meant. Looks at the entries alone, so that it may be done in a thread."""

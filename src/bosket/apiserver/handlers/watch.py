@@ -1,4 +1,4 @@
-"""A watch: the events of one shelf that concern one client, as a stream of JSON lines.
+"""A watch: the events of one resource that concern one client, as a stream of JSON lines.
 
 What a watcher has to catch up on (the objects that are there, or the events since its version) is fixed when it starts
 and sent in pieces; what happens meanwhile waits in a bounded queue. A client that doesn't keep up loses its watch, not
@@ -17,7 +17,7 @@ import msgspec
 from bosket.apiserver.handlers.selection import Selection
 from bosket.apiserver.status import JSON, StatusError
 from bosket.apiserver.store.entry import Entry, Event, EventType, watch_line
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 
 #: Events a watcher may have pending before it is dropped.
 QUEUE_LIMIT = 10_000
@@ -39,7 +39,7 @@ class Watcher:
 
     def __init__(
         self,
-        shelf: Shelf,
+        resource_store: ResourceStore,
         selection: Selection,
         *,
         backlog: Iterator[bytes],
@@ -51,9 +51,9 @@ class Watcher:
         on_crowded: Callable[[], None],
     ) -> None:
         self.headers = {"content-type": JSON}
-        self._shelf = shelf
+        self._objects = resource_store
         self._selection = selection
-        self._indexed = selection.indexed(shelf)
+        self._indexed = selection.indexed(resource_store)
         self._backlog: Iterator[bytes] | None = backlog
         self._bookmark = bookmark
         self._render = render
@@ -65,11 +65,11 @@ class Watcher:
         self._open = True
         self._waiter: asyncio.Future[None] | None = None
         self.dropped = False
-        shelf.listen(self._on_event, indexed=self._indexed)
-        shelf.on_abandon.add(self._abandoned)
+        resource_store.listen(self._on_event, indexed=self._indexed)
+        resource_store.on_abandon.add(self._abandoned)
         self._timer = asyncio.get_running_loop().call_later(timeout_seconds, self._expire)
 
-    # fed by the shelf
+    # called by the resource store
 
     def _on_event(self, event: Event) -> None:
         kind = event_type_for(self._selection, event)
@@ -85,7 +85,7 @@ class Watcher:
     def send_bookmark(self) -> None:
         """Tell the client how far it has come, if it wants to know."""
         if self._bookmark is not None and self._open:
-            self._push(self._bookmark(self._shelf.store.version))
+            self._push(self._bookmark(self._objects.store.version))
 
     def _abandoned(self, reason: StatusError | None) -> None:
         """End the watch, with an error event if there is a reason."""
@@ -110,8 +110,8 @@ class Watcher:
         """No more events; what is queued is still delivered."""
         if self._open:
             self._open = False
-            self._shelf.unlisten(self._on_event, indexed=self._indexed)
-            self._shelf.on_abandon.discard(self._abandoned)
+            self._objects.unlisten(self._on_event, indexed=self._indexed)
+            self._objects.on_abandon.discard(self._abandoned)
             self._timer.cancel()
             self._on_close(self)
             if self._waiter is not None and not self._waiter.done():
@@ -120,7 +120,7 @@ class Watcher:
     # read by the client
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        store = self._shelf.store
+        store = self._objects.store
         try:
             if self._backlog is not None:
                 backlog, self._backlog = self._backlog, None

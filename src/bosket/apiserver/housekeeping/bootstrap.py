@@ -52,6 +52,6 @@ async def bootstrap(store: Store, registry: Registry, writer: Writer) -> None:
     for group, plural, doc in wanted:
         kind = registry.at(group, plural)
         namespace = doc["metadata"].get("namespace", "")
-        if kind is not None and kind.shelf.get(namespace, doc["metadata"]["name"]) is None:
+        if kind is not None and kind.objects.get(namespace, doc["metadata"]["name"]) is None:
             await writer.create(own_write(kind, namespace, "kube-apiserver"), deepcopy(doc))
     install_default_roles(store, writer.now())

@@ -10,22 +10,23 @@ import math
 from typing import Any
 
 import msgspec
+from prometheus_client import CollectorRegistry
 
 from bosket.api.object import LabelSelector
-from bosket.apiserver.housekeeping.chore import Chore
 from bosket.apiserver.objects.kind import Registry
 from bosket.apiserver.objects.status_condition import find_condition, set_condition
 from bosket.apiserver.store.entry import Doc, Entry, Event
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.writer import Writer, own_write
 from bosket.kube.selector import InvalidSelector, label_selector
 from bosket.runtime.clock import Clock
+from bosket.runtime.controller import Controller
 
 _CONTROLLER = "disruption-controller"
 
 
-def budgets_of(budgets: Shelf, namespace: str, labels: dict[str, str]) -> list[Entry]:
+def budgets_of(budgets: ResourceStore, namespace: str, labels: dict[str, str]) -> list[Entry]:
     """The budgets that guard a pod with these labels."""
     return [entry for entry in budgets.entries(namespace) if _selects(entry.decode(), labels)]
 
@@ -34,7 +35,7 @@ class NotCountable(Exception):
     """It can't be said how many pods there should be; until it can, none may go."""
 
 
-def count_budget(budget: Doc, pods: Shelf) -> dict[str, Any]:
+def count_budget(budget: Doc, pods: ResourceStore) -> dict[str, Any]:
     """The numbers of a budget's status.
 
     Pods without a controller count only where the budget names a number of pods that must be there: a share of them,
@@ -101,29 +102,34 @@ def _expected(pods: list[Doc], store: Store) -> int:
         found = store.find(owner["uid"])
         if found is None:
             raise NotCountable(f'found no controllers for pod "{pod["metadata"]["name"]}"')
-        shelf, entry = found
+        resource_store, entry = found
         replicas = entry.decode().get("spec", {}).get("replicas")
         if not isinstance(replicas, int):
-            raise NotCountable(f"{shelf.resource} does not implement the scale subresource")
+            raise NotCountable(f"{resource_store.resource} does not implement the scale subresource")
         wanted[owner["uid"]] = replicas
     return sum(wanted.values())
 
 
-class BudgetCounter(Chore[tuple[str, str]]):
+class DisruptionController:
     """Keeps the status of budgets. Keys are their namespaces and names."""
 
-    def __init__(self, clock: Clock, store: Store, registry: Registry, writer: Writer) -> None:
-        super().__init__(clock)
+    def __init__(
+        self, clock: Clock, store: Store, registry: Registry, writer: Writer, *, metrics: CollectorRegistry
+    ) -> None:
+        self.controller: Controller[tuple[str, str]] = Controller(
+            "disruption", self._reconcile, clock=clock, metrics=metrics
+        )
+        self._queue = self.controller.queue
         self._registry = registry
         self._writer = writer
-        self._budgets = store.shelf("policy", "poddisruptionbudgets")
-        self._pods = store.shelf("", "pods")
+        self._budgets = store.resource("policy", "poddisruptionbudgets")
+        self._pods = store.resource("", "pods")
         self._budgets.listen(self._on_budget)
         self._pods.listen(self._on_pod)
 
     def _on_budget(self, event: Event) -> None:
         if event.type != "DELETED":
-            self.add((event.entry.namespace, event.entry.name))
+            self._queue.add((event.entry.namespace, event.entry.name))
 
     def _on_pod(self, event: Event) -> None:
         if not len(self._budgets):
@@ -133,9 +139,9 @@ class BudgetCounter(Chore[tuple[str, str]]):
             labels.append(event.previous.labels)
         for each in labels:
             for budget in budgets_of(self._budgets, event.entry.namespace, each):
-                self.add((budget.namespace, budget.name))
+                self._queue.add((budget.namespace, budget.name))
 
-    async def handle(self, key: tuple[str, str]) -> None:
+    async def _reconcile(self, key: tuple[str, str]) -> None:
         namespace, name = key
         kind = self._registry.at("policy", "poddisruptionbudgets")
         if kind is None or self._budgets.get(namespace, name) is None:

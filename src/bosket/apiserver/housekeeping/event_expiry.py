@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections import deque
 
 from bosket.apiserver.store.entry import Event
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 from bosket.runtime.clock import Clock
 
 EVENT_SECONDS = 3600.0
 _ROUND_SECONDS = 10.0
 
 
-class Expiry:
-    """Forgets the objects of one shelf when their time is over."""
+class EventExpiry:
+    """Deletes the objects of one resource some time after their last write."""
 
-    def __init__(self, clock: Clock, shelf: Shelf, seconds: float = EVENT_SECONDS) -> None:
+    def __init__(self, clock: Clock, resource_store: ResourceStore, seconds: float = EVENT_SECONDS) -> None:
         self._clock = clock
-        self._shelf = shelf
+        self._objects = resource_store
         self._seconds = seconds
         #: when, which object, and the version that must still be current; in order of time
         self._due: deque[tuple[float, str, str, int]] = deque()
-        shelf.listen(self._on_event)
+        resource_store.listen(self._on_event)
 
     def _on_event(self, event: Event) -> None:
         if event.type != "DELETED":
@@ -33,9 +33,9 @@ class Expiry:
         now = self._clock.now()
         while self._due and self._due[0][0] <= now:
             _, namespace, name, version = self._due.popleft()
-            entry = self._shelf.get(namespace, name)
+            entry = self._objects.get(namespace, name)
             if entry is not None and entry.version == version:
-                self._shelf.remove(entry)
+                self._objects.remove(entry)
 
     async def run(self) -> None:
         while True:

@@ -16,12 +16,12 @@ _FASTEST = 1
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
-async def compressed(answer: Response, accept_encoding: str) -> Response:
+async def compressed(response: Response, accept_encoding: str) -> Response:
     """The same answer, smaller if it is large and the client understands gzip."""
-    if len(answer.body) < MIN_BYTES or not _takes_gzip(accept_encoding) or "content-encoding" in answer.headers:
-        return answer
-    body = await asyncio.to_thread(_gzip, answer.body) if len(answer.body) > _LARGE_BYTES else _gzip(answer.body)
-    return Response(answer.status, {**answer.headers, "content-encoding": "gzip", "vary": "Accept-Encoding"}, body)
+    if len(response.body) < MIN_BYTES or not _takes_gzip(accept_encoding) or "content-encoding" in response.headers:
+        return response
+    body = await asyncio.to_thread(_gzip, response.body) if len(response.body) > _LARGE_BYTES else _gzip(response.body)
+    return Response(response.status, {**response.headers, "content-encoding": "gzip", "vary": "Accept-Encoding"}, body)
 
 
 def _takes_gzip(accept_encoding: str) -> bool:

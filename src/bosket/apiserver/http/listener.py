@@ -20,7 +20,7 @@ from bosket.apiserver.auth.impersonation import impersonated
 from bosket.apiserver.handlers.watch import Watcher
 from bosket.apiserver.http.compression import compressed
 from bosket.apiserver.http.connection import HEADER_SECONDS, MAX_CONNECTIONS, LimitedServer
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.server.api_server import ApiServer, refusal
 from bosket.apiserver.status import StatusError, timeout, too_large, too_many_requests, unauthorized
 from bosket.kube.transport import Request, Response
@@ -122,14 +122,14 @@ class _Handler:
                 raise _busy()
             self._in_flight += 1
             try:
-                answer = await self._server.handle(await self._request(request), user)
+                response = await self._server.handle(await self._request(request), user)
             finally:
                 self._in_flight -= 1
         except StatusError as error:
-            answer = refusal(error)
-        if isinstance(answer, Watcher):
-            return await self._stream(request, answer)
-        return await self._whole(request, await compressed(answer, request.headers.get("Accept-Encoding", "")))
+            response = refusal(error)
+        if isinstance(response, Watcher):
+            return await self._stream(request, response)
+        return await self._whole(request, await compressed(response, request.headers.get("Accept-Encoding", "")))
 
     def _user(self, request: web.BaseRequest) -> User:
         certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
@@ -171,31 +171,31 @@ class _Handler:
             self._reading_bytes -= size
         return b"".join(chunks)
 
-    async def _whole(self, request: web.BaseRequest, answer: Response) -> web.StreamResponse:
-        body = b"" if request.method == "HEAD" else answer.body
-        response = web.Response(status=answer.status, headers=answer.headers, body=body)
+    async def _whole(self, request: web.BaseRequest, response: Response) -> web.StreamResponse:
+        body = b"" if request.method == "HEAD" else response.body
+        http_response = web.Response(status=response.status, headers=response.headers, body=body)
         if not request.content.at_eof():
-            response.force_close()  # the rest of the body is not worth reading
+            http_response.force_close()  # the rest of the body is not worth reading
         if len(body) <= _SMALL_BYTES:
-            return response  # the socket takes it at once, however slow the client is
+            return http_response  # the socket takes it at once, however slow the client is
         try:
             async with asyncio.timeout(self._limits.seconds):
-                await response.prepare(request)
-                await response.write_eof()
+                await http_response.prepare(request)
+                await http_response.write_eof()
         except TimeoutError:
             log.debug("an answer to %s %s was not taken", request.method, request.path)
             _abort(request)
-        return response
+        return http_response
 
     async def _stream(self, request: web.BaseRequest, watcher: Watcher) -> web.StreamResponse:
-        response = web.StreamResponse(status=watcher.status, headers=watcher.headers)
-        response.enable_chunked_encoding()
+        http_response = web.StreamResponse(status=watcher.status, headers=watcher.headers)
+        http_response.enable_chunked_encoding()
         try:
-            await response.prepare(request)
+            await http_response.prepare(request)
             async for chunk in watcher:
                 async with asyncio.timeout(self._limits.seconds):
-                    await response.write(chunk)
-            await response.write_eof()
+                    await http_response.write(chunk)
+            await http_response.write_eof()
         except TimeoutError:
             log.debug("a watch of %s was not read", request.path)
             _abort(request)
@@ -203,7 +203,7 @@ class _Handler:
             log.debug("a watch of %s ended: the client is gone", request.path)
         finally:
             await watcher.aclose()
-        return response
+        return http_response
 
 
 def _busy() -> StatusError:

@@ -84,7 +84,7 @@ def register_builtin_kinds(
         if known is not None:
             known.versions[resource.version] = version
             continue
-        shelf = store.shelf(
+        resource_store = store.resource(
             resource.group,
             resource.plural,
             namespaced=resource.namespaced,
@@ -97,7 +97,7 @@ def register_builtin_kinds(
                 kind=resource.kind,
                 plural=resource.plural,
                 namespaced=resource.namespaced,
-                shelf=shelf,
+                objects=resource_store,
                 storage_version=resource.version,
                 versions={resource.version: version},
                 verbs=tuple(each for each in VERBS if behaviour.deletes_many or each != "deletecollection"),
@@ -117,7 +117,7 @@ def _add_bindings(registry: Registry, store: Store) -> None:
             kind="Binding",
             plural="bindings",
             namespaced=True,
-            shelf=store.shelf("", "bindings"),
+            objects=store.resource("", "bindings"),
             storage_version="v1",
             versions={"v1": Version("v1", Strategy())},
             verbs=("create",),
@@ -134,7 +134,7 @@ def _share_events(registry: Registry, store: Store, resource: AnyResource, versi
             kind=resource.kind,
             plural=resource.plural,
             namespaced=True,
-            shelf=store.shelf("", "events"),
+            objects=store.resource("", "events"),
             storage_version=resource.version,
             versions={resource.version: version},
             short_names=resource.short_names,

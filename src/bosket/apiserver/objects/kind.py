@@ -16,7 +16,7 @@ import msgspec
 
 from bosket.api.field_error import FieldError
 from bosket.apiserver.store.entry import Doc
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 
 
 class Strategy:
@@ -133,7 +133,7 @@ class Kind:
     kind: str
     plural: str
     namespaced: bool
-    shelf: Shelf
+    objects: ResourceStore
     storage_version: str
     versions: dict[str, Version]
     singular: str = ""

@@ -33,8 +33,8 @@ from bosket.apiserver.openapi.schema import (
     list_schema,
     meta_struct,
 )
-from bosket.apiserver.request.answer import JSON_HEADERS
-from bosket.apiserver.request.aside import LARGE_BYTES, Aside
+from bosket.apiserver.request.executor import LARGE_BYTES, LargeObjectExecutor
+from bosket.apiserver.request.response import JSON_HEADERS
 from bosket.apiserver.status import JSON, not_acceptable
 from bosket.kube.transport import Response
 
@@ -53,14 +53,14 @@ _Served = tuple[Kind, Version]
 class OpenApi:
     """Answers /openapi."""
 
-    def __init__(self, registry: Registry, aside: Aside) -> None:
+    def __init__(self, registry: Registry, executor: LargeObjectExecutor) -> None:
         self._registry = registry
-        self._aside = aside
+        self._executor = executor
         self._revision = -1
         #: by path, and whether it is in protobuf
         self._bodies: dict[tuple[str, bool], tuple[bytes, str]] = {}
 
-    async def answer(self, path: str, accept: str, known: str = "", asked_hash: str = "") -> Response | None:
+    async def respond(self, path: str, accept: str, known: str = "", asked_hash: str = "") -> Response | None:
         """The document at `path`; `known` are the ETags that the client has, `asked_hash` the hash that it asks for."""
         if not path.startswith("/openapi/"):
             return None
@@ -87,7 +87,7 @@ class OpenApi:
             served = [(kind, version) for kind in self._registry for version in kind.versions.values()]
             revision = self._registry.revision
             # With all kinds there are, a document is megabytes.
-            found = await self._aside.run(LARGE_BYTES, _made, path, served, in_protobuf=in_protobuf)
+            found = await self._executor.run(LARGE_BYTES, _made, path, served, in_protobuf=in_protobuf)
             if found is not None and revision == self._registry.revision == self._revision:
                 self._bodies[path, in_protobuf] = found
         return found

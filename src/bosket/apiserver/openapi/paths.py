@@ -7,7 +7,7 @@ from typing import Any
 
 from bosket.apiserver.objects.kind import Kind, Version
 from bosket.apiserver.openapi.schema import META, V2, V3
-from bosket.apiserver.request.call import subresource_verbs
+from bosket.apiserver.request.resource_request import subresource_verbs
 from bosket.apiserver.status import JSON
 from bosket.apiserver.writing.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 
@@ -55,7 +55,7 @@ def paths_of(kind: Kind, version: Version, name: str, list_name: str) -> Json:
         return paths
     paths[f"{collection}/{{name}}"] = about.item()
     if kind.namespaced:
-        everywhere = about.operation("list", _LISTING, answer=list_name, suffix="ForAllNamespaces", namespaced=False)
+        everywhere = about.operation("list", _LISTING, response=list_name, suffix="ForAllNamespaces", namespaced=False)
         paths[f"{base}/{kind.plural}"] = {"get": everywhere}
     for subresource in sorted(version.subresources):
         paths[f"{collection}/{{name}}/{subresource}"] = about.part(subresource)
@@ -81,23 +81,23 @@ class _Operations:
     def collection(self) -> Json:
         path: Json = {}
         if "list" in self.kind.verbs:
-            path["get"] = self.operation("list", _LISTING, answer=self.list_name)
+            path["get"] = self.operation("list", _LISTING, response=self.list_name)
             options = f"{META}.DeleteOptions"
             path["delete"] = self.operation(
-                "deletecollection", {**_LISTING, **_DELETING}, body=options, answer=f"{META}.Status"
+                "deletecollection", {**_LISTING, **_DELETING}, body=options, response=f"{META}.Status"
             )
         if "create" in self.kind.verbs:
-            path["post"] = self.operation("create", _WRITING, body=self.name, answer=self.name)
+            path["post"] = self.operation("create", _WRITING, body=self.name, response=self.name)
         path["parameters"] = self._parameters()
         return path
 
     def item(self) -> Json:
         options, status = f"{META}.DeleteOptions", f"{META}.Status"
         return {
-            "get": self.operation("read", _READING, answer=self.name),
-            "put": self.operation("replace", _WRITING, body=self.name, answer=self.name),
-            "patch": self.operation("patch", _PATCHING, body=f"{META}.Patch", answer=self.name),
-            "delete": self.operation("delete", _DELETING, body=options, answer=status),
+            "get": self.operation("read", _READING, response=self.name),
+            "put": self.operation("replace", _WRITING, body=self.name, response=self.name),
+            "patch": self.operation("patch", _PATCHING, body=f"{META}.Patch", response=self.name),
+            "delete": self.operation("delete", _DELETING, body=options, response=status),
             "parameters": self._parameters("name"),
         }
 
@@ -109,7 +109,7 @@ class _Operations:
         for method in (method for method, verb in _METHODS.items() if verb in verbs):
             queries = {"get": _READING, "patch": _PATCHING}.get(method, _WRITING)
             body = {"patch": f"{META}.Patch", "get": None, "delete": None}.get(method, schema)
-            path[method] = self.operation(_ACTIONS[method], queries, body=body, answer=schema, suffix=suffix)
+            path[method] = self.operation(_ACTIONS[method], queries, body=body, response=schema, suffix=suffix)
         return path
 
     def operation(
@@ -117,14 +117,14 @@ class _Operations:
         action: str,
         queries: dict[str, str],
         *,
-        answer: str,
+        response: str,
         body: str | None = None,
         suffix: str = "",
         namespaced: bool = True,
     ) -> Json:
         scope = "Namespaced" if self.kind.namespaced and namespaced else ""
         verb, place = ("delete", "Collection") if action == "deletecollection" else (action, "")
-        ok = {"description": "OK", "content": {JSON: {"schema": V3.refer(answer)}}}
+        ok = {"description": "OK", "content": {JSON: {"schema": V3.refer(response)}}}
         operation: Json = {
             "description": f"{verb} {'objects' if place or action == 'list' else 'an object'} of kind {self.kind.kind}",
             "operationId": f"{verb}{self._title}{place}{scope}{self.kind.kind}{suffix}",
@@ -169,10 +169,10 @@ def _older(operation: Json) -> Json:
         older["parameters"].append({"name": "body", "in": "body", "required": body["required"], "schema": schema})
     older["responses"] = {
         code: {
-            "description": answer["description"],
-            **({"schema": _older_schema(answer["content"][JSON]["schema"])} if "content" in answer else {}),
+            "description": response["description"],
+            **({"schema": _older_schema(response["content"][JSON]["schema"])} if "content" in response else {}),
         }
-        for code, answer in operation["responses"].items()
+        for code, response in operation["responses"].items()
     }
     return older
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from bosket.apiserver.persistence.database import Database
 from bosket.apiserver.persistence.row import Row
 from bosket.apiserver.store.entry import Event
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 from bosket.apiserver.store.store import Store
 
 
@@ -24,21 +24,23 @@ def restore(store: Store, database: Database, first: tuple[str, str]) -> None:
         (definitions if (row.group, row.plural) == first else rows).append(row)
     store.begin_at(horizon)
     _refill(store, definitions, horizon)
-    known = set(store.shelves)
+    known = set(store.resources)
     _refill(store, rows, horizon)
-    for resource in [each for each, shelf in store.shelves.items() if each not in known and not len(shelf)]:
-        del store.shelves[resource]  # of a definition that is gone: nobody will ask for this history
+    for resource in [
+        each for each, resource_store in store.resources.items() if each not in known and not len(resource_store)
+    ]:
+        del store.resources[resource]  # of a definition that is gone: nobody will ask for this history
     store.version = max(store.version, *(part[-1].version for part in (definitions, rows) if part), 0)
 
 
 def _refill(store: Store, rows: Iterable[Row], horizon: int) -> None:
-    refilled: dict[Shelf, None] = {}
+    refilled: dict[ResourceStore, None] = {}
     for row in rows:
-        shelf = store.shelf(row.group, row.plural)
-        refilled[shelf] = None
-        shelf.restore(
+        resource_store = store.resource(row.group, row.plural)
+        refilled[resource_store] = None
+        resource_store.restore(
             row.document, row.version, creator=row.creator, deleted=bool(row.deleted), past=row.version <= horizon
         )
-    for shelf in refilled:
-        for entry in list(shelf.entries()):
-            shelf.announce(Event(shelf, "ADDED", entry.version, entry, None))
+    for resource_store in refilled:
+        for entry in list(resource_store.entries()):
+            resource_store.announce(Event(resource_store, "ADDED", entry.version, entry, None))

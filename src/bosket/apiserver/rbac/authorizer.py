@@ -10,8 +10,8 @@ from typing import Final
 
 from bosket.apiserver.rbac.index import Binding, RoleIndex, RoleMissing
 from bosket.apiserver.rbac.rule import ALL, Rule
-from bosket.apiserver.request.call import User
 from bosket.apiserver.request.request_info import Attributes
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.status import StatusError, qualified
 from bosket.apiserver.store.store import Store
 
@@ -33,40 +33,40 @@ class Authorizer:
         self._answers: dict[_Question, _Names] = {}
         self.index = RoleIndex(store, self._answers.clear)
 
-    def check(self, user: User, asked: Attributes) -> None:
+    def check(self, user: User, attributes: Attributes) -> None:
         """Raise a 403 unless it is allowed."""
-        if not self.allows(user, asked):
-            raise _refusal(user, asked, self._trouble(user, asked.namespace))
+        if not self.allows(user, attributes):
+            raise _refusal(user, attributes, self._trouble(user, attributes.namespace))
 
-    def allows(self, user: User, asked: Attributes) -> bool:
+    def allows(self, user: User, attributes: Attributes) -> bool:
         if MASTERS in user.groups:
             return True
         question = (
             user.name,
             user.groups,
-            asked.verb,
-            asked.group,
-            asked.resource,
-            asked.subresource,
-            asked.namespace,
-            asked.path,
+            attributes.verb,
+            attributes.group,
+            attributes.resource,
+            attributes.subresource,
+            attributes.namespace,
+            attributes.path,
         )
         try:
             names = self._answers[question]
         except KeyError:
             if len(self._answers) >= _MEMORY:
                 self._answers.clear()
-            names = self._answers[question] = self._names(user, asked)
-        return names is None or asked.name in names
+            names = self._answers[question] = self._names(user, attributes)
+        return names is None or attributes.name in names
 
-    def explain(self, user: User, asked: Attributes) -> tuple[bool, str]:
+    def explain(self, user: User, attributes: Attributes) -> tuple[bool, str]:
         """Whether it is allowed, and by which binding; or what is amiss with the bindings that were looked at."""
         if MASTERS in user.groups:
             return True, ""
-        for binding, rule in self._granted(user, asked.namespace):
-            if rule.concerns(asked) and (not rule.names or asked.name in rule.names):
+        for binding, rule in self._granted(user, attributes.namespace):
+            if rule.concerns(attributes) and (not rule.names or attributes.name in rule.names):
                 return True, f"RBAC: allowed by {binding}"
-        return False, self._trouble(user, asked.namespace)
+        return False, self._trouble(user, attributes.namespace)
 
     def rules(self, user: User, namespace: str) -> list[Rule]:
         """All that a user may do in a namespace, or in the whole cluster if it is empty."""
@@ -74,10 +74,10 @@ class Authorizer:
             return list(_EVERYTHING)
         return list(dict.fromkeys(rule for _, rule in self._granted(user, namespace)))
 
-    def _names(self, user: User, asked: Attributes) -> _Names:
+    def _names(self, user: User, attributes: Attributes) -> _Names:
         names: set[str] = set()
-        for _, rule in self._granted(user, asked.namespace):
-            if rule.concerns(asked):
+        for _, rule in self._granted(user, attributes.namespace):
+            if rule.concerns(attributes):
                 if not rule.names:
                     return None
                 names.update(rule.names)
@@ -107,17 +107,19 @@ class Authorizer:
         return f"RBAC: {next(iter(missing)) if len(missing) == 1 else '[' + ', '.join(missing) + ']'}"
 
 
-def _refusal(user: User, asked: Attributes, reason: str = "") -> StatusError:
+def _refusal(user: User, attributes: Attributes, reason: str = "") -> StatusError:
     """The 403 that says who can't do what."""
     tail = f": {reason}" if reason else ""
-    if not asked.resource:
-        message = f'forbidden: User "{user.name}" cannot {asked.verb} path "{asked.path}"{tail}'
+    if not attributes.resource:
+        message = f'forbidden: User "{user.name}" cannot {attributes.verb} path "{attributes.path}"{tail}'
         return StatusError(403, "Forbidden", message)
-    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
-    resource = qualified(asked.resource, asked.group)
-    named = f'{resource} "{asked.name}"' if asked.name else resource
+    where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    resource = qualified(attributes.resource, attributes.group)
+    named = f'{resource} "{attributes.name}"' if attributes.name else resource
     message = (
-        f'{named} is forbidden: User "{user.name}" cannot {asked.verb} resource "{asked.combined}" '
-        f'in API group "{asked.group}" {where}{tail}'
+        f'{named} is forbidden: User "{user.name}" cannot {attributes.verb} resource "{attributes.combined}" '
+        f'in API group "{attributes.group}" {where}{tail}'
     )
-    return StatusError(403, "Forbidden", message, group=asked.group, kind=asked.resource, name=asked.name)
+    return StatusError(
+        403, "Forbidden", message, group=attributes.group, kind=attributes.resource, name=attributes.name
+    )

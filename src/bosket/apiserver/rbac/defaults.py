@@ -27,16 +27,16 @@ _SUBJECTS: Final = {"user": "User", "group": "Group", "account": "ServiceAccount
 def install_default_roles(store: Store, now: str) -> None:
     """Put into the store what isn't there yet."""
     for plural, template in default_roles():
-        shelf = store.shelf(GROUP, plural, namespaced=not plural.startswith("cluster"))
+        resource_store = store.resource(GROUP, plural, namespaced=not plural.startswith("cluster"))
         metadata = {**template["metadata"]}
-        entry = shelf.get(metadata.get("namespace", ""), metadata["name"])
+        entry = resource_store.get(metadata.get("namespace", ""), metadata["name"])
         if entry is None:
             begin(metadata, now=now, generation=False)
-            shelf.insert({**template, "metadata": metadata}, creator="kube-apiserver")
+            resource_store.insert({**template, "metadata": metadata}, creator="kube-apiserver")
         else:
             doc = entry.decode()
             if _complete(doc, template):
-                shelf.replace(entry, doc)
+                resource_store.replace(entry, doc)
 
 
 def _complete(doc: Doc, template: Doc) -> bool:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from bosket.apiserver.rbac.rule import Rule
-from bosket.apiserver.request.call import User
+from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.store.entry import Doc, Event
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 from bosket.apiserver.store.store import Store
 
 GROUP: Final = "rbac.authorization.k8s.io"
@@ -47,38 +47,38 @@ class RoleIndex:
     """Finds the bindings of a user and the rules of a role."""
 
     def __init__(self, store: Store, changed: Callable[[], None]) -> None:
-        self._roles = store.shelf(GROUP, "roles")
-        self._cluster_roles = store.shelf(GROUP, "clusterroles", namespaced=False)
+        self._roles = store.resource(GROUP, "roles")
+        self._cluster_roles = store.resource(GROUP, "clusterroles", namespaced=False)
         self._bindings = (
-            store.shelf(GROUP, "rolebindings"),
-            store.shelf(GROUP, "clusterrolebindings", namespaced=False),
+            store.resource(GROUP, "rolebindings"),
+            store.resource(GROUP, "clusterrolebindings", namespaced=False),
         )
         self._changed = changed
         self._by_subject: dict[_Subject, dict[tuple[str, str], Binding]] | None = None
         self._rules: dict[tuple[str, str], tuple[Rule, ...]] = {}
-        for shelf in (self._roles, self._cluster_roles):
-            shelf.listen(self._on_role)
-        for shelf in self._bindings:
-            shelf.listen(self._on_binding)
+        for resource_store in (self._roles, self._cluster_roles):
+            resource_store.listen(self._on_role)
+        for resource_store in self._bindings:
+            resource_store.listen(self._on_binding)
 
     def bindings(self, user: User) -> Iterator[Binding]:
         """All bindings of which the user is a subject, by name or by group."""
         index = self._by_subject
         if index is None:
             index = self._by_subject = {}
-            for shelf in self._bindings:
-                for entry in shelf.entries():
+            for resource_store in self._bindings:
+                for entry in resource_store.entries():
                     self._put(entry.decode())
         for subject in (("User", user.name), *(("Group", group) for group in user.groups)):
             yield from index.get(subject, {}).values()
 
     def rules(self, kind: str, name: str, namespace: str) -> tuple[Rule, ...]:
         """The rules of the role that a binding in `namespace` names; raises `RoleMissing`."""
-        shelf: Shelf = self._roles if kind == "Role" else self._cluster_roles
+        resource_store: ResourceStore = self._roles if kind == "Role" else self._cluster_roles
         home = namespace if kind == "Role" else ""
         rules = self._rules.get((home, name))
         if rules is None:
-            entry = shelf.get(home, name)
+            entry = resource_store.get(home, name)
             if entry is None:
                 raise RoleMissing(f'{kind.lower()}.{GROUP} "{name}" not found')
             rules = self._rules[home, name] = tuple(Rule.parse(rule) for rule in entry.decode().get("rules") or ())

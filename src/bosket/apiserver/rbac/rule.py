@@ -31,17 +31,17 @@ class Rule(NamedTuple):
         keys = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
         return {key: list(values) for key, values in zip(keys, self, strict=True) if values or key == "verbs"}
 
-    def concerns(self, asked: Attributes) -> bool:
+    def concerns(self, attributes: Attributes) -> bool:
         """Whether it allows what is asked, of some name at least."""
-        if ALL not in self.verbs and asked.verb not in self.verbs:
+        if ALL not in self.verbs and attributes.verb not in self.verbs:
             return False
-        if not asked.resource:
-            return any(_is_path(url, asked.path) for url in self.urls)
-        if ALL not in self.groups and asked.group not in self.groups:
+        if not attributes.resource:
+            return any(_is_path(url, attributes.path) for url in self.urls)
+        if ALL not in self.groups and attributes.group not in self.groups:
             return False
-        if ALL in self.resources or asked.combined in self.resources:
+        if ALL in self.resources or attributes.combined in self.resources:
             return True
-        return bool(asked.subresource) and f"*/{asked.subresource}" in self.resources
+        return bool(attributes.subresource) and f"*/{attributes.subresource}" in self.resources
 
     def __str__(self) -> str:
         parts = (

@@ -7,10 +7,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from bosket.api.document import UnreadableDocument, read_yaml
-from bosket.apiserver.request.aside import Aside
-from bosket.apiserver.request.call import Call
+from bosket.apiserver.request.executor import LargeObjectExecutor
 from bosket.apiserver.request.protobuf import MEDIA_TYPE as PROTOBUF
 from bosket.apiserver.request.protobuf import decode_protobuf
+from bosket.apiserver.request.resource_request import ResourceRequest
 from bosket.apiserver.status import JSON, WrongType, bad_request, describe, too_large, unsupported_media_type
 from bosket.apiserver.store.entry import Doc
 
@@ -95,56 +95,58 @@ def check_depth(value: Any, allowed: int = MAX_DEPTH) -> None:
     raise bad_request(f"the body is nested more than {allowed} levels deep")
 
 
-def body_work(call: Call) -> int:
+def body_work(request: ResourceRequest) -> int:
     """What reading the body is worth in bytes of JSON."""
-    kind = media_type(call.headers.get("content-type", ""))
-    is_yaml = (kind in YAML_TYPES or kind.endswith("+yaml")) and call.body.lstrip()[:1] != b"{"
-    return len(call.body) * (_YAML_EFFORT if is_yaml else 1)
+    kind = media_type(request.headers.get("content-type", ""))
+    is_yaml = (kind in YAML_TYPES or kind.endswith("+yaml")) and request.body.lstrip()[:1] != b"{"
+    return len(request.body) * (_YAML_EFFORT if is_yaml else 1)
 
 
-def check_order_size(call: Call) -> None:
+def check_order_size(request: ResourceRequest) -> None:
     """Refuse a body that is larger than any that says what to do, before it is read."""
-    if len(call.body) > MAX_ORDER_BYTES:
+    if len(request.body) > MAX_ORDER_BYTES:
         raise too_large(MAX_ORDER_BYTES)
 
 
-async def decode_value(call: Call, aside: Aside) -> Any:
+async def decode_value(request: ResourceRequest, executor: LargeObjectExecutor) -> Any:
     """The value in a call's body, whatever it is about."""
-    return await aside.run(body_work(call), decode_body, call.body, call.headers.get("content-type", ""))
+    return await executor.run(body_work(request), decode_body, request.body, request.headers.get("content-type", ""))
 
 
-async def decode_order(call: Call, aside: Aside, wanted: type[S], named: str, *, optional: bool = False) -> S:
+async def decode_order(
+    request: ResourceRequest, executor: LargeObjectExecutor, wanted: type[S], named: str, *, optional: bool = False
+) -> S:
     """What a body says is to be done; all defaults where there is none and it is `optional`."""
-    check_order_size(call)
-    value = await decode_value(call, aside) if call.body or not optional else {}
+    check_order_size(request)
+    value = await decode_value(request, executor) if request.body or not optional else {}
     try:
         return msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
         raise bad_request(f"the body is not {named}: {error}") from None
 
 
-def decode_object(call: Call) -> Doc:
+def decode_object(request: ResourceRequest) -> Doc:
     """The object that a request carries, of the kind that its path names."""
-    content_type = call.headers.get("content-type", "")
-    if call.kind.custom and media_type(content_type) == PROTOBUF:  # it has no numbers for custom resources' fields
+    content_type = request.headers.get("content-type", "")
+    if request.kind.custom and media_type(content_type) == PROTOBUF:  # it has no numbers for custom resources' fields
         raise unsupported_media_type(f"accepted media types include: {JSON}, {YAML_TYPES[0]}")
-    return check_object(call, decode_body(call.body, content_type))
+    return check_object(request, decode_body(request.body, content_type))
 
 
-def check_object(call: Call, value: Any) -> Doc:
+def check_object(request: ResourceRequest, value: Any) -> Doc:
     """Insist that `value` is an object of the call's kind and version, with metadata that can be one."""
     if not isinstance(value, dict):
-        raise bad_request(f"the body must be a JSON object of kind {call.kind.kind}, not {describe(value)}")
+        raise bad_request(f"the body must be a JSON object of kind {request.kind.kind}, not {describe(value)}")
     doc: Doc = value
-    expected = call.api_version
-    given_version, given_kind = doc.get("apiVersion") or expected, doc.get("kind") or call.kind.kind
+    expected = request.api_version
+    given_version, given_kind = doc.get("apiVersion") or expected, doc.get("kind") or request.kind.kind
     if given_version != expected:
         raise WrongType(
             f"the API version in the data ({given_version}) does not match the expected API version ({expected})"
         )
-    if given_kind != call.kind.kind:
-        raise WrongType(f"the kind in the data ({given_kind}) does not match the expected kind ({call.kind.kind})")
-    if b"null" in call.body and not call.kind.custom:
+    if given_kind != request.kind.kind:
+        raise WrongType(f"the kind in the data ({given_kind}) does not match the expected kind ({request.kind.kind})")
+    if b"null" in request.body and not request.kind.custom:
         drop_nulls(doc)  # they mean "not set"; a custom resource's schema may say otherwise
     metadata = doc.pop("metadata", None)
     if metadata is None:
@@ -153,7 +155,7 @@ def check_object(call: Call, value: Any) -> Doc:
         raise bad_request(f"metadata must be an object, not {describe(metadata)}")
     doc.pop("apiVersion", None)
     doc.pop("kind", None)
-    return {"apiVersion": expected, "kind": call.kind.kind, "metadata": metadata, **doc}
+    return {"apiVersion": expected, "kind": request.kind.kind, "metadata": metadata, **doc}
 
 
 def drop_nulls(value: Any) -> None:

@@ -15,9 +15,11 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from bosket.apiserver.admission.authorization import CreationCheck, EscalationCheck
 from bosket.apiserver.admission.builtin import BuiltinAdmission
-from bosket.apiserver.admission.chain import AdmissionChain, Checker, Judge, Member
+from bosket.apiserver.admission.chain import AdmissionChain, AdmissionPlugin, RequestValidator, ValidationPlugin
 from bosket.apiserver.admission.policy.dispatch import Policies
 from bosket.apiserver.admission.webhook.dispatch import Webhooks
 from bosket.apiserver.auth import Authenticator, TokenIssuer
@@ -28,19 +30,18 @@ from bosket.apiserver.custom import definition
 from bosket.apiserver.custom.definition import Definitions
 from bosket.apiserver.handlers.eviction import Evictor
 from bosket.apiserver.handlers.reading import Reader
-from bosket.apiserver.handlers.rest import Answer, Rest
+from bosket.apiserver.handlers.rest import ResponseOrWatch, Rest
 from bosket.apiserver.handlers.reviews import register_reviews
 from bosket.apiserver.handlers.subresource import Subresources
 from bosket.apiserver.handlers.token_request import TokenRequests
 from bosket.apiserver.handlers.watch import QUEUE_LIMIT
 from bosket.apiserver.housekeeping.bootstrap import bootstrap
-from bosket.apiserver.housekeeping.chore import Chore
-from bosket.apiserver.housekeeping.definition_names import NameReview
-from bosket.apiserver.housekeeping.disruption_budget import BudgetCounter
-from bosket.apiserver.housekeeping.drain import DefinitionDrain, NamespaceDrain
-from bosket.apiserver.housekeeping.event_expiry import Expiry
+from bosket.apiserver.housekeeping.content_deletion import CustomResourceFinalizer, NamespaceContentDeleter
+from bosket.apiserver.housekeeping.disruption_budget import DisruptionController
+from bosket.apiserver.housekeeping.event_expiry import EventExpiry
 from bosket.apiserver.housekeeping.garbage_collector import GarbageCollector
-from bosket.apiserver.housekeeping.role_aggregation import Aggregation
+from bosket.apiserver.housekeeping.naming_controller import NamingController
+from bosket.apiserver.housekeeping.role_aggregation import RoleAggregationController
 from bosket.apiserver.kinds.catalogue import register_builtin_kinds
 from bosket.apiserver.objects.kind import Registry
 from bosket.apiserver.openapi.document import OpenApi
@@ -49,11 +50,11 @@ from bosket.apiserver.persistence.directory import DataDirectory
 from bosket.apiserver.persistence.journal import KEPT_HISTORY, Journal
 from bosket.apiserver.persistence.restore import restore
 from bosket.apiserver.rbac import MASTERS, Authorizer
-from bosket.apiserver.request.answer import with_warnings
-from bosket.apiserver.request.aside import LARGE_BYTES, Aside
 from bosket.apiserver.request.byte_budget import ByteBudget
-from bosket.apiserver.request.call import READING_VERBS, Call, User, resolve
+from bosket.apiserver.request.executor import LARGE_BYTES, LargeObjectExecutor
 from bosket.apiserver.request.request_info import parse_request
+from bosket.apiserver.request.resource_request import READING_VERBS, ResourceRequest, User, resolve
+from bosket.apiserver.request.response import with_warnings
 from bosket.apiserver.server.discovery import Discovery
 from bosket.apiserver.server.in_process import InProcessTransport
 from bosket.apiserver.server.metrics import RequestMetrics
@@ -64,11 +65,12 @@ from bosket.apiserver.writing.deletion import Deleter
 from bosket.apiserver.writing.writer import Writer
 from bosket.kube.transport import Request, Response
 from bosket.runtime.clock import Clock, LoopClock
+from bosket.runtime.controller import Controller
 
 #: How often a watcher that wants bookmarks gets one.
 BOOKMARK_SECONDS = 60.0
 #: What the server does by itself that in Kubernetes controllers do, by their names; each can be left out.
-CHORES = ("garbage-collector", "namespace", "disruption")
+CONTROLLER_NAMES = ("garbage-collector", "namespace", "disruption")
 #: Under this name a data directory keeps the key that signs tokens of service accounts.
 _SIGNING_KEY = "service-account-key"
 
@@ -86,9 +88,9 @@ class ApiServer:
         history: int = 4096,
         watch_queue: int = QUEUE_LIMIT,
         enabled_versions: Collection[str] = (),
-        admission: Callable[[Store], Member] | None = None,
-        validation: Callable[[Store], Checker] | None = None,
-        judges: Callable[[], tuple[Judge, ...]] = tuple,
+        admission: Callable[[Store], AdmissionPlugin] | None = None,
+        validation: Callable[[Store], ValidationPlugin] | None = None,
+        request_validators: Callable[[], tuple[RequestValidator, ...]] = tuple,
         data: DataDirectory | None = None,
         kept_history: int = KEPT_HISTORY,
         without: Collection[str] = (),
@@ -123,39 +125,48 @@ class ApiServer:
         register_reviews(self.registry, self.store, self.authenticator, self.authorizer)
         # A loop with virtual time, which such a clock follows, would run ahead of a thread.
         threads = not isinstance(clock, LoopClock)
-        self._aside = Aside("large-writes", threads=threads)
-        self._reading_aside = Aside("large-reads", threads=threads)
+        self._executor = LargeObjectExecutor("large-writes", threads=threads)
+        self._read_executor = LargeObjectExecutor("large-reads", threads=threads)
         self._byte_budget = ByteBudget()
-        self.reader = Reader(clock, self._reading_aside, queue_limit=watch_queue)
+        self.reader = Reader(clock, self._read_executor, queue_limit=watch_queue)
         more = () if admission is None else (admission(self.store),)
         self._webhooks = Webhooks(self.store)
         builtin = BuiltinAdmission(self.store, self.registry)
-        members = (CreationCheck(self.authorizer), builtin, *more)
+        plugins = (CreationCheck(self.authorizer), builtin, *more)
         policies = Policies(self.store, self.registry)
-        checkers = () if validation is None else (validation(self.store),)
+        validators = () if validation is None else (validation(self.store),)
         last = (EscalationCheck(self.authorizer),)
-        chain = AdmissionChain(members, policies, self._webhooks, last, checkers, judges=judges(), place=builtin)
-        self.writer = Writer(clock, chain, self._aside)
+        chain = AdmissionChain(
+            plugins,
+            policies,
+            self._webhooks,
+            last,
+            validators,
+            request_validators=request_validators(),
+            creatable_check=builtin,
+        )
+        self.writer = Writer(clock, chain, self._executor)
         deleter = Deleter(clock)
-        parts = (clock, self.store, self.registry, self.writer, deleter)
-        self._chores: list[Chore[Any]] = [
-            DefinitionDrain(*parts),
-            NameReview(*parts[:-1], definitions),
-            Aggregation(*parts[:-1]),
+        parts = (clock, self.store, self.registry, self.writer)
+        metrics = CollectorRegistry()
+        self._controllers: list[Controller[Any]] = [
+            CustomResourceFinalizer(*parts, deleter, metrics=metrics).controller,
+            NamingController(*parts, definitions, metrics=metrics).controller,
+            RoleAggregationController(*parts, metrics=metrics).controller,
         ]
         if "garbage-collector" not in without:
-            self._chores.append(GarbageCollector(*parts))
+            self._controllers.append(GarbageCollector(*parts, deleter, metrics=metrics).controller)
         if "namespace" not in without:
-            self._chores.append(NamespaceDrain(*parts))
+            self._controllers.append(NamespaceContentDeleter(*parts, deleter, metrics=metrics).controller)
         if "disruption" not in without:
-            self._chores.append(BudgetCounter(*parts[:-1]))
-        self._expiry = Expiry(clock, self.store.shelf("", "events"))
+            self._controllers.append(DisruptionController(*parts, metrics=metrics).controller)
+        self._expiry = EventExpiry(clock, self.store.resource("", "events"))
         self.rest = Rest(self.writer, self.reader, deleter, chain)
         evictor = Evictor(self.store, self.writer, deleter, chain)
-        self.subresources = Subresources(self.rest, evictor, TokenRequests(clock, self.store, tokens, self._aside))
+        self.subresources = Subresources(self.rest, evictor, TokenRequests(clock, self.store, tokens, self._executor))
 
         self.metrics = RequestMetrics(self.store, self.reader)
-        openapi = OpenApi(self.registry, self._reading_aside)
+        openapi = OpenApi(self.registry, self._read_executor)
         self._nonresource = NonResource(Discovery(self.registry), openapi, self.metrics, tokens)
         self._bootstrapped = False
         self._journal = None if data is None else self._resume(data, kept_history)
@@ -168,8 +179,8 @@ class ApiServer:
 
     def close(self) -> None:
         """Bring to disk what is on its way there; nothing may be written afterwards."""
-        self._aside.close()
-        self._reading_aside.close()
+        self._executor.close()
+        self._read_executor.close()
         if self._journal is not None:
             self._journal.close()
 
@@ -186,8 +197,8 @@ class ApiServer:
         """
         try:
             async with asyncio.TaskGroup() as tasks:
-                for chore in self._chores:
-                    tasks.create_task(chore.run())
+                for controller in self._controllers:
+                    tasks.create_task(controller.run())
                 tasks.create_task(self._expiry.run())
                 tasks.create_task(self._send_bookmarks())
                 if self._journal is not None:
@@ -206,74 +217,74 @@ class ApiServer:
         """End all watches; their clients will come back, or be gone."""
         self.reader.close_watches()
 
-    async def handle(self, request: Request, user: User) -> Answer:
+    async def handle(self, raw: Request, user: User) -> ResponseOrWatch:
         try:
             if not self._bootstrapped:
                 self._bootstrapped = True
                 await bootstrap(self.store, self.registry, self.writer)
-            info = parse_request(request)
+            info = parse_request(raw)
             if MASTERS not in user.groups:
                 self.authorizer.check(user, info.attributes)
             if not info.attributes.resource:
-                return await self._nonresource.answer(info)
-            call = resolve(info, user, self.registry)
+                return await self._nonresource.respond(info)
+            request = resolve(info, user, self.registry)
         except StatusError as error:
             return refusal(error)
         except Exception:
-            log.exception("%s %s failed", request.method, request.path)
+            log.exception("%s %s failed", raw.method, raw.path)
             return refusal(_mistake())
         began = perf_counter()
-        kind = "readOnly" if call.verb in READING_VERBS else "mutating"
+        kind = "readOnly" if request.verb in READING_VERBS else "mutating"
         self.metrics.in_flight[kind] += 1
         try:
-            answer = await self._answer(call)
+            response = await self._respond(request)
             if not self.store.settled:
                 await self.store.settle()
         except StorageError as error:
-            answer = refusal(internal_error(str(error)))
+            response = refusal(internal_error(str(error)))
         finally:
             self.metrics.in_flight[kind] -= 1
-        if call.version.deprecation:
-            call.warnings.append(call.version.deprecation)
-        if call.warnings and isinstance(answer, Response):
-            answer = with_warnings(answer, call.warnings)
-        self.metrics.count(call, answer.status, perf_counter() - began)
-        return answer
+        if request.version.deprecation:
+            request.warnings.append(request.version.deprecation)
+        if request.warnings and isinstance(response, Response):
+            response = with_warnings(response, request.warnings)
+        self.metrics.count(request, response.status, perf_counter() - began)
+        return response
 
-    def _about_pods(self, call: Call) -> Call:
+    def _about_pods(self, request: ResourceRequest) -> ResourceRequest:
         """POST bindings is the older form of POST pods/NAME/binding; it is allowed by `create` of `bindings`."""
         pods = self.registry.at("", "pods")
         assert pods is not None
-        asked = replace(call.asked, resource="pods", subresource="binding")
-        return replace(call, asked=asked, kind=pods, version=pods.versions["v1"])
+        attributes = replace(request.attributes, resource="pods", subresource="binding")
+        return replace(request, attributes=attributes, kind=pods, version=pods.versions["v1"])
 
-    async def _answer(self, call: Call) -> Answer:
+    async def _respond(self, request: ResourceRequest) -> ResponseOrWatch:
         try:
-            if call.kind.plural == "bindings" and not call.kind.group:
-                call = self._about_pods(call)
-            if (size := _size(call)) < LARGE_BYTES:
-                return await self._dispatch(call)
-            with self._byte_budget.hold(call.user.name, size):
-                return await self._dispatch(call)
+            if request.kind.plural == "bindings" and not request.kind.group:
+                request = self._about_pods(request)
+            if (size := _size(request)) < LARGE_BYTES:
+                return await self._dispatch(request)
+            with self._byte_budget.hold(request.user.name, size):
+                return await self._dispatch(request)
         except WrongType as error:
-            return refusal(error.of_patch() if call.verb == "patch" else error)
+            return refusal(error.of_patch() if request.verb == "patch" else error)
         except StatusError as error:
             return refusal(error)
         except Exception:
-            log.exception("%s of %s %s/%s failed", call.verb, call.kind.resource, call.namespace, call.name)
+            log.exception("%s of %s %s/%s failed", request.verb, request.kind.resource, request.namespace, request.name)
             return refusal(_mistake())
 
-    async def _dispatch(self, call: Call) -> Answer:
-        return await (self.subresources.handle(call) if call.subresource else self.rest.handle(call))
+    async def _dispatch(self, request: ResourceRequest) -> ResponseOrWatch:
+        return await (self.subresources.handle(request) if request.subresource else self.rest.handle(request))
 
 
-def _size(call: Call) -> int:
+def _size(request: ResourceRequest) -> int:
     """Bytes of JSON that are decoded at once for a write: of the body or of the stored object. 0 for what only reads,
     since objects of a list are decoded one after another."""
-    if call.verb in READING_VERBS:
+    if request.verb in READING_VERBS:
         return 0
-    stored = call.kind.shelf.get(call.namespace, call.name) if call.name else None
-    return len(call.body) if stored is None else max(len(call.body), len(stored.encoded))
+    stored = request.kind.objects.get(request.namespace, request.name) if request.name else None
+    return len(request.body) if stored is None else max(len(request.body), len(stored.encoded))
 
 
 def _mistake() -> StatusError:

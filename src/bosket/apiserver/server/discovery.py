@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bosket.apiserver.objects.kind import Kind, Registry, Version
-from bosket.apiserver.request.call import subresource_verbs
+from bosket.apiserver.request.resource_request import subresource_verbs
 from bosket.apiserver.status import JSON, no_such_path
 from bosket.kube.transport import Response
 
@@ -44,7 +44,7 @@ class Discovery:
         self._revision = -1
         self._answers: dict[tuple[str, str], Response] = {}
 
-    def answer(self, path: str, accept: str, known: str = "") -> Response | None:
+    def respond(self, path: str, accept: str, known: str = "") -> Response | None:
         """The document at `path`, if it is one of discovery's; `known` are the ETags that the client has."""
         if self._revision != self._registry.revision:
             self._answers.clear()

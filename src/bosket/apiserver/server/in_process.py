@@ -11,7 +11,7 @@ from bosket.kube.errors import TransportError
 from bosket.kube.transport import Request, Response, Stream
 
 if TYPE_CHECKING:
-    from bosket.apiserver.request.call import User
+    from bosket.apiserver.request.resource_request import User
     from bosket.apiserver.server.api_server import ApiServer
 
 
@@ -25,22 +25,22 @@ class InProcessTransport:
         self._watchers: set[Watcher] = set()
 
     async def request(self, request: Request) -> Response:
-        answer = await self._answer(request)
-        if isinstance(answer, Watcher):
-            return Response(answer.status, answer.headers, await answer.read_all())
+        response = await self._respond(request)
+        if isinstance(response, Watcher):
+            return Response(response.status, response.headers, await response.read_all())
         if self._server.reader.crowded:
             self._server.reader.crowded = False
             await asyncio.sleep(0)
-        return answer
+        return response
 
     async def stream(self, request: Request) -> Stream:
-        answer = await self._answer(request)
-        if isinstance(answer, Watcher):
-            self._watchers.add(answer)
-            return answer
-        return _Whole(answer)
+        response = await self._respond(request)
+        if isinstance(response, Watcher):
+            self._watchers.add(response)
+            return response
+        return _Whole(response)
 
-    async def _answer(self, request: Request) -> Response | Watcher:
+    async def _respond(self, request: Request) -> Response | Watcher:
         if self._closed:
             raise TransportError("the transport is closed", maybe_carried_out=False)
         return await self._server.handle(request, self._user)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from bosket.apiserver.handlers.reading import Reader
-from bosket.apiserver.request.call import Call
+from bosket.apiserver.request.resource_request import ResourceRequest
 from bosket.apiserver.store.store import Store
 
 #: Upper bounds of the buckets of durations, in seconds.
@@ -43,11 +43,11 @@ class RequestMetrics:
         #: requests that are being answered, by whether they write
         self.in_flight = {"mutating": 0, "readOnly": 0}
 
-    def count(self, call: Call, code: int, seconds: float) -> None:
+    def count(self, request: ResourceRequest, code: int, seconds: float) -> None:
         """A request was answered."""
-        about = _about(call)
-        self._requests[about, code, "All" if call.dry_run else ""] += 1
-        if call.verb == "watch":
+        about = _about(request)
+        self._requests[about, code, "All" if request.dry_run else ""] += 1
+        if request.verb == "watch":
             return  # which has only begun
         durations = self._durations.get(about)
         if durations is None:
@@ -71,25 +71,29 @@ class RequestMetrics:
             yield f'apiserver_current_inflight_requests{{request_kind="{kind}"}} {count}'
         for name in ("apiserver_storage_objects", "apiserver_resource_objects"):
             yield from _head(name, "gauge", "Stored objects by resource.")
-            for shelf in self._store.shelves.values():
-                group = f'group="{shelf.group}",' if name == "apiserver_resource_objects" else ""
-                resource = shelf.plural if group else shelf.resource
-                yield f'{name}{{{group}resource="{resource}"}} {len(shelf)}'
+            for resource_store in self._store.resources.values():
+                group = f'group="{resource_store.group}",' if name == "apiserver_resource_objects" else ""
+                resource = resource_store.plural if group else resource_store.resource
+                yield f'{name}{{{group}resource="{resource}"}} {len(resource_store)}'
         yield from _head("apiserver_longrunning_requests", "gauge", "Watches under way.")
         yield f'apiserver_longrunning_requests{{component="apiserver",verb="WATCH"}} {len(self._reader.watchers)}'
         yield from _head("apiserver_terminated_watchers_total", "counter", "Watches whose client did not keep up.")
         yield f"apiserver_terminated_watchers_total {self._reader.dropped_watchers}"
 
 
-def _about(call: Call) -> _About:
-    verb = "APPLY" if call.verb == "patch" and "apply-patch" in call.headers.get("content-type", "") else call.verb
-    scope = "resource" if call.name else "namespace" if call.namespace else "cluster"
+def _about(request: ResourceRequest) -> _About:
+    verb = (
+        "APPLY"
+        if request.verb == "patch" and "apply-patch" in request.headers.get("content-type", "")
+        else request.verb
+    )
+    scope = "resource" if request.name else "namespace" if request.namespace else "cluster"
     return (
         _VERBS.get(verb, verb.upper()),
-        call.kind.group,
-        call.version.name,
-        call.kind.plural,
-        call.subresource,
+        request.kind.group,
+        request.version.name,
+        request.kind.plural,
+        request.subresource,
         scope,
     )
 

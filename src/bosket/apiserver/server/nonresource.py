@@ -10,8 +10,8 @@ import msgspec
 
 from bosket.apiserver.auth import TokenIssuer
 from bosket.apiserver.openapi.document import OpenApi
-from bosket.apiserver.request.answer import JSON_HEADERS
 from bosket.apiserver.request.request_info import RequestInfo
+from bosket.apiserver.request.response import JSON_HEADERS
 from bosket.apiserver.server.discovery import Discovery
 from bosket.apiserver.server.metrics import RequestMetrics
 from bosket.apiserver.status import method_not_allowed, no_such_path
@@ -35,7 +35,7 @@ class NonResource:
         self._metrics = metrics
         self._tokens = tokens
 
-    async def answer(self, info: RequestInfo) -> Response:
+    async def respond(self, info: RequestInfo) -> Response:
         path = info.attributes.path
         if info.attributes.verb not in ("get", "head"):
             raise method_not_allowed(info.method)
@@ -55,9 +55,9 @@ class NonResource:
             return Response(200, {"content-type": "application/jwk-set+json"}, msgspec.json.encode(self._tokens.keys()))
         if path == "/":
             return Response(200, JSON_HEADERS, msgspec.json.encode({"paths": self._paths()}))
-        found = self._discovery.answer(path.rstrip("/"), accept, known)  # kube-apiserver bears a slash at the end here
+        found = self._discovery.respond(path.rstrip("/"), accept, known)  # kube-apiserver bears a slash at the end here
         if found is None:
-            found = await self._openapi.answer(path, accept, known, info.query.get("hash", ""))
+            found = await self._openapi.respond(path, accept, known, info.query.get("hash", ""))
         if found is None:
             raise no_such_path()
         return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from bosket.apiserver.store.shelf import Shelf
+    from bosket.apiserver.store.resource_store import ResourceStore
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
@@ -52,10 +52,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 class Event:
     """One write, as watchers hear of it. `entry` is the new state, or the last one of a deleted object."""
 
-    __slots__ = ("_lines", "entry", "previous", "shelf", "type", "version")
+    __slots__ = ("_lines", "entry", "previous", "resource_store", "type", "version")
 
-    def __init__(self, shelf: Shelf, kind: EventType, version: int, entry: Entry, previous: Entry | None) -> None:
-        self.shelf = shelf
+    def __init__(
+        self, resource_store: ResourceStore, kind: EventType, version: int, entry: Entry, previous: Entry | None
+    ) -> None:
+        self.resource_store = resource_store
         self.type: EventType = kind
         self.version = version
         self.entry = entry

@@ -1,8 +1,8 @@
 """The versioned store: every object of every kind, in memory, under one counter of versions.
 
-Objects of one resource are on a `Shelf`, each as an `Entry`; the store knows all shelves, and who owns whom. With a
-journal (`storage`) every write is also kept on disk, a moment later; whoever tells others of the store's state waits
-until it has settled.
+A `ResourceStore` holds the objects of one resource, each as an `Entry`. `Store` knows all of them, finds objects by UID
+and knows the dependents of each owner. With a journal (`persistence`) every write is also appended to a file by another
+thread; the server sends responses and watch events only when the writes that they show are on disk (`settle`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from bosket.apiserver.store.entry import Doc, Entry, Event, Fields
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 
 
 class Journal(Protocol):
@@ -30,19 +30,19 @@ class Journal(Protocol):
 
 
 class Store:
-    """All shelves, the counter of versions, and who owns whom."""
+    """The objects of all resources, the counter of versions, and the dependents of each owner."""
 
     def __init__(self, *, history: int) -> None:
         self.history = history
         self.version = 1
         #: told of every write; None where nothing outlives the process
         self.journal: Journal | None = None
-        self.shelves: dict[tuple[str, str], Shelf] = {}
-        self._by_uid: dict[str, tuple[Shelf, str, str]] = {}
-        self._dependents: dict[str, dict[str, tuple[Shelf, str, str]]] = {}
+        self.resources: dict[tuple[str, str], ResourceStore] = {}
+        self._by_uid: dict[str, tuple[ResourceStore, str, str]] = {}
+        self._dependents: dict[str, dict[str, tuple[ResourceStore, str, str]]] = {}
         self.listeners: list[Callable[[Event], None]] = []
 
-    def shelf(
+    def resource(
         self,
         group: str,
         plural: str,
@@ -50,13 +50,15 @@ class Store:
         namespaced: bool = True,
         selectable: Callable[[Doc], Fields] | None = None,
         index: str | None = None,
-    ) -> Shelf:
-        """The shelf of a resource, made when first asked for."""
-        shelf = self.shelves.get((group, plural))
-        if shelf is None:
-            shelf = Shelf(self, group, plural, namespaced=namespaced, selectable=selectable, index=index)
-            self.shelves[group, plural] = shelf
-        return shelf
+    ) -> ResourceStore:
+        """The objects of a resource; made on the first call."""
+        resource_store = self.resources.get((group, plural))
+        if resource_store is None:
+            resource_store = ResourceStore(
+                self, group, plural, namespaced=namespaced, selectable=selectable, index=index
+            )
+            self.resources[group, plural] = resource_store
+        return resource_store
 
     def next_version(self) -> int:
         self.version += 1
@@ -65,8 +67,8 @@ class Store:
     def begin_at(self, version: int) -> None:
         """Nothing is known of what happened up to this version, of no resource."""
         self.version = max(self.version, version)
-        for shelf in self.shelves.values():
-            shelf.begin_at(self.version)
+        for resource_store in self.resources.values():
+            resource_store.begin_at(self.version)
 
     @property
     def settled(self) -> bool:
@@ -78,43 +80,43 @@ class Store:
         if self.journal is not None:
             await self.journal.settle()
 
-    def find(self, uid: str) -> tuple[Shelf, Entry] | None:
+    def find(self, uid: str) -> tuple[ResourceStore, Entry] | None:
         """The object with this UID, of whatever kind."""
         place = self._by_uid.get(uid)
         if place is None:
             return None
-        shelf, namespace, name = place
-        entry = shelf.get(namespace, name)
-        return None if entry is None else (shelf, entry)
+        resource_store, namespace, name = place
+        entry = resource_store.get(namespace, name)
+        return None if entry is None else (resource_store, entry)
 
-    def dependents(self, uid: str) -> list[tuple[Shelf, Entry]]:
+    def dependents(self, uid: str) -> list[tuple[ResourceStore, Entry]]:
         """The objects that name `uid` among their owners."""
         found = []
-        for shelf, namespace, name in self._dependents.get(uid, {}).values():
-            entry = shelf.get(namespace, name)
+        for resource_store, namespace, name in self._dependents.get(uid, {}).values():
+            entry = resource_store.get(namespace, name)
             if entry is not None:
-                found.append((shelf, entry))
+                found.append((resource_store, entry))
         return found
 
-    # told by the shelves
+    # called by the resource stores
 
     def publish(self, event: Event) -> None:
         for listener in self.listeners:
             listener(event)
 
-    def added(self, shelf: Shelf, entry: Entry) -> None:
-        self._by_uid[entry.uid] = (shelf, entry.namespace, entry.name)
+    def added(self, resource_store: ResourceStore, entry: Entry) -> None:
+        self._by_uid[entry.uid] = (resource_store, entry.namespace, entry.name)
         for owner in entry.owners:
-            self._dependents.setdefault(owner, {})[entry.uid] = (shelf, entry.namespace, entry.name)
+            self._dependents.setdefault(owner, {})[entry.uid] = (resource_store, entry.namespace, entry.name)
 
     def removed(self, entry: Entry) -> None:
         del self._by_uid[entry.uid]
         self._forget_owners(entry)
 
-    def owners_changed(self, shelf: Shelf, previous: Entry, entry: Entry) -> None:
+    def owners_changed(self, resource_store: ResourceStore, previous: Entry, entry: Entry) -> None:
         self._forget_owners(previous)
         for owner in entry.owners:
-            self._dependents.setdefault(owner, {})[entry.uid] = (shelf, entry.namespace, entry.name)
+            self._dependents.setdefault(owner, {})[entry.uid] = (resource_store, entry.namespace, entry.name)
 
     def _forget_owners(self, entry: Entry) -> None:
         for owner in entry.owners:

@@ -22,7 +22,7 @@ from bosket.runtime.keyed_lock import KeyedLock
 _PATIENCE_SECONDS: Final = 5.0
 
 
-class Place(NamedTuple):
+class StorageKey(NamedTuple):
     """Where an object is: API group, plural, namespace, name."""
 
     group: str
@@ -31,29 +31,29 @@ class Place(NamedTuple):
     name: str
 
 
-class Turns:
+class WriteClaims:
     """Claims of objects, by place."""
 
     def __init__(self) -> None:
-        self._locks: KeyedLock[Place] = KeyedLock()
-        self._claims: Counter[Place] = Counter()
+        self._locks: KeyedLock[StorageKey] = KeyedLock()
+        self._claims: Counter[StorageKey] = Counter()
 
-    async def wait(self, place: Place) -> None:
+    async def wait(self, key: StorageKey) -> None:
         """Let those go first who claim the object, for a while."""
-        if place not in self._claims:
+        if key not in self._claims:
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE_SECONDS), self._locks.hold(place):
+            async with asyncio.timeout(_PATIENCE_SECONDS), self._locks.hold(key):
                 pass
 
     @asynccontextmanager
-    async def claim(self, place: Place) -> AsyncIterator[None]:
+    async def claim(self, key: StorageKey) -> AsyncIterator[None]:
         """Go before all who come later, and after those who claimed the object sooner."""
-        self._claims[place] += 1
+        self._claims[key] += 1
         try:
-            async with self._locks.hold(place):
+            async with self._locks.hold(key):
                 yield
         finally:
-            self._claims[place] -= 1
-            if not self._claims[place]:
-                del self._claims[place]
+            self._claims[key] -= 1
+            if not self._claims[key]:
+                del self._claims[key]

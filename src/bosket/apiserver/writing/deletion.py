@@ -12,9 +12,9 @@ from bosket.api.field_error import invalid_value, not_supported
 from bosket.api.meta import DeleteOptions
 from bosket.api.time import format_time
 from bosket.apiserver.objects.kind import Kind, Version
-from bosket.apiserver.request.aside import Aside
 from bosket.apiserver.request.body import decode_order
-from bosket.apiserver.request.call import Call
+from bosket.apiserver.request.executor import LargeObjectExecutor
+from bosket.apiserver.request.resource_request import ResourceRequest
 from bosket.apiserver.status import bad_request, conflict, forbidden, invalid_options, not_found
 from bosket.apiserver.store.entry import Doc, Entry
 from bosket.runtime.clock import Clock
@@ -25,12 +25,12 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
-async def delete_options(call: Call, aside: Aside) -> DeleteOptions:
+async def delete_options(request: ResourceRequest, executor: LargeObjectExecutor) -> DeleteOptions:
     """From the body, or, if there is none, from the query as some clients have it."""
-    if call.body:
-        options = await decode_order(call, aside, DeleteOptions, "a DeleteOptions object")
+    if request.body:
+        options = await decode_order(request, executor, DeleteOptions, "a DeleteOptions object")
     else:
-        options = _options_from_query(call)
+        options = _options_from_query(request)
     if options.dryRun not in ((), ("All",)):
         raise invalid_options("DeleteOptions", not_supported("dryRun", list(options.dryRun), ("All",)))
     if options.propagationPolicy is not None:
@@ -43,8 +43,8 @@ async def delete_options(call: Call, aside: Aside) -> DeleteOptions:
     return options
 
 
-def _options_from_query(call: Call) -> DeleteOptions:
-    query = call.query
+def _options_from_query(request: ResourceRequest) -> DeleteOptions:
+    query = request.query
     changes: dict[str, Any] = {}
     if text := query.get("gracePeriodSeconds"):
         try:
@@ -74,8 +74,8 @@ class Deleter:
         self, kind: Kind, version: Version, namespace: str, name: str, options: DeleteOptions
     ) -> tuple[Entry, bool]:
         """The object as it is afterwards, and whether it is gone."""
-        shelf = kind.shelf
-        entry = shelf.get(namespace, name)
+        resource_store = kind.objects
+        entry = resource_store.get(namespace, name)
         if entry is None:
             raise not_found(kind.group, kind.plural, name)
         if kind.kind == "Namespace" and name in IMMORTAL_NAMESPACES:
@@ -84,12 +84,12 @@ class Deleter:
         doc = entry.decode()
         self._mark(kind, version, doc, options)
         if "All" in options.dryRun:
-            return shelf.preview(doc), False
+            return resource_store.preview(doc), False
         if version.strategy.may_go(doc):
-            return shelf.remove(entry, doc), True
+            return resource_store.remove(entry, doc), True
         if doc == entry.decode():
             return entry, False
-        return shelf.replace(entry, doc), False
+        return resource_store.replace(entry, doc), False
 
     def _mark(self, kind: Kind, version: Version, doc: Doc, options: DeleteOptions) -> None:
         """Write into the metadata that the object is to go, when, and what must happen before."""

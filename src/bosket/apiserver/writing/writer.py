@@ -28,8 +28,8 @@ from bosket.apiserver.apply.shape import shape_of
 from bosket.apiserver.objects import metadata as meta
 from bosket.apiserver.objects.duplicate import repeated_keys
 from bosket.apiserver.objects.kind import Kind, Version
-from bosket.apiserver.request.aside import Aside
-from bosket.apiserver.request.call import Call, User
+from bosket.apiserver.request.executor import LargeObjectExecutor
+from bosket.apiserver.request.resource_request import ResourceRequest, User
 from bosket.apiserver.status import (
     OBJECT_MODIFIED,
     WrongType,
@@ -41,7 +41,7 @@ from bosket.apiserver.status import (
     not_found,
 )
 from bosket.apiserver.store.entry import Doc, Entry
-from bosket.apiserver.writing.claims import Place, Turns
+from bosket.apiserver.writing.claims import StorageKey, WriteClaims
 from bosket.runtime.clock import Clock
 
 _MAX_MANAGER_LENGTH = 128
@@ -59,7 +59,7 @@ Change = Callable[[Doc], Doc]
 
 
 @dataclass(frozen=True, slots=True)
-class Facet:
+class SubresourceView:
     """The form in which a subresource shows its object: a Deployment's scale is a Scale."""
 
     group: str
@@ -67,7 +67,7 @@ class Facet:
     kind: str
     show: Callable[[Doc], Doc]
     #: puts a changed form back into the object
-    take: Callable[[Doc, Doc], None]
+    write_back: Callable[[Doc, Doc], None]
 
 
 @dataclass(slots=True)
@@ -97,41 +97,41 @@ class Write:
     #: the parameters of the request
     query: Mapping[str, str] = field(default_factory=dict)
     #: how those who are asked about it see the object, where the subresource has a form of its own
-    facet: Facet | None = None
+    view: SubresourceView | None = None
     #: of the request's body; 0: what changes the object may look at the store, and stays on the loop
     size_bytes: int = 0
 
 
-def write_of(call: Call, *, trusted: bool = False, facet: Facet | None = None) -> Write:
+def write_of(request: ResourceRequest, *, trusted: bool = False, view: SubresourceView | None = None) -> Write:
     """The write that a call asks for."""
-    options = {"create": "CreateOptions", "update": "UpdateOptions"}.get(call.verb, "PatchOptions")
-    dry_run = call.query.get("dryRun")
+    options = {"create": "CreateOptions", "update": "UpdateOptions"}.get(request.verb, "PatchOptions")
+    dry_run = request.query.get("dryRun")
     if dry_run not in (None, "All"):
         raise invalid_options(options, not_supported("dryRun", [dry_run], ("All",)))
-    validation = call.query.get("fieldValidation") or "Warn"
+    validation = request.query.get("fieldValidation") or "Warn"
     if validation not in ("Ignore", "Warn", "Strict"):
         choices = ("", "Ignore", "Strict", "Warn")
         raise invalid_options(options, not_supported("fieldValidation", validation, choices))
-    manager = call.query.get("fieldManager", "")
+    manager = request.query.get("fieldManager", "")
     if problem := manager_error(manager):
         raise invalid_options(options, problem)
     return Write(
-        kind=call.kind,
-        manager=manager or call.headers.get("user-agent", "").partition("/")[0] or "unknown",
+        kind=request.kind,
+        manager=manager or request.headers.get("user-agent", "").partition("/")[0] or "unknown",
         manager_given=bool(manager),
-        version=call.version,
-        namespace=call.namespace,
-        subresource=call.subresource,
+        version=request.version,
+        namespace=request.namespace,
+        subresource=request.subresource,
         dry_run=dry_run == "All",
         field_validation=validation,
-        body=call.body if call.query.get("fieldValidation") in ("Warn", "Strict") and _is_json(call) else b"",
+        body=request.body if request.query.get("fieldValidation") in ("Warn", "Strict") and _is_json(request) else b"",
         trusted=trusted,
-        warnings=call.warnings,
-        user=call.user,
-        query=call.query,
-        facet=facet,
-        patching=call.verb == "patch",
-        size_bytes=0 if trusted else max(1, len(call.body)),
+        warnings=request.warnings,
+        user=request.user,
+        query=request.query,
+        view=view,
+        patching=request.verb == "patch",
+        size_bytes=0 if trusted else max(1, len(request.body)),
     )
 
 
@@ -152,7 +152,7 @@ class Admission(Protocol):
         """Have the last word on it."""
         ...
 
-    def check_place(self, write: Write, new: Doc) -> None:
+    def check_creatable(self, write: Write, new: Doc) -> None:
         """Whether a new object has a place: asked when it is stored, since much may have gone while others were."""
         ...
 
@@ -160,12 +160,12 @@ class Admission(Protocol):
 class Writer:
     """Creates, changes and removes objects."""
 
-    def __init__(self, clock: Clock, admission: Admission, aside: Aside) -> None:
+    def __init__(self, clock: Clock, admission: Admission, executor: LargeObjectExecutor) -> None:
         self._clock = clock
         self._admission = admission
-        self._turns = Turns()
+        self._claims = WriteClaims()
         #: where large objects are worked on
-        self.aside = aside
+        self.executor = executor
         self._now: tuple[int, str] = (0, "")
 
     def now(self) -> str:
@@ -180,22 +180,22 @@ class Writer:
     async def create(self, write: Write, doc: Doc) -> Entry:
         kind, version, strategy = write.kind, write.version, write.version.strategy
         size = write.size_bytes * strategy.effort
-        await self.aside.run(size, self._begin, write, doc, self._author(write))
+        await self.executor.run(size, self._begin, write, doc, self._author(write))
         await self._admission.admit(write, doc, None)
         metadata = doc["metadata"]
         meta.begin(metadata, now=self.now(), generation=strategy.has_generation)
         if not metadata.get("name"):
             metadata["name"] = self._generate_name(write, metadata.get("generateName"))
         strategy.prepare_create(doc)
-        await self.aside.run(size, self._check, write, doc, None)
+        await self.executor.run(size, self._check, write, doc, None)
         await self._admission.validate(write, doc, None)
-        self._admission.check_place(write, doc)
-        shelf = kind.shelf
-        if shelf.get(write.namespace, metadata["name"]) is not None:
+        self._admission.check_creatable(write, doc)
+        resource_store = kind.objects
+        if resource_store.get(write.namespace, metadata["name"]) is not None:
             raise already_exists(kind.group, kind.plural, metadata["name"])
         if version.to_storage is not None:
             doc = version.to_storage(doc)
-        return shelf.preview(doc) if write.dry_run else shelf.insert(doc, creator=write.manager)
+        return resource_store.preview(doc) if write.dry_run else resource_store.insert(doc, creator=write.manager)
 
     def _begin(self, write: Write, doc: Doc, author: Manager) -> None:
         """What is done about a new object before anybody is asked: types, defaults, owners of its fields."""
@@ -229,7 +229,7 @@ class Writer:
             raise invalid(write.kind.group, write.kind.kind, "", errors)
         name = meta.generate_name(base)
         for _ in range(_NAME_ATTEMPTS):
-            if write.kind.shelf.get(write.namespace, name) is None:
+            if write.kind.objects.get(write.namespace, name) is None:
                 break
             name = meta.generate_name(base)
         return name
@@ -263,14 +263,14 @@ class Writer:
         isn't one: the version stays.
         """
         kind = write.kind
-        place = Place(kind.group, kind.plural, write.namespace, name)
+        key = StorageKey(kind.group, kind.plural, write.namespace, name)
         if not write.trusted:
-            await self._turns.wait(place)
+            await self._claims.wait(key)
         if (stored := await self._try(write, name, change)) is not None:
             return stored
         await self._work_out(write, name, change)  # one that insists on its version has lost, and need not wait
         give_up = self._clock.monotonic() + _CHANGE_SECONDS
-        async with self._turns.claim(place):
+        async with self._claims.claim(key):
             while self._clock.monotonic() < give_up:
                 if (stored := await self._try(write, name, change)) is not None:
                     return stored
@@ -282,18 +282,18 @@ class Writer:
         size = _size(write, entry)
         if not write.trusted:
             await self._settle(write, new, old, size)
-        unchanged = await self.aside.run(size, self._finish, write, entry, new, old, self._author(write))
-        if write.kind.shelf.get(write.namespace, name) is not entry:
+        unchanged = await self.executor.run(size, self._finish, write, entry, new, old, self._author(write))
+        if write.kind.objects.get(write.namespace, name) is not entry:
             return None
         return entry if unchanged else self._store(write, entry, new)
 
     async def _work_out(self, write: Write, name: str, change: Change) -> tuple[Entry, Doc, Doc]:
         """The object as it is stored, and what it was and would be in the version of the request."""
         kind = write.kind
-        entry = kind.shelf.get(write.namespace, name)
+        entry = kind.objects.get(write.namespace, name)
         if entry is None:
             raise not_found(kind.group, kind.plural, name)
-        old, new = await self.aside.run(_size(write, entry), self._changed, write, entry, change)
+        old, new = await self.executor.run(_size(write, entry), self._changed, write, entry, change)
         given = new["metadata"].get("resourceVersion")
         if given and given != str(entry.version):
             raise conflict(kind.group, kind.plural, name, OBJECT_MODIFIED)
@@ -310,14 +310,14 @@ class Writer:
 
     async def _settle(self, write: Write, new: Doc, old: Doc, size: int) -> None:
         """Make `new` what may be stored in place of `old`, or raise."""
-        await self.aside.run(size, self._restrict, write, new, old)
+        await self.executor.run(size, self._restrict, write, new, old)
         await self._admission.admit(write, new, old)
         strategy = write.version.strategy
         if write.subresource == "status":
             strategy.prepare_status(new, old)
         else:
             strategy.prepare_update(new, old)
-        await self.aside.run(size, self._check, write, new, old)
+        await self.executor.run(size, self._check, write, new, old)
         await self._admission.validate(write, new, old)
 
     def _restrict(self, write: Write, new: Doc, old: Doc) -> None:
@@ -373,14 +373,14 @@ class Writer:
         return False
 
     def _store(self, write: Write, entry: Entry, new: Doc) -> Entry:
-        shelf = write.kind.shelf
+        resource_store = write.kind.objects
         if write.version.to_storage is not None:
             new = write.version.to_storage(new)
         if write.dry_run:
-            return shelf.preview(new)
+            return resource_store.preview(new)
         if write.version.strategy.may_go(new):
-            return shelf.remove(entry, new)
-        return shelf.replace(entry, new)
+            return resource_store.remove(entry, new)
+        return resource_store.replace(entry, new)
 
 
 def _size(write: Write, entry: Entry) -> int:
@@ -388,8 +388,8 @@ def _size(write: Write, entry: Entry) -> int:
     return max(write.size_bytes, len(entry.encoded)) * write.version.strategy.effort if write.size_bytes else 0
 
 
-def _is_json(call: Call) -> bool:
-    kind = call.headers.get("content-type", "")
+def _is_json(request: ResourceRequest) -> bool:
+    kind = request.headers.get("content-type", "")
     return not kind or "json" in kind
 
 
@@ -410,9 +410,9 @@ def manager_error(name: str) -> FieldError | None:
     """What keeps `name` from being the name of a field manager."""
     if len(name) > _MAX_MANAGER_LENGTH:
         return too_long("fieldManager", _MAX_MANAGER_LENGTH)
-    for place, sign in enumerate(name):
+    for position, sign in enumerate(name):
         if not sign.isprintable():
-            return invalid_value("fieldManager", name, f"invalid character U+{ord(sign):04X} (at position {place})")
+            return invalid_value("fieldManager", name, f"invalid character U+{ord(sign):04X} (at position {position})")
     return None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from bosket.api.keys import DEFAULT_SCHEDULER_NAME
-from bosket.apiserver.server.api_server import CHORES
+from bosket.apiserver.server.api_server import CONTROLLER_NAMES
 from bosket.embedded.controllers.cron_job import CronJobController
 from bosket.embedded.controllers.daemon_set import DaemonSetController
 from bosket.embedded.controllers.deployment import DeploymentController
@@ -53,7 +53,7 @@ _MAKERS: Final[Mapping[str, tuple[_Make, ...]]] = {
     "taint-eviction": (TaintEviction,),
 }
 #: All that can be left out, the default scheduler and those of the API server too.
-CONTROLLERS: Final = (*_MAKERS, DEFAULT_SCHEDULER_NAME, *CHORES)
+CONTROLLERS: Final = (*_MAKERS, DEFAULT_SCHEDULER_NAME, *CONTROLLER_NAMES)
 
 
 class UnknownController(ValueError):

@@ -34,9 +34,9 @@ class BindGuard:
     """Refuses bind requests that nodes have no room for; a member of the server's admission."""
 
     def __init__(self, store: Store) -> None:
-        self._pods = store.shelf("", "pods")
-        self._nodes = store.shelf("", "nodes", namespaced=False)
-        self._requests = store.shelf(_GROUP, _PLURAL)
+        self._pods = store.resource("", "pods")
+        self._nodes = store.resource("", "nodes", namespaced=False)
+        self._requests = store.resource(_GROUP, _PLURAL)
         self._is_active = False
         self._promised: defaultdict[str, set[_PodKey]] = defaultdict(
             set

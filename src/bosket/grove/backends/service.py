@@ -33,8 +33,8 @@ from bosket.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from bosket.kube.informer import Change
 from bosket.runtime.concurrent import for_each
 from bosket.runtime.controller import Controller
+from bosket.runtime.debounce import Debounce
 from bosket.runtime.events import EventType
-from bosket.runtime.pace import Pace
 from bosket.runtime.service import Environment, Service
 
 _log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class GangController:
         self._cliques = env.informers.of(PodClique, optional=True)
         #: What was told last of each gang, so that the same is told once.
         self._told: dict[ObjectKey, tuple[str, ...]] = {}
-        self._pace: Pace[ObjectKey] = Pace(env.clock)
+        self._debounce: Debounce[ObjectKey] = Debounce(env.clock)
         self._controller: Controller[ObjectKey] = Controller(
             self.name,
             self._reconcile,
@@ -124,7 +124,7 @@ class GangController:
         if new is None and old is not None:
             self._registry.forget(old)
             self._told.pop(old.key, None)
-            self._pace.told(old.key)
+            self._debounce.flushed(old.key)
         elif new is not None and old is not None and _asks_the_same(old, new):
             self._soon([new.key], _STATUS_SECONDS)
         elif new is not None:
@@ -251,7 +251,7 @@ class GangController:
         seen, now = self._observe(gang, verdict), self._clock.now()
         status = status_of(gang, seen, now)
         if status != gang.status:
-            left = self._pace.seconds_left(gang.key, patience_seconds(gang.status, status))
+            left = self._debounce.seconds_left(gang.key, patience_seconds(gang.status, status))
             if left:
                 return left
             try:
@@ -261,7 +261,7 @@ class GangController:
             except NotFound:
                 return None
             self._gangs.store.put(written)
-        self._pace.told(gang.key)
+        self._debounce.flushed(gang.key)
         return look_again_seconds(status, seen, now)
 
     def _observe(self, gang: PodGang, verdict: Verdict) -> Observation:

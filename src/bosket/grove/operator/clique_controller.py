@@ -38,7 +38,7 @@ from bosket.grove.status.update import has_template
 from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change
 from bosket.runtime.controller import Controller
-from bosket.runtime.pace import Pace
+from bosket.runtime.debounce import Debounce
 from bosket.runtime.service import Environment
 
 NAME: Final = "podclique-controller"
@@ -61,7 +61,7 @@ class CliqueController:
         self._clock = env.clock
         self._events = env.events.for_component(NAME)
         self._pods = CliquePods(cluster, self._events, backends, init_program)
-        self._pace: Pace[ObjectKey] = Pace(env.clock)
+        self._debounce: Debounce[ObjectKey] = Debounce(env.clock)
         self._controller: Controller[ObjectKey] = Controller(
             NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
         )
@@ -130,10 +130,10 @@ class CliqueController:
     async def _reconcile(self, key: ObjectKey) -> float | None:
         clique = self._cluster.cliques.store.get(key)
         if clique is None:
-            self._pace.told(key)
+            self._debounce.flushed(key)
             return None
         if is_terminating(clique):
-            self._pace.told(key)
+            self._debounce.flushed(key)
             await self._cluster.drop_finalizer(clique, CLIQUE_FINALIZER)
             return None
         owner = self._cluster.set_of(clique)
@@ -217,9 +217,9 @@ class CliqueController:
         pods = self._cluster.owned(self._cluster.pods, clique)
         status = clique_status(owner, clique, pods, now)
         if status == before.status:
-            self._pace.told(clique.key)
+            self._debounce.flushed(clique.key)
             return None
-        left = self._pace.seconds_left(clique.key, patience_seconds(clique, before.status, status))
+        left = self._debounce.seconds_left(clique.key, patience_seconds(clique, before.status, status))
         if left:
             return left
         lost = before.status.scheduledReplicas

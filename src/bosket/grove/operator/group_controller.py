@@ -27,7 +27,7 @@ from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change
 from bosket.runtime.concurrent import for_each
 from bosket.runtime.controller import Controller
-from bosket.runtime.pace import Pace
+from bosket.runtime.debounce import Debounce
 from bosket.runtime.service import Environment
 
 NAME: Final = "podcliquescalinggroup-controller"
@@ -41,7 +41,7 @@ class GroupController:
         self._cluster = cluster
         self._clock = env.clock
         self._events = env.events.for_component(NAME)
-        self._pace: Pace[ObjectKey] = Pace(env.clock)
+        self._debounce: Debounce[ObjectKey] = Debounce(env.clock)
         self._controller: Controller[ObjectKey] = Controller(
             NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
         )
@@ -92,10 +92,10 @@ class GroupController:
     async def _reconcile(self, key: ObjectKey) -> float | None:
         group = self._cluster.groups.store.get(key)
         if group is None:
-            self._pace.told(key)
+            self._debounce.flushed(key)
             return None
         if is_terminating(group):
-            self._pace.told(key)
+            self._debounce.flushed(key)
             await self._cluster.drop_finalizer(group, GROUP_FINALIZER)
             return None
         owner = self._cluster.set_of(group)
@@ -241,9 +241,9 @@ class GroupController:
         cliques = self._cluster.owned(self._cluster.cliques, group)
         status = group_status(owner, replace(before, status=status), cliques, now)
         if status == before.status:
-            self._pace.told(group.key)
+            self._debounce.flushed(group.key)
             return None
-        left = self._pace.seconds_left(group.key, patience_seconds(group, before.status, status))
+        left = self._debounce.seconds_left(group.key, patience_seconds(group, before.status, status))
         if left:
             return left
         lost = before.status.scheduledReplicas

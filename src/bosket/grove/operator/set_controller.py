@@ -32,7 +32,7 @@ from bosket.grove.status.set import patience_seconds, set_status
 from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change, Informer
 from bosket.runtime.controller import Controller
-from bosket.runtime.pace import Pace
+from bosket.runtime.debounce import Debounce
 from bosket.runtime.service import Environment
 
 NAME: Final = "podcliqueset-controller"
@@ -61,7 +61,7 @@ class SetController:
         self._gangs = gangs
         self._domains = domains
         self._topology_aware = topology_aware
-        self._pace: Pace[ObjectKey] = Pace(env.clock)
+        self._debounce: Debounce[ObjectKey] = Debounce(env.clock)
         self._controller: Controller[ObjectKey] = Controller(
             NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
         )
@@ -143,7 +143,7 @@ class SetController:
     async def _reconcile(self, key: ObjectKey) -> float | None:
         owner = self._cluster.sets.store.get(key)
         if owner is None or is_terminating(owner):
-            self._pace.told(key)
+            self._debounce.flushed(key)
         if owner is None:
             return None
         if is_terminating(owner):
@@ -218,9 +218,9 @@ class SetController:
             now=now,
         )
         if status == owner.status:
-            self._pace.told(owner.key)
+            self._debounce.flushed(owner.key)
             return None
-        left = self._pace.seconds_left(owner.key, patience_seconds(owner.status, status))
+        left = self._debounce.seconds_left(owner.key, patience_seconds(owner.status, status))
         if left:
             return left
         with suppress(NotFound):

@@ -24,9 +24,9 @@ from bosket.grove.render.gang import GangPlan, differ_in_references_alone, is_co
 from bosket.grove.render.template import scheduler_of
 from bosket.grove.render.topology_levels import Levels
 from bosket.runtime.concurrent import for_each, in_turns
+from bosket.runtime.debounce import Debounce
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.keyed_lock import KeyedLock
-from bosket.runtime.pace import Pace
 
 INITIALIZED: Final = "Initialized"
 _SYNC: Final = "ERR_CREATE_OR_PATCH_PODGANG"
@@ -60,7 +60,7 @@ class SetGangs:
         self._topology_aware = topology_aware
         #: Two controllers look at gangs; one at a time has each.
         self._locks: KeyedLock[ObjectKey] = KeyedLock()
-        self._unreferenced: Pace[ObjectKey] = Pace(cluster.clock)
+        self._unreferenced: Debounce[ObjectKey] = Debounce(cluster.clock)
 
     async def keep(self, owner: PodCliqueSet) -> bool:
         """Make and change gangs, and delete what is too many; whether all pods of all gangs are there."""
@@ -93,7 +93,7 @@ class SetGangs:
 
     def forget(self, gang: ObjectKey) -> None:
         """The gang is gone."""
-        self._unreferenced.told(gang)
+        self._unreferenced.flushed(gang)
 
     def _levels(self, owner: PodCliqueSet) -> Levels:
         if not self._topology_aware:

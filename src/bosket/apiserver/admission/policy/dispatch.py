@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from bosket.apiserver.admission.attributes import Attempt
+from bosket.apiserver.admission.attributes import AdmissionAttributes
 from bosket.apiserver.admission.policy.evaluate import Failure, failures
 from bosket.apiserver.admission.policy.params import Misconfigured, find_params
 from bosket.apiserver.admission.policy.policy import Binding, Policy
@@ -30,12 +30,12 @@ class Policies:
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._registry = registry
-        self._policies = store.shelf(_GROUP, "validatingadmissionpolicies", namespaced=False)
-        self._bindings = store.shelf(_GROUP, "validatingadmissionpolicybindings", namespaced=False)
-        self._namespaces = store.shelf("", "namespaces", namespaced=False)
+        self._policies = store.resource(_GROUP, "validatingadmissionpolicies", namespaced=False)
+        self._bindings = store.resource(_GROUP, "validatingadmissionpolicybindings", namespaced=False)
+        self._namespaces = store.resource("", "namespaces", namespaced=False)
         self._compiled: tuple[Policy, ...] | None = None
-        for shelf in (self._policies, self._bindings):
-            shelf.listen(self._on_event)
+        for resource_store in (self._policies, self._bindings):
+            resource_store.listen(self._on_event)
 
     def _on_event(self, _event: Event) -> None:
         self._compiled = None
@@ -58,56 +58,58 @@ class Policies:
             )
         return self._compiled
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attributes: AdmissionAttributes) -> None:
         """Raise what the first policy that refuses says; others may leave warnings."""
-        if attempt.kind.group == _GROUP and attempt.kind.plural.startswith(_POLICIES):
+        if attributes.kind.group == _GROUP and attributes.kind.plural.startswith(_POLICIES):
             return  # nobody can lock everybody out of mending a policy; webhook configurations aren't spared
         refusals = [
             refusal
             for policy in self._in_force()
-            for binding, failure in self._failures(policy, attempt)
-            if (refusal := self._act(policy, binding, failure, attempt)) is not None
+            for binding, failure in self._failures(policy, attributes)
+            if (refusal := self._act(policy, binding, failure, attributes)) is not None
         ]
         if refusals:
             raise refusals[0]
 
-    def _failures(self, policy: Policy, attempt: Attempt) -> Iterator[tuple[Binding, Failure]]:
-        version = policy.match.version(attempt, self._namespaces)
+    def _failures(self, policy: Policy, attributes: AdmissionAttributes) -> Iterator[tuple[Binding, Failure]]:
+        version = policy.match.version(attributes, self._namespaces)
         if version is None:
             return
         for binding in policy.bindings:
-            if binding.match is not None and binding.match.version(attempt, self._namespaces) is None:
+            if binding.match is not None and binding.match.version(attributes, self._namespaces) is None:
                 continue
             try:
-                params = find_params(policy, binding, attempt, self._registry)
+                params = find_params(policy, binding, attributes, self._registry)
             except Misconfigured as problem:
                 if not policy.ignores_failure:
                     yield binding, Failure(f"failed to configure binding: {problem}", always=True)
                 continue
-            namespace = self._namespace(attempt)
+            namespace = self._namespace(attributes)
             for each in params:
-                for failure in failures(policy, attempt, version, each, namespace):
+                for failure in failures(policy, attributes, version, each, namespace):
                     yield binding, failure
 
-    def _namespace(self, attempt: Attempt) -> Doc | None:
-        entry = self._namespaces.get("", attempt.namespace) if attempt.namespace else None
+    def _namespace(self, attributes: AdmissionAttributes) -> Doc | None:
+        entry = self._namespaces.get("", attributes.namespace) if attributes.namespace else None
         return None if entry is None else entry.decode()
 
-    def _act(self, policy: Policy, binding: Binding, failure: Failure, attempt: Attempt) -> StatusError | None:
+    def _act(
+        self, policy: Policy, binding: Binding, failure: Failure, attributes: AdmissionAttributes
+    ) -> StatusError | None:
         if "Warn" in binding.actions:
-            attempt.warnings.append(
+            attributes.warnings.append(
                 f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}': "
                 f"{failure.message}"
             )
         if "Audit" in binding.actions:
-            names = {"policy": policy.name, "binding": binding.name, "object": attempt.shown_name}
+            names = {"policy": policy.name, "binding": binding.name, "object": attributes.shown_name}
             _log.info("a policy is broken", extra={**names, "why": failure.message})
         denied = failure.always or "Deny" in binding.actions
-        return _denial(policy, binding, failure, attempt) if denied else None
+        return _denial(policy, binding, failure, attributes) if denied else None
 
 
-def _denial(policy: Policy, binding: Binding, failure: Failure, attempt: Attempt) -> StatusError:
-    group, plural, name = attempt.kind.group, attempt.kind.plural, attempt.shown_name
+def _denial(policy: Policy, binding: Binding, failure: Failure, attributes: AdmissionAttributes) -> StatusError:
+    group, plural, name = attributes.kind.group, attributes.kind.plural, attributes.shown_name
     said = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}' denied request: {failure.message}"
     return StatusError(
         _CODES[failure.reason],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bosket.api.cel import CelError
-from bosket.apiserver.admission.attributes import Attempt
+from bosket.apiserver.admission.attributes import AdmissionAttributes
 from bosket.apiserver.admission.match_condition import ConditionFailed, all_true, evaluation_error
 from bosket.apiserver.admission.policy.policy import Demand, Policy, Said
 from bosket.apiserver.objects.kind import Version
@@ -26,10 +26,10 @@ class Failure:
 
 
 def failures(
-    policy: Policy, attempt: Attempt, version: Version, params: Doc | None, namespace: Doc | None
+    policy: Policy, attributes: AdmissionAttributes, version: Version, params: Doc | None, namespace: Doc | None
 ) -> list[Failure]:
     """All that the policy doesn't allow; also what could not be evaluated, unless the policy ignores that."""
-    scene = _Scene(policy, attempt, version, params, namespace)
+    scene = _Scene(policy, attributes, version, params, namespace)
     try:
         if not all_true(policy.conditions, lambda expression: expression.evaluate(scene.outside)):
             return []
@@ -52,9 +52,14 @@ class _Scene:
     """What expressions see. Variables are evaluated when they are first used."""
 
     def __init__(
-        self, policy: Policy, attempt: Attempt, version: Version, params: Doc | None, namespace: Doc | None
+        self,
+        policy: Policy,
+        attributes: AdmissionAttributes,
+        version: Version,
+        params: Doc | None,
+        namespace: Doc | None,
     ) -> None:
-        request = attempt.request(version)
+        request = attributes.request(version)
         self.outside: dict[str, Any] = {
             "object": request.pop("object"),
             "oldObject": request.pop("oldObject"),

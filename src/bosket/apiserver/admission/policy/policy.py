@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from bosket.api.cel import Expression
-from bosket.apiserver.admission.attributes import Attempt
+from bosket.apiserver.admission.attributes import AdmissionAttributes
 from bosket.apiserver.admission.match_condition import Condition, compiled_conditions
 from bosket.apiserver.admission.matching import Rule, Selection, compiled_rules, matched_version
 from bosket.apiserver.kinds.expression import used_variables
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.store.entry import Doc
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,14 @@ class Match:
             raw.get("matchPolicy") != "Exact",
         )
 
-    def version(self, attempt: Attempt, namespaces: Shelf) -> Version | None:
+    def version(self, attributes: AdmissionAttributes, namespaces: ResourceStore) -> Version | None:
         """The version in which it is about an attempt; None if it isn't."""
-        version = matched_version(self.rules, attempt, equivalent=self.equivalent) if self.rules else attempt.version
-        if version is None or not self.selection.matches(attempt, namespaces):
+        version = (
+            matched_version(self.rules, attributes, equivalent=self.equivalent) if self.rules else attributes.version
+        )
+        if version is None or not self.selection.matches(attributes, namespaces):
             return None
-        excluded = matched_version(self.excluded, attempt, equivalent=self.equivalent) is not None
+        excluded = matched_version(self.excluded, attributes, equivalent=self.equivalent) is not None
         return None if excluded else version
 
 

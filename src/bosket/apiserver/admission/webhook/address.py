@@ -37,8 +37,8 @@ class AddressBook:
     """Finds webhooks."""
 
     def __init__(self, store: Store) -> None:
-        self._services = store.shelf("", "services")
-        self._endpoints = store.shelf("", "endpoints")
+        self._services = store.resource("", "services")
+        self._endpoints = store.resource("", "endpoints")
 
     def find(self, target: Target, timeout_seconds: int) -> Address:
         query = f"timeout={timeout_seconds}s"

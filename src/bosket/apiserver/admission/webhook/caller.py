@@ -53,10 +53,10 @@ class Caller:
                 server_hostname=address.server_name,
                 timeout=aiohttp.ClientTimeout(total=timeout_seconds),
                 allow_redirects=False,
-            ) as answer:
-                content = await _bounded(answer)
-                if answer.status != 200:
-                    raise CallFailed(_unsuccessful(answer.status, content))
+            ) as response:
+                content = await _bounded(response)
+                if response.status != 200:
+                    raise CallFailed(_unsuccessful(response.status, content))
                 return content
         except TimeoutError:
             raise CallFailed(f'Post "{address.shown}": context deadline exceeded') from None
@@ -64,9 +64,9 @@ class Caller:
             raise CallFailed(f'Post "{address.shown}": {_described(error)}') from None
 
 
-async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
     content = bytearray()
-    async for chunk in answer.content.iter_any():
+    async for chunk in response.content.iter_any():
         content += chunk
         if len(content) > MAX_ANSWER_BYTES:
             raise CallFailed(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")

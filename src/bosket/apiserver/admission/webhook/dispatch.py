@@ -14,11 +14,17 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from bosket.apiserver.admission.attributes import Attempt, convert
+from bosket.apiserver.admission.attributes import AdmissionAttributes, convert
 from bosket.apiserver.admission.webhook.address import AddressBook, NoAddress
 from bosket.apiserver.admission.webhook.caller import Caller, CallFailed
 from bosket.apiserver.admission.webhook.hook import Hook
-from bosket.apiserver.admission.webhook.review import Answer, BadAnswer, denial, question, read_answer
+from bosket.apiserver.admission.webhook.review import (
+    InvalidWebhookResponse,
+    WebhookResponse,
+    denial,
+    read_response,
+    review_request,
+)
 from bosket.apiserver.admission.webhook.table import HookTable
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.status import StatusError, bad_request, internal_error
@@ -73,7 +79,7 @@ class Webhooks:
     def __init__(self, store: Store) -> None:
         self._mutating = HookTable(store, "mutatingwebhookconfigurations")
         self._validating = HookTable(store, "validatingwebhookconfigurations")
-        self._namespaces = store.shelf("", "namespaces", namespaced=False)
+        self._namespaces = store.resource("", "namespaces", namespaced=False)
         self._addresses = AddressBook(store)
         self._caller = Caller()
 
@@ -90,47 +96,49 @@ class Webhooks:
     async def aclose(self) -> None:
         await self._caller.aclose()
 
-    async def mutate(self, attempt: Attempt, complete: Complete, rounds: Rounds) -> bool:
+    async def mutate(self, attributes: AdmissionAttributes, complete: Complete, rounds: Rounds) -> bool:
         """Ask those that complete objects; whether one of them did."""
-        if attempt.exempt:
+        if attributes.exempt:
             return False
         changed = False
         for hook in self._mutating.hooks:
-            version = hook.concerned_version(attempt, self._namespaces)
+            version = hook.concerned_version(attributes, self._namespaces)
             if version is None or rounds.skips(hook):
                 continue
-            answer = await self._ask(hook, attempt, version, mutating=True)
-            if answer is not None and answer.patch and _patch(hook, attempt, version, answer, complete):
+            response = await self._ask(hook, attributes, version, mutating=True)
+            if response is not None and response.patch and _patch(hook, attributes, version, response, complete):
                 changed = True
                 rounds.object_changed()
             rounds.asked(hook)
-        rounds.end(attempt.object)
+        rounds.end(attributes.object)
         return changed
 
-    async def validate(self, attempt: Attempt) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         """Ask those that have the last word; raises the refusal of the first that refuses."""
-        if attempt.exempt:
+        if attributes.exempt:
             return
         concerned = [
             (hook, version)
             for hook in self._validating.hooks
-            if (version := hook.concerned_version(attempt, self._namespaces)) is not None
+            if (version := hook.concerned_version(attributes, self._namespaces)) is not None
         ]
         if not concerned:
             return
-        asking = (self._ask(hook, attempt, version, mutating=False) for hook, version in concerned)
+        asking = (self._ask(hook, attributes, version, mutating=False) for hook, version in concerned)
         for outcome in await asyncio.gather(*asking, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    async def _ask(self, hook: Hook, attempt: Attempt, version: Version, *, mutating: bool) -> Answer | None:
+    async def _ask(
+        self, hook: Hook, attributes: AdmissionAttributes, version: Version, *, mutating: bool
+    ) -> WebhookResponse | None:
         """The answer of a webhook that agrees; None if there was none and none is needed. Raises its refusal."""
-        if attempt.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
+        if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:
-            answer = await self._call(hook, attempt, version, mutating=mutating)
-        except (BadAnswer, CallFailed, NoAddress) as failure:
-            if isinstance(failure, BadAnswer):
+            response = await self._call(hook, attributes, version, mutating=mutating)
+        except (InvalidWebhookResponse, CallFailed, NoAddress) as failure:
+            if isinstance(failure, InvalidWebhookResponse):
                 said = f"received invalid webhook response: {failure}"
             else:
                 said = f"failed to call webhook: {failure}"
@@ -138,48 +146,52 @@ class Webhooks:
                 _log.warning("a webhook failed and is ignored", extra={"webhook": hook.name, "error": said})
                 return None
             raise internal_error(f'failed calling webhook "{hook.name}": {said}') from None
-        attempt.warnings.extend(answer.warnings)
-        if not answer.allowed:
-            raise denial(hook.name, answer.status)
-        return answer
+        attributes.warnings.extend(response.warnings)
+        if not response.allowed:
+            raise denial(hook.name, response.status)
+        return response
 
-    async def _call(self, hook: Hook, attempt: Attempt, version: Version, *, mutating: bool) -> Answer:
-        body, uid, spoken = question(hook, attempt, version)
+    async def _call(
+        self, hook: Hook, attributes: AdmissionAttributes, version: Version, *, mutating: bool
+    ) -> WebhookResponse:
+        body, uid, spoken = review_request(hook, attributes, version)
         address = self._addresses.find(hook.target, hook.timeout_seconds)
         try:
             tls = hook.tls
         except ValueError as error:  # ssl.SSLError is one
             raise CallFailed(f"unable to load root certificates: {error}") from None
         content = await self._caller.post(address, body, tls, hook.timeout_seconds)
-        return read_answer(content, uid, spoken, mutating=mutating)
+        return read_response(content, uid, spoken, mutating=mutating)
 
 
-def _patch(hook: Hook, attempt: Attempt, version: Version, answer: Answer, complete: Complete) -> bool:
+def _patch(
+    hook: Hook, attributes: AdmissionAttributes, version: Version, response: WebhookResponse, complete: Complete
+) -> bool:
     """Change the attempt's object as the webhook wants it; whether it is another now."""
-    if attempt.object is None:
+    if attributes.object is None:
         raise internal_error(
             f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this operation'
         )
-    before, _ = attempt.at(version)
+    before, _ = attributes.at(version)
     try:
-        after = apply_json_patch(before, answer.patch)
+        after = apply_json_patch(before, response.patch)
     except PatchError as error:
         raise internal_error(str(error)) from None
     if not isinstance(after, dict) or not isinstance(after.get("metadata", {}), dict):
         raise internal_error(f'admission webhook "{hook.name}" left no object')
     after.setdefault("metadata", {})
-    if attempt.form is None:
-        converted = convert(after, version, attempt.version)
+    if attributes.form is None:
+        converted = convert(after, version, attributes.version)
         assert converted is not None
         after = _separate(converted)
         try:
             complete(after)
         except StatusError as error:
             raise internal_error(error.message) from None
-    if after == attempt.object:
+    if after == attributes.object:
         return False
-    attempt.object.clear()
-    attempt.object.update(after)
+    attributes.object.clear()
+    attributes.object.update(after)
     return True
 
 

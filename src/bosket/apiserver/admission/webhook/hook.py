@@ -8,13 +8,13 @@ import ssl
 from dataclasses import dataclass, field
 
 from bosket.api.cel import Expression
-from bosket.apiserver.admission.attributes import Attempt
+from bosket.apiserver.admission.attributes import AdmissionAttributes
 from bosket.apiserver.admission.match_condition import Condition, ConditionFailed, all_true, compiled_conditions
 from bosket.apiserver.admission.matching import Rule, Selection, compiled_rules, matched_version
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.status import forbidden
 from bosket.apiserver.store.entry import Doc
-from bosket.apiserver.store.shelf import Shelf
+from bosket.apiserver.store.resource_store import ResourceStore
 
 _DEFAULT_SECONDS = 10
 
@@ -83,17 +83,17 @@ class Hook:
             self._tls = self.target.tls()
         return self._tls
 
-    def concerned_version(self, attempt: Attempt, namespaces: Shelf) -> Version | None:
+    def concerned_version(self, attributes: AdmissionAttributes, namespaces: ResourceStore) -> Version | None:
         """The version in which it is to be asked about an attempt; None if it isn't."""
-        version = matched_version(self.rules, attempt, equivalent=self.equivalent)
-        if version is None or not self.selection.matches(attempt, namespaces):
+        version = matched_version(self.rules, attributes, equivalent=self.equivalent)
+        if version is None or not self.selection.matches(attributes, namespaces):
             return None
-        if self.conditions and not self._conditions_hold(attempt, version):
+        if self.conditions and not self._conditions_hold(attributes, version):
             return None
         return version
 
-    def _conditions_hold(self, attempt: Attempt, version: Version) -> bool:
-        request = attempt.request(version)
+    def _conditions_hold(self, attributes: AdmissionAttributes, version: Version) -> bool:
+        request = attributes.request(version)
         variables = {"object": request.pop("object"), "oldObject": request.pop("oldObject"), "request": request}
 
         def evaluate(expression: Expression) -> object:
@@ -104,4 +104,6 @@ class Hook:
         except ConditionFailed as failure:
             if self.ignores_failure:
                 return False
-            raise forbidden(attempt.kind.group, attempt.kind.plural, attempt.shown_name, str(failure)) from None
+            raise forbidden(
+                attributes.kind.group, attributes.kind.plural, attributes.shown_name, str(failure)
+            ) from None

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from bosket.api.admission import AdmissionResponse, AdmissionReview
-from bosket.apiserver.admission.attributes import Attempt
+from bosket.apiserver.admission.attributes import AdmissionAttributes
 from bosket.apiserver.admission.webhook.hook import Hook
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.request.body import drop_nulls
@@ -21,12 +21,12 @@ _GROUP = "admission.k8s.io"
 _SPOKEN = ("v1", "v1beta1")
 
 
-class BadAnswer(Exception):
+class InvalidWebhookResponse(Exception):
     """An answer that isn't one; says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebhookResponse:
     """What a webhook says."""
 
     allowed: bool
@@ -36,46 +36,46 @@ class Answer:
     warnings: tuple[str, ...]
 
 
-def question(hook: Hook, attempt: Attempt, version: Version) -> tuple[bytes, str, str]:
+def review_request(hook: Hook, attributes: AdmissionAttributes, version: Version) -> tuple[bytes, str, str]:
     """The body to send, the uid that the answer must have, and the version of the review."""
     spoken = next((each for each in hook.review_versions if each in _SPOKEN), None)
     if spoken is None:
-        raise BadAnswer("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
-    request = attempt.request(version)
+        raise InvalidWebhookResponse("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
+    request = attributes.request(version)
     review = {"kind": "AdmissionReview", "apiVersion": f"{_GROUP}/{spoken}", "request": request}
     return msgspec.json.encode(review), request["uid"], spoken
 
 
-def read_answer(body: bytes, uid: str, spoken: str, *, mutating: bool) -> Answer:
+def read_response(body: bytes, uid: str, spoken: str, *, mutating: bool) -> WebhookResponse:
     """The answer in a body, or `BadAnswer`."""
     try:
         raw = msgspec.json.decode(body)
         drop_nulls(raw)
         review = msgspec.convert(raw, AdmissionReview)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadAnswer(f"the answer is not an AdmissionReview: {error}") from None
+        raise InvalidWebhookResponse(f"the answer is not an AdmissionReview: {error}") from None
     response = review.response
     if response is None:
-        raise BadAnswer("webhook response was absent")
+        raise InvalidWebhookResponse("webhook response was absent")
     if spoken == "v1":
         _check_identity(review, response, uid)
     if mutating:
         patch = _read_patch(response, spoken)
     else:
         if spoken == "v1" and response.patch:
-            raise BadAnswer("validating webhook may not return response.patch")
+            raise InvalidWebhookResponse("validating webhook may not return response.patch")
         if spoken == "v1" and response.patchType is not None:
-            raise BadAnswer("validating webhook may not return response.patchType")
+            raise InvalidWebhookResponse("validating webhook may not return response.patchType")
         patch = []
     status: Doc = raw["response"].get("status", {})
-    return Answer(response.allowed, status, patch, response.warnings)
+    return WebhookResponse(response.allowed, status, patch, response.warnings)
 
 
 def _check_identity(review: AdmissionReview, response: AdmissionResponse, uid: str) -> None:
     if response.uid != uid:
-        raise BadAnswer(f'expected response.uid="{uid}", got "{response.uid}"')
+        raise InvalidWebhookResponse(f'expected response.uid="{uid}", got "{response.uid}"')
     if (review.apiVersion, review.kind) != (f"{_GROUP}/v1", "AdmissionReview"):
-        raise BadAnswer(
+        raise InvalidWebhookResponse(
             f"expected webhook response of {_GROUP}/v1, Kind=AdmissionReview, "
             f"got {review.apiVersion or '/'}, Kind={review.kind}"
         )
@@ -84,19 +84,19 @@ def _check_identity(review: AdmissionReview, response: AdmissionResponse, uid: s
 def _read_patch(response: AdmissionResponse, spoken: str) -> list[Any]:
     if spoken == "v1":
         if response.patch and response.patchType is None:
-            raise BadAnswer("webhook returned response.patch but not response.patchType")
+            raise InvalidWebhookResponse("webhook returned response.patch but not response.patchType")
         if not response.patch and response.patchType is not None:
-            raise BadAnswer("webhook returned response.patchType but not response.patch")
+            raise InvalidWebhookResponse("webhook returned response.patchType but not response.patch")
         if response.patchType not in (None, "JSONPatch"):
-            raise BadAnswer(f'unsupported patch type "{response.patchType}"')
+            raise InvalidWebhookResponse(f'unsupported patch type "{response.patchType}"')
     if not response.patch:
         return []
     try:
         patch = msgspec.json.decode(base64.b64decode(response.patch, validate=True))
     except (binascii.Error, ValueError, msgspec.MsgspecError, RecursionError) as error:
-        raise BadAnswer(f"received undecodable patch in webhook response: {error}") from None
+        raise InvalidWebhookResponse(f"received undecodable patch in webhook response: {error}") from None
     if not isinstance(patch, list):
-        raise BadAnswer("received undecodable patch in webhook response: it is not a list of operations")
+        raise InvalidWebhookResponse("received undecodable patch in webhook response: it is not a list of operations")
     return patch
 
 

@@ -13,8 +13,8 @@ class HookTable:
     """Kept in step with the configurations; made anew when it is needed after one of them changed."""
 
     def __init__(self, store: Store, plural: str) -> None:
-        self._shelf = store.shelf(_GROUP, plural, namespaced=False)
-        self._shelf.listen(self._on_event)
+        self._objects = store.resource(_GROUP, plural, namespaced=False)
+        self._objects.listen(self._on_event)
         self._hooks: tuple[Hook, ...] | None = None
 
     def _on_event(self, _event: Event) -> None:
@@ -24,7 +24,7 @@ class HookTable:
     def hooks(self) -> tuple[Hook, ...]:
         hooks = self._hooks
         if hooks is None:
-            entries = sorted(self._shelf.entries(), key=lambda entry: entry.name)
+            entries = sorted(self._objects.entries(), key=lambda entry: entry.name)
             hooks = self._hooks = tuple(
                 Hook.compile(entry.name, index, raw)
                 for entry in entries

@@ -2,39 +2,51 @@
 
 from __future__ import annotations
 
+from prometheus_client import CollectorRegistry
+
 from bosket.apiserver.custom.definition import GROUP, PLURAL, Definitions
 from bosket.apiserver.custom.naming import is_settled
-from bosket.apiserver.housekeeping.chore import Chore
 from bosket.apiserver.objects.kind import Registry
 from bosket.apiserver.store.entry import Doc, Event
 from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.writer import Write, Writer
 from bosket.runtime.clock import Clock
+from bosket.runtime.controller import Controller
 
 
-class NameReview(Chore[str]):
+class NamingController:
     """Gives definitions the names that others have let go. Keys are names of definitions."""
 
     def __init__(
-        self, clock: Clock, store: Store, registry: Registry, writer: Writer, definitions: Definitions
+        self,
+        clock: Clock,
+        store: Store,
+        registry: Registry,
+        writer: Writer,
+        definitions: Definitions,
+        *,
+        metrics: CollectorRegistry,
     ) -> None:
-        super().__init__(clock)
+        self.controller: Controller[str] = Controller(
+            "custom-resource-naming", self._reconcile, clock=clock, metrics=metrics
+        )
+        self._queue = self.controller.queue
         self._registry = registry
         self._writer = writer
         self._settle = definitions.settle_status
-        self._shelf = store.shelf(GROUP, PLURAL, namespaced=False)
-        self._shelf.listen(self._on_event)
+        self._objects = store.resource(GROUP, PLURAL, namespaced=False)
+        self._objects.listen(self._on_event)
 
     def _on_event(self, event: Event) -> None:
         if event.type == "ADDED":
             return
         group = event.entry.name.partition(".")[2]
-        for entry in self._shelf.entries():
+        for entry in self._objects.entries():
             if entry.name.partition(".")[2] == group:
-                self.add(entry.name)
+                self._queue.add(entry.name)
 
-    async def handle(self, key: str) -> None:
-        entry = self._shelf.get("", key)
+    async def _reconcile(self, key: str) -> None:
+        entry = self._objects.get("", key)
         if entry is None or is_settled(entry.decode()):
             return
         kind = self._registry.at(GROUP, PLURAL)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from prometheus_client import CollectorRegistry
+
 from bosket.api.meta import DeleteOptions
 from bosket.apiserver.custom import definition
-from bosket.apiserver.housekeeping.chore import Chore
 from bosket.apiserver.housekeeping.garbage_collector import without_finalizer
 from bosket.apiserver.kinds.namespace import KUBERNETES_FINALIZER
 from bosket.apiserver.objects.kind import Registry
@@ -16,6 +17,7 @@ from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.deletion import Deleter
 from bosket.apiserver.writing.writer import Writer, own_write
 from bosket.runtime.clock import Clock
+from bosket.runtime.controller import Controller
 
 _DRAINER = "namespace-controller"
 _CONTENT, _FINALIZERS = "NamespaceContentRemaining", "NamespaceFinalizersRemaining"
@@ -32,27 +34,37 @@ _FINE = {
 }
 
 
-class NamespaceDrain(Chore[str]):
+class NamespaceContentDeleter:
     """Keys are names of namespaces that are being deleted."""
 
-    def __init__(self, clock: Clock, store: Store, registry: Registry, writer: Writer, deleter: Deleter) -> None:
-        super().__init__(clock)
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        registry: Registry,
+        writer: Writer,
+        deleter: Deleter,
+        *,
+        metrics: CollectorRegistry,
+    ) -> None:
+        self.controller: Controller[str] = Controller("namespace", self._reconcile, clock=clock, metrics=metrics)
+        self._queue = self.controller.queue
         self._registry = registry
         self._writer = writer
         self._deleter = deleter
-        self._namespaces = store.shelf("", "namespaces", namespaced=False)
+        self._namespaces = store.resource("", "namespaces", namespaced=False)
         store.listeners.append(self._on_event)
 
     def _on_event(self, event: Event) -> None:
-        if event.shelf is self._namespaces:
+        if event.resource_store is self._namespaces:
             if event.type != "DELETED" and event.entry.deleting:
-                self.add(event.entry.name)
+                self._queue.add(event.entry.name)
         elif event.type == "DELETED" and event.entry.namespace:
             namespace = self._namespaces.get("", event.entry.namespace)
             if namespace is not None and namespace.deleting:
-                self.add(namespace.name)
+                self._queue.add(namespace.name)
 
-    async def handle(self, key: str) -> None:
+    async def _reconcile(self, key: str) -> None:
         namespace = self._namespaces.get("", key)
         if namespace is None or not namespace.deleting:
             return
@@ -62,7 +74,7 @@ class NamespaceDrain(Chore[str]):
             if not kind.namespaced:
                 continue
             version = next(iter(kind.versions.values()))
-            for entry in list(kind.shelf.entries(key)):
+            for entry in list(kind.objects.entries(key)):
                 left, gone = entry, False
                 if not entry.deleting:
                     left, gone = self._deleter.delete(kind, version, key, entry.name, DeleteOptions())
@@ -102,27 +114,39 @@ def _set_conditions(doc: Doc, remaining: Counter[str], finalizers: Counter[str],
         set_condition(conditions, condition, now)
 
 
-class DefinitionDrain(Chore[str]):
+class CustomResourceFinalizer:
     """Keys are names of definitions that are being deleted."""
 
-    def __init__(self, clock: Clock, store: Store, registry: Registry, writer: Writer, deleter: Deleter) -> None:
-        super().__init__(clock)
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        registry: Registry,
+        writer: Writer,
+        deleter: Deleter,
+        *,
+        metrics: CollectorRegistry,
+    ) -> None:
+        self.controller: Controller[str] = Controller(
+            "custom-resource-finalizer", self._reconcile, clock=clock, metrics=metrics
+        )
+        self._queue = self.controller.queue
         self._registry = registry
         self._writer = writer
         self._deleter = deleter
-        self._definitions = store.shelf(definition.GROUP, definition.PLURAL, namespaced=False)
+        self._definitions = store.resource(definition.GROUP, definition.PLURAL, namespaced=False)
         store.listeners.append(self._on_event)
 
     def _on_event(self, event: Event) -> None:
-        if event.shelf is self._definitions:
+        if event.resource_store is self._definitions:
             if event.type != "DELETED" and event.entry.deleting:
-                self.add(event.entry.name)
-        elif event.type == "DELETED" and len(event.shelf) == 0:
-            found = self._definitions.get("", event.shelf.resource)
+                self._queue.add(event.entry.name)
+        elif event.type == "DELETED" and len(event.resource_store) == 0:
+            found = self._definitions.get("", event.resource_store.resource)
             if found is not None and found.deleting:
-                self.add(found.name)
+                self._queue.add(found.name)
 
-    async def handle(self, key: str) -> None:
+    async def _reconcile(self, key: str) -> None:
         entry = self._definitions.get("", key)
         if entry is None or definition.CLEANUP_FINALIZER not in entry.finalizers:
             return
@@ -130,12 +154,12 @@ class DefinitionDrain(Chore[str]):
         custom = self._registry.at(spec["group"], spec["names"]["plural"])
         if custom is not None:
             version = next(iter(custom.versions.values()))
-            for each in list(custom.shelf.entries()):
+            for each in list(custom.objects.entries()):
                 if not each.deleting:
                     self._deleter.delete(custom, version, each.namespace, each.name, DeleteOptions())
         kind = self._registry.at(definition.GROUP, definition.PLURAL)
         assert kind is not None
-        remaining = custom is not None and len(custom.shelf) > 0
+        remaining = custom is not None and len(custom.objects) > 0
         now = self._writer.now()
 
         def change(doc: Doc) -> Doc:

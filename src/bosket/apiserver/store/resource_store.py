@@ -58,7 +58,7 @@ class Bucket:
         return self._sorted
 
 
-class Shelf:
+class ResourceStore:
     """All objects of one resource, with their history and their watchers."""
 
     def __init__(

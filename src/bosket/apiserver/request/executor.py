@@ -30,7 +30,7 @@ def _without_collections(work: Callable[[], T]) -> T:
         return work()
 
 
-class Aside:
+class LargeObjectExecutor:
     """Where a server's larger work of one kind is done."""
 
     def __init__(self, name: str = "large-objects", *, threads: bool) -> None:

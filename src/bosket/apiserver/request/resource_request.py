@@ -65,11 +65,11 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ResourceRequest:
     """One request about a resource, of a kind that is served."""
 
     #: what the authorizer allowed
-    asked: Attributes
+    attributes: Attributes
     user: User
     kind: Kind
     version: Version
@@ -81,21 +81,21 @@ class Call:
 
     @property
     def verb(self) -> Verb:
-        return cast(Verb, self.asked.verb)
+        return cast(Verb, self.attributes.verb)
 
     @property
     def namespace(self) -> str:
         """Empty for cluster-scoped kinds and for all namespaces. Rules see a namespace as if it were in itself."""
-        return self.asked.namespace if self.kind.namespaced else ""
+        return self.attributes.namespace if self.kind.namespaced else ""
 
     @property
     def name(self) -> str:
         """Of the object; a list or a watch that has one is about this object alone."""
-        return self.asked.name
+        return self.attributes.name
 
     @property
     def subresource(self) -> str:
-        return self.asked.subresource
+        return self.attributes.subresource
 
     @property
     def api_version(self) -> str:
@@ -109,34 +109,34 @@ class Call:
         return is_true(self.query.get(name))
 
 
-def resolve(info: RequestInfo, user: User, registry: Registry) -> Call:
+def resolve(info: RequestInfo, user: User, registry: Registry) -> ResourceRequest:
     """The call that a request about a resource stands for; raises where there is no such path or method."""
-    asked = info.attributes
-    kind = registry.at(asked.group, asked.resource)
+    attributes = info.attributes
+    kind = registry.at(attributes.group, attributes.resource)
     version = None if kind is None else kind.versions.get(info.version)
     if info.malformed or kind is None or version is None:
         raise no_such_path()
     if info.in_namespace and not kind.namespaced:
         raise no_such_path()
-    if info.named and kind.namespaced and not asked.namespace:
+    if info.named and kind.namespaced and not attributes.namespace:
         raise no_such_path()
-    if asked.subresource and asked.subresource not in version.subresources:
+    if attributes.subresource and attributes.subresource not in version.subresources:
         raise no_such_path()
-    if info.method_unknown or asked.verb not in _VERBS:
+    if info.method_unknown or attributes.verb not in _VERBS:
         raise method_not_allowed(info.method)
-    if asked.verb not in _verbs_at(info, kind):
+    if attributes.verb not in _verbs_at(info, kind):
         raise method_not_allowed(info.method)
-    if asked.name in (".", "..") and info.named:
-        raise bad_request(f"Name parameter invalid: \"{asked.name}\": may not be '{asked.name}'")
-    return Call(asked, user, kind, version, info.query, info.headers, info.body)
+    if attributes.name in (".", "..") and info.named:
+        raise bad_request(f"Name parameter invalid: \"{attributes.name}\": may not be '{attributes.name}'")
+    return ResourceRequest(attributes, user, kind, version, info.query, info.headers, info.body)
 
 
 def _verbs_at(info: RequestInfo, kind: Kind) -> frozenset[str]:
     """What can be done at the path: with an object, with a part of it, or with a collection."""
-    asked = info.attributes
-    if asked.subresource:
-        return frozenset(subresource_verbs(asked.subresource))
+    attributes = info.attributes
+    if attributes.subresource:
+        return frozenset(subresource_verbs(attributes.subresource))
     verbs = (_OBJECT_VERBS if info.named else _COLLECTION_VERBS).intersection(kind.verbs)
-    if kind.namespaced and not asked.namespace:  # objects are written in their namespaces only
+    if kind.namespaced and not attributes.namespace:  # objects are written in their namespaces only
         verbs -= {"create", "deletecollection"}
     return verbs
