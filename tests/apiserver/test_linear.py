@@ -24,6 +24,7 @@ from bosket.apiserver.custom.schema import Node
 from bosket.apiserver.duplicate import repeated_keys
 from bosket.apiserver.kinds.podrules import validate_pod
 from bosket.apiserver.strategic import strategic_merge
+from bosket.kube import patch
 from bosket.kube.patch import _Patching, apply_json_patch, json_patch
 
 Doc = dict[str, Any]
@@ -168,6 +169,30 @@ def test_a_json_patch_copies_each_list_once_however_many_operations_it_has() -> 
         patching.apply({"op": "add", "path": "/items/-", "value": {"name": f"m{index}"}})
     assert patching.document["items"][:100] == keyed(100, 2)["items"]
     assert len(patching._own) == 2 + 100  # the object, its list, and each element
+
+
+def test_a_json_patch_follows_a_long_path_without_copying_parts_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = 0
+
+    class Path(list[str]):
+        def __getitem__(self, at: Any) -> Any:
+            nonlocal copied
+            found = super().__getitem__(at)
+            copied += len(found) if isinstance(at, slice) else 0
+            return found
+
+    split = patch._split_pointer
+    monkeypatch.setattr(patch, "_split_pointer", lambda operation, field: Path(split(operation, field)))
+    depth = 200
+    document: Any = {}
+    for _ in range(depth):
+        document = {"a": [document]}
+    steps = [
+        {"op": "test", "path": "/a/0" * (depth - 1) + "/a", "value": [{}]},
+        {"op": "add", "path": "/a/0" * depth + "/b", "value": 1},
+    ]
+    assert patch.resolve(apply_json_patch(document, steps), "/a/0" * depth) == {"b": 1}
+    assert copied <= 6 * depth, "a few times the path, not its square"
 
 
 def test_a_json_patch_that_shifts_a_long_list_too_often_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -275,13 +275,13 @@ class _Patching:
         if not isinstance(self.document, dict | list):
             raise PatchError(f"{_pointer(())} is neither map nor list")
         parent = self.document = self._owned(self.document)
-        for depth, part in enumerate(path[:-1]):
-            child = _lookup(parent, [part], path[: depth + 1])
+        for depth, part in enumerate(path[:-1], 1):
+            child = _child(parent, path, depth)
             if not isinstance(child, dict | list):
-                raise PatchError(f"{_pointer(path[: depth + 1])} is neither map nor list")
-            at = part if isinstance(parent, dict) else _index(parent, part, path[: depth + 1], limit=len(parent))
-            parent[at] = self._owned(child)
-            parent = parent[at]
+                raise PatchError(f"{_pointer(path[:depth])} is neither map nor list")
+            if child is not (owned := self._owned(child)):
+                parent[part if isinstance(parent, dict) else _index(parent, path, depth, limit=len(parent))] = owned
+            parent = owned
         return parent
 
     def _insert(self, path: Sequence[str], value: Json) -> None:
@@ -294,7 +294,7 @@ class _Patching:
         elif part == "-":
             parent.append(value)
         else:
-            at = _index(parent, part, path, limit=len(parent) + 1)
+            at = _index(parent, path, len(path), limit=len(parent) + 1)
             self._shift(len(parent) - at)
             parent.insert(at, value)
 
@@ -304,7 +304,7 @@ class _Patching:
             return
         parent, part = self._parent(path), path[-1]
         # What isn't in a map yet is put there: API servers don't insist on it.
-        parent[part if isinstance(parent, dict) else _index(parent, part, path, limit=len(parent))] = value
+        parent[part if isinstance(parent, dict) else _index(parent, path, len(path), limit=len(parent))] = value
 
     def _remove(self, path: Sequence[str]) -> None:
         if not path:
@@ -315,7 +315,7 @@ class _Patching:
                 raise PatchError(f"{_pointer(path)} does not exist")
             del parent[part]
         else:
-            at = _index(parent, part, path, limit=len(parent))
+            at = _index(parent, path, len(path), limit=len(parent))
             self._shift(len(parent) - at)
             del parent[at]
 
@@ -347,32 +347,39 @@ def _pointer(parts: Sequence[str]) -> str:
     return "".join(f"/{escape(part)}" for part in parts) or "the whole document"
 
 
-def _index(container: list[Json], part: str, path: Sequence[str], *, limit: int) -> int:
+def _index(container: list[Json], path: Sequence[str], depth: int, *, limit: int) -> int:
+    """The index that step `depth` of a path names, counted from 1. Messages show the path as far as that step, which is
+    cut off only for them: a patch may have thousands of paths with thousands of steps."""
+    part = path[depth - 1]
     # RFC 6901 allows no sign, no leading zero and nothing but ASCII digits; API servers count from the end, too.
     if len(part) > _MAX_DIGITS:
-        raise PatchError(f"{_pointer(path)}: the index of a list has at most {_MAX_DIGITS} digits")
+        raise PatchError(f"{_pointer(path[:depth])}: the index of a list has at most {_MAX_DIGITS} digits")
     if part[:1] == "-" and part[1:].isdecimal() and part.isascii() and 0 < int(part[1:]) <= len(container):
         return len(container) - int(part[1:])
     if not (part.isascii() and part.isdigit()) or (part[0] == "0" and part != "0"):
-        raise PatchError(f"{_pointer(path)}: {part!r} is not an index of a list")
+        raise PatchError(f"{_pointer(path[:depth])}: {part!r} is not an index of a list")
     if int(part) >= limit:
-        raise PatchError(f"{_pointer(path)}: index {part} is beyond the list's {len(container)} elements")
+        raise PatchError(f"{_pointer(path[:depth])}: index {part} is beyond the list's {len(container)} elements")
     return int(part)
 
 
-def _lookup(document: Json, path: Sequence[str], shown: Sequence[str] = ()) -> Json:
-    """The value at a path; `shown` is the path as messages have it, where it is another."""
-    for depth, part in enumerate(path):
-        here = shown or path[: depth + 1]
-        if isinstance(document, dict):
-            if part not in document:
-                raise PatchError(f"{_pointer(here)} does not exist")
-            document = document[part]
-        elif isinstance(document, list):
-            document = document[_index(document, part, here, limit=len(document))]
-        else:
-            raise PatchError(f"{_pointer(here)} does not exist: its parent is neither map nor list")
+def _lookup(document: Json, path: Sequence[str]) -> Json:
+    """The value at a path."""
+    for depth in range(1, len(path) + 1):
+        document = _child(document, path, depth)
     return document
+
+
+def _child(container: Json, path: Sequence[str], depth: int) -> Json:
+    """The value to which step `depth` of a path leads, counted from 1, from what all steps before it lead to."""
+    if isinstance(container, dict):
+        part = path[depth - 1]
+        if part not in container:
+            raise PatchError(f"{_pointer(path[:depth])} does not exist")
+        return container[part]
+    if isinstance(container, list):
+        return container[_index(container, path, depth, limit=len(container))]
+    raise PatchError(f"{_pointer(path[:depth])} does not exist: its parent is neither map nor list")
 
 
 def _lookup_or_none(document: Json, path: Sequence[str]) -> Json:
