@@ -6,7 +6,10 @@ these accept, but for values that could only have gone wrong later, such as a ne
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
+
+import msgspec
 
 from bosket.api import grove, kai
 from bosket.api.crd_marks import Column, Scale
@@ -22,7 +25,19 @@ def crd_manifests() -> list[Manifest]:
 
 
 def crd_manifest(resource: AnyResource) -> Manifest:
-    """The CustomResourceDefinition of one kind."""
+    """The CustomResourceDefinition of one kind; a new one each time, which the caller may change."""
+    manifest: Manifest = msgspec.json.decode(_encoded_manifest(resource))
+    return manifest
+
+
+@cache
+def _encoded_manifest(resource: AnyResource) -> bytes:
+    # Making the schemas of all kinds takes half a second, and follows from the Structs alone; a process that starts
+    # several clusters makes them once.
+    return msgspec.json.encode(_manifest(resource))
+
+
+def _manifest(resource: AnyResource) -> Manifest:
     names: Manifest = {
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
