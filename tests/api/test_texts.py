@@ -23,9 +23,7 @@ from bosket.services.admission import podgroup
 from tests.conformance.cases import shared_file
 
 GROVE, KAI = shared_file("facts/grove.md"), shared_file("facts/kai/08-tools-metrics-events.md")
-needs_facts: Final = pytest.mark.skipif(
-    GROVE is None or KAI is None, reason="no facts: set BOSKET_SHARED to a folder that has facts/grove.md and facts/kai"
-)
+needs_facts: Final = pytest.mark.shared("facts/grove.md", "facts/kai/08-tools-metrics-events.md")
 
 #: Stands for what a string is filled in with.
 _GAP: Final = "\0"

@@ -202,7 +202,7 @@ def test_an_answer_that_changes_from_run_to_run_is_called_a_bug(
     assert "decided on differently the next time: this is a bug" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(CASES is None, reason="no recorded cases: set BOSKET_SHARED to a folder with conformance/")
+@pytest.mark.shared("conformance/differential", cases=8)
 def test_the_json_is_shaped_like_the_answers_that_were_recorded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,10 +10,10 @@ from tests.conformance.cases import conformance_folder
 from tests.conformance.fairshare import differences
 
 
+@pytest.mark.shared("conformance/differential", cases=278)
 def test_every_recorded_division_comes_out_the_same() -> None:
     folder = conformance_folder("differential")
-    if folder is None:
-        pytest.skip("no recorded cases: set BOSKET_SHARED to a folder that has conformance/differential")
+    assert folder is not None
     cases = [json.loads(line) for line in (folder / "fairshare.jsonl").read_text().splitlines()]
     wrong = {case["id"]: found for case in cases if (found := differences(case))}
     assert len(cases) > 0

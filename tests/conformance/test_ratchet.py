@@ -34,12 +34,12 @@ def _chunks() -> list[Path]:
 
 CHUNKS = _chunks()
 
-needs_cases = pytest.mark.skipif(
-    not CHUNKS, reason="no recorded cases: set BOSKET_SHARED to a folder with conformance/"
-)
+FOLDERS = ("conformance/kai", "conformance/differential", "conformance/podgrouper", "conformance/grove")
+#: What a run without them is said to leave out.
+CASES = 3520
 
 
-@needs_cases
+@pytest.mark.shared(*FOLDERS, cases=CASES)
 @pytest.mark.parametrize("chunk", CHUNKS, ids=lambda path: "/".join(path.parts[-3:]))
 def test_only_what_is_known_to_fail_fails_and_all_of_it_does(chunk: Path) -> None:
     results = list(verdicts([chunk]))
@@ -50,7 +50,12 @@ def test_only_what_is_known_to_fail_fails_and_all_of_it_does(chunk: Path) -> Non
     assert list(comparison.outdated) == [], f"these pass now: take them out of {ALLOWED_FAILURES.name}"
 
 
-@needs_cases
+@pytest.mark.shared(*FOLDERS)
+def test_there_are_as_many_cases_as_a_run_without_them_is_said_to_leave_out() -> None:
+    assert len(ids(CHUNKS)) >= CASES
+
+
+@pytest.mark.shared(*FOLDERS)
 def test_every_case_that_is_allowed_to_fail_exists() -> None:
     assert sorted(read_allowed(ALLOWED_FAILURES) - ids(CHUNKS)) == []
 

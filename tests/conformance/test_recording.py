@@ -26,7 +26,7 @@ def answered(recorded: Recorded, now: float) -> dict[str, object]:
     return answer(snapshot, decide(snapshot, configuration))
 
 
-@pytest.mark.skipif(not FAMILIES, reason="no recorded cases: set BOSKET_SHARED to a folder with conformance/")
+@pytest.mark.shared("conformance/differential", cases=66)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda path: path.stem)
 def test_a_snapshot_that_was_written_again_is_answered_as_before(family: Path) -> None:
     for line in family.read_bytes().splitlines()[::STEP]:

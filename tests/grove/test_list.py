@@ -62,7 +62,7 @@ def test_at_least_a_third_of_the_list_runs_on_the_real_control_plane() -> None:
     assert len(real) >= len(embedded) / 3
 
 
-@pytest.mark.skipif(FACTS is None, reason="no facts about Grove: set BOSKET_SHARED to a folder that has facts/grove.md")
+@pytest.mark.shared("facts/grove.md")
 def test_all_of_the_list_is_tested() -> None:
     assert FACTS is not None
     text = FACTS.read_text()

@@ -95,7 +95,7 @@ async def _seen(grove: World, namespace: str, *kinds: type[KubeObject]) -> dict[
     }
 
 
-@pytest.mark.skipif(not CASES, reason="no recorded cases: set BOSKET_SHARED to a folder with conformance/")
+@pytest.mark.shared("conformance/grove", cases=40)
 @pytest.mark.parametrize("file", CASES, ids=lambda file: file.stem)
 async def test_what_groves_operator_made_goes_on_as_it_is(file: Path) -> None:
     case = _read(file)

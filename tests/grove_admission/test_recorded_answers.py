@@ -10,7 +10,7 @@ from tests.conformance.grove_admission import verdicts
 FOLDER = conformance_folder("grove")
 
 
-@pytest.mark.skipif(FOLDER is None, reason="the recorded cases are not on this machine")
+@pytest.mark.shared("conformance/grove", cases=71)
 def test_every_recorded_write_is_answered_as_recorded() -> None:
     assert FOLDER is not None
     found = verdicts(FOLDER)

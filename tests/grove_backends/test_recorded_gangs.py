@@ -26,7 +26,7 @@ KINDS: dict[str, type[KubeObject]] = {
     "scheduling.run.ai/v2alpha2": PodGroup,
     "scheduling.volcano.sh/v1beta1": VolcanoPodGroup,
 }
-pytestmark = pytest.mark.skipif(FOLDER is None, reason="no recorded cases: set BOSKET_SHARED to a folder with grove")
+pytestmark = pytest.mark.shared("conformance/grove/cases", cases=9)
 
 
 def dumps() -> Iterator[Any]:

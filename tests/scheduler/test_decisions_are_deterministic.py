@@ -136,6 +136,11 @@ def test_some_of_it_is_eviction() -> None:
     assert decide(snapshot, configuration).evictions
 
 
+@pytest.mark.shared("conformance/differential", cases=3)
+def test_recorded_cycles_are_among_them() -> None:
+    assert len(recorded_cases()) >= 3
+
+
 @pytest.mark.parametrize("make", CASES)
 def test_one_snapshot_decided_a_hundred_times(make: Callable[[], Json]) -> None:
     snapshot, configuration = snapshot_and_configuration(make())
