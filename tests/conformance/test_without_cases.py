@@ -1,4 +1,4 @@
-"""Where the recorded cases are missing, whoever runs the tests is told so, and what lands isn't checked without them."""
+"""Without the recorded cases, a run of the tests says so, and what lands is not checked."""
 
 from __future__ import annotations
 
