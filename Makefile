@@ -8,6 +8,10 @@ WORKERS := 2
 # Nodes of `make scale`.
 NODES := 500
 
+# Compiled modules are kept, whatever the environment says: without them each of the hundreds of processes that tests
+# start compiles Bosket anew, for a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test e2e bench bench-check scale clean
 
