@@ -288,7 +288,7 @@ class Spin:
         self._seconds = float(arguments["seconds"])
 
     def open(self, session):
-        session.reclaim_rights.add(self._spin)
+        session.extensions.reclaim_rights.add(self._spin)
 
     def _spin(self, job):
         until = time.monotonic() + self._seconds

@@ -7,8 +7,8 @@ say of zones must agree with it.
 from __future__ import annotations
 
 from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.framework.extension import Kind
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.framework.statement import Kind
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import Task

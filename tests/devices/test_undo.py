@@ -77,7 +77,7 @@ def clusters(draw):
 
 
 def ledger_of(session):
-    return next(each for each in session.place_keepers if isinstance(each, DeviceKeeper)).get()
+    return next(each for each in session.extensions.placement_listeners if isinstance(each, DeviceKeeper)).get()
 
 
 def accounts(session):
@@ -141,9 +141,9 @@ def check_undo(objects, keep, evict, look):
     """Evicts and places, undoes it all; `look` at the session after each step."""
     snapshot = snapshot_of(objects)
     session = open_session(snapshot, Configuration())
-    jobs = session.candidates()
+    jobs = session.jobs.candidates()
     running = [
-        (session.state(job), task)
+        (session.jobs.state(job), task)
         for job in snapshot.jobs.values()
         for task in job.tasks
         if task.status == TaskStatus.RUNNING
@@ -158,7 +158,7 @@ def check_undo(objects, keep, evict, look):
             for task in job.next_tasks():
                 if session.unfit(task) is not None:
                     continue
-                row = session.view(task.pod_class).best()
+                row = session.views.of(task.pod_class).best()
                 if row is not None:
                     free = job in jobs and session.is_free_now(task.pod_class, row)
                     (statement.allocate if free else statement.pipeline)(job, task, row)
@@ -177,12 +177,12 @@ def check_undo(objects, keep, evict, look):
 def test_a_verdict_that_was_kept_equals_one_made_anew(objects):
     session = open_session(snapshot_of(objects), Configuration())
     statement = Statement(session)
-    for job in session.candidates():
+    for job in session.jobs.candidates():
         for task in job.next_tasks():
-            row = session.view(task.pod_class).best()
-            session._views.clear()
+            row = session.views.of(task.pod_class).best()
+            session.views.clear()
             ledger_of(session)._fits.clear()
-            assert session.view(task.pod_class).best() == row
+            assert session.views.of(task.pod_class).best() == row
             if row is not None:
                 free = session.is_free_now(task.pod_class, row)
                 (statement.allocate if free else statement.pipeline)(job, task, row)

@@ -17,7 +17,7 @@ POLICIES = ("single-numa-node", "restricted", "best-effort", "none")
 
 
 def ledger_of(session) -> ZoneLedger:
-    (ledger,) = session.place_keepers
+    (ledger,) = session.extensions.placement_listeners
     return ledger
 
 
@@ -53,7 +53,7 @@ def clusters(draw):
 def test_whatever_is_done_in_whatever_order_can_be_undone_exactly(objects, steps, data):
     session = open_session(snapshot_of(objects), aligning())
     snapshot = session.snapshot
-    tasks = [(session.state(job), task) for job in snapshot.jobs.values() for task in job.tasks]
+    tasks = [(session.jobs.state(job), task) for job in snapshot.jobs.values() for task in job.tasks]
     before = account(session)
     statement = Statement(session)
     marks = []
@@ -61,7 +61,7 @@ def test_whatever_is_done_in_whatever_order_can_be_undone_exactly(objects, steps
         if not tasks:
             break
         state, task = tasks[number % len(tasks)]
-        marks.append((len(statement._operations), account(session)))
+        marks.append((len(statement.operations), account(session)))
         if state.standing(task).status in (TaskStatus.PENDING, TaskStatus.RELEASING):
             row = data.draw(st.integers(0, len(snapshot.nodes) - 1))
             pending = state.standing(task).status == TaskStatus.PENDING
@@ -84,7 +84,7 @@ def two_victims():
     session = open_session(
         snapshot_of([queue("q"), node("n"), zones, *groups, *victims, guaranteed("p").build()]), aligning()
     )
-    jobs = {job.key.name: (session.state(job), next(iter(job.tasks))) for job in session.snapshot.jobs.values()}
+    jobs = {job.key.name: (session.jobs.state(job), next(iter(job.tasks))) for job in session.snapshot.jobs.values()}
     return session, jobs
 
 
@@ -131,7 +131,7 @@ def test_a_pod_that_nobody_aligns_takes_no_zone():
         aligning(),
     )
     (job,) = session.snapshot.jobs.values()
-    Statement(session).allocate(session.state(job), next(iter(job.tasks)), 0)
+    Statement(session).allocate(session.jobs.state(job), next(iter(job.tasks)), 0)
     assert ledger_of(session).at(0).free == [[4000]]
 
 
@@ -142,13 +142,13 @@ def test_a_view_kept_by_columns_equals_one_made_anew(objects):
     statement = Statement(session)
     for job in session.snapshot.jobs.values():
         for task in job.tasks:
-            state = session.state(job)
+            state = session.jobs.state(job)
             if state.standing(task).status != TaskStatus.PENDING:
                 statement.evict(state, task)
                 continue
-            row = session.view(task.pod_class).best()
-            session._views.clear()
-            assert session.view(task.pod_class).best() == row
+            row = session.views.of(task.pod_class).best()
+            session.views.clear()
+            assert session.views.of(task.pod_class).best() == row
             if row is not None:
                 (statement.allocate if session.is_free_now(task.pod_class, row) else statement.pipeline)(
                     state, task, row

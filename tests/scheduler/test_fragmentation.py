@@ -200,7 +200,7 @@ def test_growth_is_that_of_plain_loops_while_pods_come_and_go(cluster: RandomClu
     free = FreeGpus(snapshot, session.nodes, mix)
     classes = {task.pod_class for job in snapshot.jobs.values() for task in job.tasks}
     statement = Statement(session)
-    for job in session.candidates():
+    for job in session.jobs.candidates():
         for pod_class in sorted(classes, key=lambda each: each.index):
             (rows,) = session.nodes.fit(pod_class).nonzero()
             if pod_class.share is not None and pod_class.share.devices > 1:
@@ -219,15 +219,15 @@ def test_scores_that_follow_changes_are_those_of_a_fresh_look(cluster: RandomClu
     snapshot = snapshot_of(cluster.objects())
     session = open_session(snapshot, FRAGMENTATION)
     statement = Statement(session)
-    (least,) = [each for each in session.node_scores if each.by_arrays]
-    for number, job in enumerate(session.candidates()):
+    (least,) = [each for each in session.extensions.node_scores if each.by_arrays]
+    for number, job in enumerate(session.jobs.candidates()):
         start = statement.length
         place_job(session, statement, job)
         if number % 3 == 2:
             statement.rollback(start)
         fresh = FreeGpus(snapshot, session.nodes, snapshot.pod_mix)
         for task in job.job.tasks:
-            view = session.view(task.pod_class)
+            view = session.views.of(task.pod_class)
             view.catch_up()
             (rows,) = (view.scores > -np.inf).nonzero()
             again = fresh.growth(task.pod_class, rows)
@@ -235,7 +235,9 @@ def test_scores_that_follow_changes_are_those_of_a_fresh_look(cluster: RandomClu
             assert known.tolist() == again.tolist()
             for row in rows.tolist():
                 total = sum(
-                    each.score(task.pod_class, row) for each in session.node_scores if each.concerns(task.pod_class)
+                    each.score(task.pod_class, row)
+                    for each in session.extensions.node_scores
+                    if each.concerns(task.pod_class)
                 )
                 assert view.score(row) == pytest.approx(total, rel=1e-12)
 

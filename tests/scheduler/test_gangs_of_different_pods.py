@@ -160,7 +160,7 @@ def test_a_domain_that_can_hold_a_gang_is_never_ruled_out(places: list[int], gpu
     snapshot = snapshot_of(racks(places[:3], places[3:]), queue("q"), LEVELS, mixed("g", *gpus))
     session = open_session(snapshot, Configuration())
     capacity = ClassCapacity(session, snapshot.topologies["t"])
-    (job,) = (session.state(each) for each in snapshot.jobs.values())
+    (job,) = (session.jobs.state(each) for each in snapshot.jobs.values())
     tasks = job.next_tasks()
     free, statement = list(places), Statement(session)
     for number, task in enumerate(tasks):

@@ -156,14 +156,14 @@ def test_what_is_being_released_is_promised_as_a_plain_loop_would(
 def test_what_fits_by_arrays_fits_node_by_node(cluster: RandomCluster, placed: int) -> None:
     session = open_session(snapshot_of(cluster.objects()), Configuration())
     statement = Statement(session)
-    for job in session.candidates()[:placed]:
+    for job in session.jobs.candidates()[:placed]:
         place_job(session, statement, job)
     ledger = session.nodes
     rows = range(len(session.snapshot.nodes))
     for pod_class in {task.pod_class for job in session.snapshot.jobs.values() for task in job.tasks}:
         assert ledger.fit(pod_class).tolist() == [ledger.fits(pod_class, row) for row in rows]
         assert ledger.fit_idle(pod_class, slice(None)).tolist() == [ledger.fits_idle(pod_class, row) for row in rows]
-        for scorer in session.node_scores:
+        for scorer in session.extensions.node_scores:
             scores = scorer.scores(pod_class, slice(None)).tolist()
             assert scores == [scorer.score(pod_class, row) for row in rows]
         if pod_class.share is not None:

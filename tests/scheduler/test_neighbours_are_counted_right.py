@@ -15,7 +15,6 @@ from bosket.kube.selector import label_selector
 from bosket.scheduler.configuration.configuration import Configuration, PluginChoice
 from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework import neighbour_view
-from bosket.scheduler.framework.class_view import ClassView
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.task import TaskStatus
 from bosket.scheduler.plugins.counts import Counts
@@ -194,7 +193,7 @@ def test_counts_kept_on_the_way_equal_counting_anew(objects, happenings):
         staying = [(task.pod, row) for task in tasks for row, stays in spots[task] if stays]
         for task in tasks:
             codes = np.zeros(len(nodes), dtype=np.int32)
-            for each in session.node_filters:
+            for each in session.extensions.node_filters:
                 if each.concerns(task.pod_class):
                     codes = np.where(codes == 0, each.codes(task.pod_class, EVERYWHERE), codes)
                     for row in range(len(nodes)):
@@ -209,7 +208,7 @@ def test_counts_kept_on_the_way_equal_counting_anew(objects, happenings):
                         assert set(exceptions.rows.tolist()) == refused
             found = [session.reason_book.text(int(code)) for code in codes]
             assert found == [plainly_objects(nodes, row, task.pod, there, staying) for row in range(len(nodes))]
-            for scorer in session.node_scores:
+            for scorer in session.extensions.node_scores:
                 scores = scorer.scores(task.pod_class, EVERYWHERE).tolist()
                 assert scores == [plain_score(nodes, row, task.pod, there) for row in range(len(nodes))]
                 assert scores == [scorer.score(task.pod_class, row) for row in range(len(nodes))]
@@ -218,7 +217,7 @@ def test_counts_kept_on_the_way_equal_counting_anew(objects, happenings):
     compare()
     for number, where, what in happenings:
         task, row = tasks[number % len(tasks)], where % len(nodes)
-        job = session.state(snapshot.jobs[task.group])
+        job = session.jobs.state(snapshot.jobs[task.group])
         status, stood_on, _ = job.standing(task)
         if what == "ask":
             compare()
@@ -264,10 +263,10 @@ def _choose_as_if_made_anew(objects, happenings):
     statement = Statement(session)
     count = 0
     for each in tasks:
-        session.view(each.pod_class).best()
+        session.views.of(each.pod_class).best()
     for number, where, what in happenings:
         task, row = tasks[number % len(tasks)], where % len(snapshot.nodes)
-        job = session.state(snapshot.jobs[task.group])
+        job = session.jobs.state(snapshot.jobs[task.group])
         if what == "undo" and count:
             count -= 1
             statement.rollback(count)
@@ -275,7 +274,7 @@ def _choose_as_if_made_anew(objects, happenings):
             statement.pipeline(job, task, row)
             count += 1
         for each in tasks:
-            kept, anew = session.view(each.pod_class), ClassView(session, each.pod_class)
+            kept, anew = session.views.of(each.pod_class), session.views.without_base(each.pod_class)
             assert kept.best() == anew.best()
             assert kept.scores.tolist() == anew.scores.tolist()
             assert kept.explain() == anew.explain()
@@ -295,7 +294,7 @@ def test_classes_that_differ_in_neighbours_alone_share_a_base():
         snapshot_of([node("n"), queue("q"), *groups, *(each.build() for each in (*pods, larger))]), WITH_SCORES
     )
     tasks = [task for job in session.snapshot.jobs.values() for task in job.tasks]
-    views = [session.view(task.pod_class) for task in tasks]
+    views = [session.views.of(task.pod_class) for task in tasks]
     assert len(set(views)) == 6
     bases = {task.key.name: view._base for task, view in zip(tasks, views, strict=True)}
     assert len({bases[name] for name in gangs}) == 1

@@ -55,7 +55,7 @@ def clusters(draw):
 def texts(objects):
     """By node, what speaks against it."""
     session = open_session(snapshot_of(objects), Configuration())
-    (job,) = session.candidates()
+    (job,) = session.jobs.candidates()
     (task,) = job.next_tasks()
     codes = ByNode(session).codes(task.pod_class, slice(None)).tolist()
     return list(map(session.reason_book.text, codes))

@@ -74,7 +74,7 @@ def fails_with_job(*names: str) -> Trouble:
             raise ValueError(f"{job.job.key.name} is poison")  # type: ignore[attr-defined]
         return 0
 
-    return lambda session: session.job_order.add(order)
+    return lambda session: session.extensions.job_order.add(order)
 
 
 def fails_with_node(name: str) -> Trouble:

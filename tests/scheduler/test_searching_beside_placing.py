@@ -43,7 +43,7 @@ class Gate:
     def open(self, session: Session) -> None:
         if self.where == "open":
             self._stop()
-        session.reclaim_rights.add(self._right)
+        session.extensions.reclaim_rights.add(self._right)
 
     def close(self, _snapshot: object, decisions: Decisions) -> None:
         self.closed.append(decisions)

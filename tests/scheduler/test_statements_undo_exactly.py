@@ -2,13 +2,14 @@
 
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import open_session
 from bosket.scheduler.framework import class_view
-from bosket.scheduler.framework.class_view import ClassView
+from bosket.scheduler.framework.departure import Baseline, Departure
 from bosket.scheduler.framework.devices import choose_devices
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.task import TaskStatus
@@ -64,6 +65,7 @@ def accounts(session):
         {row: dict(session.nodes.shared.on(row)) for row in range(len(session.snapshot.nodes))},
         queues.allocated[:],
         queues.non_preemptible[:],
+        session.nodes.overdrawn,
     )
 
 
@@ -79,9 +81,12 @@ def devices(session, task, row):
 def test_undo_restores_everything_to_the_bit(objects, keep, evict):
     snapshot = snapshot_of(objects)
     session = open_session(snapshot, Configuration())
-    jobs = session.candidates()
+    jobs = session.jobs.candidates()
     running = [
-        (session.state(job), task) for job in snapshot.jobs.values() for task in job.tasks if task.status == RUNNING
+        (session.jobs.state(job), task)
+        for job in snapshot.jobs.values()
+        for task in job.tasks
+        if task.status == RUNNING
     ]
     before = accounts(session)
     next_before = [[task.key for task in job.next_tasks()] for job in jobs]
@@ -91,7 +96,7 @@ def test_undo_restores_everything_to_the_bit(objects, keep, evict):
     for number, job in enumerate(jobs + [state for state, _ in running]):
         with statement.checkpoint() as trial:
             for task in job.next_tasks():
-                row = session.view(task.pod_class).best()
+                row = session.views.of(task.pod_class).best()
                 if row is not None:
                     place = statement.pipeline if number % 2 or job not in jobs else statement.allocate
                     place(job, task, row, devices(session, task, row))
@@ -116,16 +121,44 @@ def test_a_victim_that_finds_a_place_where_it_was_is_not_evicted_at_all():
     session = open_session(snapshot, Configuration())
     (job,) = snapshot.jobs.values()
     (task,) = job.tasks
-    state = session.state(job)
+    state = session.jobs.state(job)
     before = accounts(session)
     statement = Statement(session)
     statement.evict(state, task)
     assert state.next_tasks() == [task]
     assert accounts(session) != before
-    statement.pipeline(state, task, session.view(task.pod_class).best())
+    statement.pipeline(state, task, session.views.of(task.pod_class).best())
     statement.commit()
     assert accounts(session) == before
     assert session.close().evictions == ()
+
+
+@pytest.mark.parametrize("all_at_once", [False, True])
+def test_a_node_is_no_longer_overdrawn_when_the_eviction_of_a_promised_pod_is_undone(all_at_once):
+    """A pod that loses a place which it was only promised leaves a debt on the node while that is in effect."""
+    objects = [node("n0", gpus=1), queue("a"), pod_group("old", queue="a"), pod_group("g", queue="a")]
+    objects += [pod("p").of_group("old").gpu(1).running_on("n0").build(), pod("q").of_group("g").gpu(1).build()]
+    session = open_session(snapshot_of(objects), Configuration())
+    job = {state.job.key.name: state for state in map(session.jobs.state, session.snapshot.jobs.values())}
+    (old,), (task,) = job["old"].job.tasks, job["g"].job.tasks
+    promise = Statement(session)
+    promise.evict(job["old"], old)
+    promise.pipeline(job["g"], task, 0)
+    assert not session.nodes.overdrawn
+    before = accounts(session)
+    baseline = Baseline(session.nodes, session.queues) if all_at_once else None
+    statement = Statement(session, baseline=baseline)
+    if all_at_once:
+        statement.evict_all([Departure(job["g"], (task,), 1)])
+    else:
+        statement.evict(job["g"], task)
+    assert session.nodes.overdrawn
+    with statement.checkpoint():
+        statement.pipeline(job["old"], old, 0)
+    assert session.nodes.overdrawn
+    statement.discard()
+    assert accounts(session) == before
+    promise.discard()
 
 
 @given(clusters(), st.lists(st.booleans(), min_size=8, max_size=8), st.sampled_from([0, class_view.FEW_ROWS]))
@@ -135,11 +168,11 @@ def test_a_view_kept_by_columns_equals_one_made_anew(objects, kept, few_rows):
     session = open_session(snapshot_of(objects), Configuration())
     statement = Statement(session)
     with patch.object(class_view, "FEW_ROWS", few_rows):
-        for job, is_kept in zip(session.candidates(), kept, strict=False):
+        for job, is_kept in zip(session.jobs.candidates(), kept, strict=False):
             with statement.checkpoint() as trial:
                 for task in job.next_tasks():
-                    row = session.view(task.pod_class).best()
-                    assert row == ClassView(session, task.pod_class).best()
+                    row = session.views.of(task.pod_class).best()
+                    assert row == session.views.without_base(task.pod_class).best()
                     if row is not None:
                         statement.allocate(job, task, row, devices(session, task, row))
                 if is_kept:
@@ -152,7 +185,7 @@ def test_tasks_allocated_in_one_step_leave_what_they_leave_one_by_one(objects, b
     """What they take, from nodes and from queues, how many have room, and what is there when some are taken back."""
     snapshot = snapshot_of(objects)
     at_once, one_by_one = (open_session(snapshot, Configuration()) for _ in range(2))
-    for job, same in zip(at_once.candidates(), one_by_one.candidates(), strict=True):
+    for job, same in zip(at_once.jobs.candidates(), one_by_one.jobs.candidates(), strict=True):
         statement, other = Statement(at_once), Statement(one_by_one)
         tasks = job.next_tasks()
         ledger = one_by_one.nodes

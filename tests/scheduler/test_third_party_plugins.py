@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError, PluginChoice
-from bosket.scheduler.decide import decide, known_part, make_plugins
+from bosket.scheduler.decide import decide, known_part, make_plugins, open_session
+from bosket.scheduler.framework.extension_points import FrozenExtensionPoint
 from bosket.scheduler.framework.plugin import ENTRY_POINT_GROUP, installed_plugins
 from bosket.scheduler.recording.writer import take, zipped
 from bosket.scheduler.state.options import StateOptions
@@ -138,6 +139,13 @@ def test_a_plugin_that_cannot_be_had_is_named_with_its_package(
     with pytest.raises(ConfigurationError) as error:
         make_plugins(choosing("x"))
     assert str(error.value).startswith(complaint)
+
+
+def test_a_plugin_registers_while_a_session_opens_and_not_later() -> None:
+    """What was decided until then was decided without it."""
+    session = open_session(snapshot_of(node("n")), Configuration())
+    with pytest.raises(FrozenExtensionPoint, match="add it in open"):
+        session.task_checks.add(lambda task: None)
 
 
 def test_a_broken_plugin_that_nobody_configured_does_no_harm(install: Install) -> None:

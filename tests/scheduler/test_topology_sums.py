@@ -29,7 +29,7 @@ def test_sums_are_those_of_all_nodes_after_any_placements_and_undoings() -> None
         nodes(20), queue("q"), topology("t", *LEVELS), [pod_group("g", min_member=1), *gang("g", 40)]
     )
     session = Session(snapshot, Configuration())
-    (job,) = (session.state(each) for each in snapshot.jobs.values())
+    (job,) = (session.jobs.state(each) for each in snapshot.jobs.values())
     tasks = list(job.job.tasks)
     demand = Demand(tasks[:3], len(snapshot.resource_names))
     kept = TreeCapacity(session.nodes, snapshot.topologies["t"])

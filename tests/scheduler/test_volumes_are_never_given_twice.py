@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from bosket.kube.volume import demand_of, reaches, suits
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, open_session
-from bosket.scheduler.framework.class_view import ClassView
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.io.bind_writer import bind_request_for
 from bosket.scheduler.plugins.volume_ledger import VolumeLedger
@@ -115,7 +114,7 @@ def test_what_is_being_bound_and_what_is_decided_later_never_clash(objects):
 
 
 def ledger_of(session):
-    return next((each for each in session.placement_listeners if isinstance(each, VolumeLedger)), None)
+    return next((each for each in session.extensions.placement_listeners if isinstance(each, VolumeLedger)), None)
 
 
 def standing(ledger):
@@ -140,13 +139,13 @@ def test_undo_gives_everything_back(objects, keep, counted):
     session = open_session(snapshot_of(objects), configured("allocate", schedule_csi_storage=counted))
     ledger = ledger_of(session)
     before = standing(ledger)
-    jobs = session.candidates()
+    jobs = session.jobs.candidates()
     statement = Statement(session)
     for number, job in enumerate(jobs):
         with statement.checkpoint() as trial:
             at_start = standing(ledger)
             for task in job.next_tasks():
-                row = session.view(task.pod_class).best() if session.unfit(task) is None else None
+                row = session.views.of(task.pod_class).best() if session.unfit(task) is None else None
                 if row is not None:
                     (statement.pipeline if number % 2 else statement.allocate)(job, task, row)
             if number < keep:
@@ -168,11 +167,11 @@ def test_undo_gives_everything_back(objects, keep, counted):
 def test_a_view_kept_by_columns_equals_one_made_anew(objects, counted):
     session = open_session(snapshot_of(objects), configured("allocate", schedule_csi_storage=counted))
     statement = Statement(session)
-    for job in session.candidates():
+    for job in session.jobs.candidates():
         for task in job.next_tasks():
-            kept = session.view(task.pod_class).best()
-            for each in list(session._views.values()):
-                anew = ClassView(session, each._class)
+            kept = session.views.of(task.pod_class).best()
+            for each in list(session.views):
+                anew = session.views.without_base(each._class)
                 best = each.best()
                 each.catch_up()  # put off while no other node can be the best
                 assert (best, each._total.tolist()) == (anew.best(), anew._total.tolist())

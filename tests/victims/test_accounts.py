@@ -26,7 +26,7 @@ def accounts(session):
         (session.nodes.idle + session.nodes.releasing).tobytes(),
         session.queues.allocated[:],
         session.queues.non_preemptible[:],
-        {task: state.standing(task) for state in session._states.values() for task in state.job.tasks},
+        {task: state.standing(task) for state in session.jobs for task in state.job.tasks},
     )
 
 
@@ -58,11 +58,11 @@ def test_after_every_action_the_accounts_are_what_the_decisions_make_of_the_snap
     snapshot = snapshot_of(objects)
     session = open_session(snapshot, EVERYTHING)
     for action in ACTIONS:
-        decided_before, before = len(session._operations), accounts(session)
+        decided_before, before = len(session.outcome.operations), accounts(session)
         run_action(session, action)
-        session.take_back()
-        assert accounts(session)[:3] == replayed(snapshot, session._operations), action
-        if len(session._operations) == decided_before:
+        session.outcome.take_back()
+        assert accounts(session)[:3] == replayed(snapshot, session.outcome.operations), action
+        if len(session.outcome.operations) == decided_before:
             after = accounts(session)
             assert after[:3] == before[:3], f"{action} decided nothing, and left a trace"
             assert {task: after[3][task] for task in before[3]} == before[3]
@@ -147,8 +147,8 @@ def test_in_a_simulation_everybody_has_the_turn_that_he_would_have_among_all_who
     through all jobs one by one gives the same order, also when each that is chosen changes what its queue holds."""
     snapshot = snapshot_of(objects, now=NOW)
     session = open_session(snapshot, EVERYTHING)
-    waiting = [state for state in map(session.state_of, snapshot.jobs.values()) if state and state.has_left_over]
-    everybody = [state for state in map(session.state_of, snapshot.jobs.values()) if state and state.job.pod_sets]
+    waiting = [state for state in map(session.jobs.state_of, snapshot.jobs.values()) if state and state.has_left_over]
+    everybody = [state for state in map(session.jobs.state_of, snapshot.jobs.values()) if state and state.job.pod_sets]
     table = JobTable(session, waiting)
     table.find_requests()
     branches = Branches(session, table)

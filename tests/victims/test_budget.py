@@ -183,9 +183,9 @@ def test_a_job_is_told_every_reason_that_has_no_code_of_its_own():
     snapshot = snapshot_of(node("n1", gpus=0), queue("q"), job("g"))
     session = open_session(snapshot, configured("allocate"))
     (found,) = snapshot.jobs.values()
-    state = session.state(found)
+    state = session.jobs.state(found)
     for reason in (NotTried("q", 1), SearchCutShort("reclaim", begun=False), SearchCutShort("preempt", begun=False)):
-        session.not_placed(state, reason)
+        session.outcome.not_placed(state, reason)
     told = reasons(session.close())["g"].splitlines()
     assert len(told) == 2, "of two of the same kind the first is kept"
     assert "in reclaim" in told[1]

@@ -47,7 +47,7 @@ def test_what_victims_leave_is_counted_as_if_it_had_been_free_before(
 ) -> None:
     """Only their nodes are looked at again: by one victim after the other, and by all of them together."""
     session = open_session(snapshot_of(objects, now=NOW), EVERYTHING)
-    states = [state for state in map(session.state_of, session.snapshot.jobs.values()) if state]
+    states = [state for state in map(session.jobs.state_of, session.snapshot.jobs.values()) if state]
     pending = [task for state in states for task in state.left_over()]
     running = [state for state in states if state.has_active]
     if not pending:

@@ -129,7 +129,7 @@ def test_a_moved_pod_stays_when_its_new_place_is_taken_and_its_old_one_is_free()
     """Statements of one cycle: the pod moves from n1 to n2, loses n2 to another job, and n1 has room after all."""
     snapshot = snapshot_of([node("n1", gpus=1), node("n2", gpus=1)], queue("q"), job("old", on="n1"), job("new"))
     session = open_session(snapshot, Configuration())
-    new, old = (session.state(snapshot.jobs[key]) for key in sorted(snapshot.jobs))
+    new, old = (session.jobs.state(snapshot.jobs[key]) for key in sorted(snapshot.jobs))
     (moved,), (placed,) = old.job.tasks, new.job.tasks
     move = Statement(session, new.job)
     move.evict(old, moved)
@@ -169,7 +169,7 @@ def test_what_no_victim_can_help_is_not_searched_for():
         job("new", queue="mine"),
     )
     session = open_session(snapshot, Configuration())
-    session.task_checks.add(lambda task: "its ConfigMap is missing" if task.key.name == "new-0" else None)
+    session.extensions.task_checks.append(lambda task: "its ConfigMap is missing" if task.key.name == "new-0" else None)
     run_action(session, "reclaim")
     decisions = session.close()
     assert evictions(decisions) == {}
@@ -203,7 +203,7 @@ def test_a_statement_that_is_converted_keeps_whom_it_spared():
         node("n1", gpus=2), queue("q"), job("old", on="n1"), job("new"), pod("x").gpu(1).running_on("n1").build()
     )
     session = open_session(snapshot, Configuration())
-    old, new = (session.state(snapshot.jobs[key]) for key in sorted(snapshot.jobs, reverse=True))
+    old, new = (session.jobs.state(snapshot.jobs[key]) for key in sorted(snapshot.jobs, reverse=True))
     (old_task,), (new_task,) = old.active_tasks(), new.next_tasks()
     statement = Statement(session)
     statement.evict(old, old_task)

@@ -34,9 +34,9 @@ def room(*sizes: int, running: int = 0, by_fit: bool = False) -> DomainRoom:
         NODES, queue("q"), topology("t", "zone", "rack"), pod_group("g", subgroups=subgroups), members
     )
     session = Session(snapshot, Configuration())
-    (job,) = (session.state(each) for each in snapshot.jobs.values())
+    (job,) = (session.jobs.state(each) for each in snapshot.jobs.values())
     if by_fit:
-        session.judge_by_fit(job)
+        session.outcome.ignore_estimates(job)
     return DomainRoom(session, job, job.left_over())
 
 

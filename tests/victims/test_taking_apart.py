@@ -18,7 +18,7 @@ def steps(*objects, stays=()):
     snapshot = snapshot_of([node("n1", gpus=64), queue("q")], *objects)
     session = open_session(snapshot, Configuration())
     (found,) = snapshot.jobs.values()
-    victim, result = victim_of(session.state(found)), []
+    victim, result = victim_of(session.jobs.state(found)), []
     while victim is not None:
         if not (tasks := next_to_evict(session, victim)):
             break

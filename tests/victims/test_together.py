@@ -79,7 +79,9 @@ def test_what_the_jobs_of_a_queue_hold_is_kept_true_as_they_change(
     objects: list[KubeObject], data: st.DataObject
 ) -> None:
     session = open_session(snapshot_of(objects, now=NOW), EVERYTHING)
-    states = [state for state in map(session.state_of, session.snapshot.jobs.values()) if state and state.has_active]
+    states = [
+        state for state in map(session.jobs.state_of, session.snapshot.jobs.values()) if state and state.has_active
+    ]
     table = JobTable(session, states)
     rows = sorted({state.queue_row for state in states})
     for row in rows:

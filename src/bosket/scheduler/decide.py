@@ -60,13 +60,14 @@ def open_session(
             except Exception as error:
                 error.add_note(f"plugin {choice.name!r} failed when a session opened")
                 raise
+    session.extensions.freeze()
     return session
 
 
 def _close(session: Session, configuration: Configuration, plugins: Sequence[Plugin], watch: Watch) -> Decisions:
     """What the session came to; plugins that want to are told. One that fails then is no reason to lose decisions."""
     decisions, failures = session.close(), []
-    if not session.scenario_generators:
+    if not session.extensions.scenario_generators:
         idle = tuple(name for name in configuration.actions if name in SEARCHING)
         decisions = replace(decisions, idle_actions=idle)
     for choice, plugin in zip(configuration.plugins, plugins, strict=True):

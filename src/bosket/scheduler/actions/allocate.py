@@ -21,11 +21,11 @@ ALLOCATE = "allocate"
 def allocate(session: Session) -> None:
     """Claims first. Then turn by turn: the gang's minimum, then extras one at a time, each time behind the others."""
     serve_claims(session)
-    waiting = session.pending()
+    waiting = session.jobs.pending()
     shortages = _Shortages(session)
     if session.queue_depth is None and (refused := shortages.of_all(waiting)) is not None:
         for state, why in refused:
-            session.not_placed(state, why)
+            session.outcome.not_placed(state, why)
         return
     turns, statement = JobsByQueue(session, waiting), Statement(session)
     while (job := turns.pop()) is not None:
@@ -37,7 +37,7 @@ def allocate(session: Session) -> None:
             else:
                 shortages.remember(job, reason)
         if reason is not None:
-            session.not_placed(job, reason)
+            session.outcome.not_placed(job, reason)
             continue
         if job.has_left_over and job.next_tasks():
             turns.push(job)
@@ -49,34 +49,34 @@ def allocate_what_is_left(session: Session) -> None:
     Jobs that still wait are passed over: from the next cycle on they have their turn with all other jobs, and victims
     are searched for on their behalf. In this cycle every job that KAI serves has been served before them.
     """
-    late = [job for job in session.candidates() if _is_worth_another_try(session, job)]
+    late = [job for job in session.jobs.candidates() if _is_worth_another_try(session, job)]
     if not late:
         return
     with session.watch("action again", ALLOCATE):
         session.action = ALLOCATE
-        session.take_back()
+        session.outcome.take_back()
         _try_again(session, late)
 
 
 def _try_again(session: Session, late: list[JobState]) -> None:
     for each in late:
-        session.judge_by_fit(each)
+        session.outcome.ignore_estimates(each)
     turns, statement = JobsByQueue(session, late), Statement(session)
     while (job := turns.pop()) is not None:
         reason = place_job(session, statement, job)
         if reason is None:
             statement.commit()
-            session.placed_after_all(job)
+            session.outcome.placed_after_all(job)
             if job.has_left_over and job.next_tasks():
                 turns.push(job)
         elif isinstance(reason, GangShort | TopologyUnsatisfied) and _may_fit(session, job):
-            session.passed_over(job.job)
+            session.outcome.pass_over(job.job)
 
 
 def _is_worth_another_try(session: Session, job: JobState) -> bool:
-    if not job.is_constrained or not job.has_left_over or job.was_evicted or session.judges_by_fit(job):
+    if not job.is_constrained or not job.has_left_over or job.was_evicted or session.outcome.ignores_estimates(job):
         return False
-    return any(plan.concerns(job) for plan in session.placement_plans)
+    return any(plan.concerns(job) for plan in session.extensions.placement_plans)
 
 
 def _may_fit(session: Session, job: JobState) -> bool:
@@ -94,7 +94,7 @@ class _Shortages:
         self._session = session
         self._known: dict[tuple[PodClass, int], GangShort] = {}
         self._room: Room | None = None
-        self._version = session.version
+        self._version = session.outcome.version
 
     def of_all(self, jobs: Iterable[JobState]) -> list[tuple[JobState, JobReason]] | None:
         """Why each of them has to wait, if not one can be placed: in a full cluster it doesn't matter whose turn it is.
@@ -110,8 +110,8 @@ class _Shortages:
         return found
 
     def recall(self, job: JobState) -> JobReason | None:
-        if self._version != self._session.version:
-            self._version = self._session.version
+        if self._version != self._session.outcome.version:
+            self._version = self._session.outcome.version
             self._known.clear()
             self._room = None
         return self._reason_against(job) if self._known else None
@@ -125,7 +125,7 @@ class _Shortages:
         placed, because = (found.placed, found.because) if found else (0, self._refusal(job, alike[0]))
         if because is None:
             return None
-        over = self._session.over_capacity(job)
+        over = self._session.capacity.objection(job)
         if over is not None:
             return over
         first, subgroup = pod_set.pending[0].key, job.job.shown_name(pod_set)

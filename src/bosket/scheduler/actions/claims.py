@@ -21,7 +21,7 @@ def serve_claims(session: Session) -> None:
     claims = session.snapshot.claims
     if not claims:
         return
-    waiting = {state.job.key: state for state in session.pending()}
+    waiting = {state.job.key: state for state in session.jobs.pending()}
     elsewhere = [claim for claim in claims if not _served_as_promised(session, claim, waiting)]
     for claim in elsewhere:
         job = waiting.get(claim.job)

@@ -9,6 +9,7 @@ from bosket.scheduler.actions.eviction import Policy, Tables, evict_for_pending,
 from bosket.scheduler.configuration.settings import NO_BOUND
 from bosket.scheduler.framework.extension import ScenarioValidator
 from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.cause import Consolidated
@@ -17,7 +18,6 @@ from bosket.scheduler.solver.budget import JobBudget
 from bosket.scheduler.solver.frugal import cheapest_to_move
 from bosket.scheduler.solver.order import Entries, JobTable
 from bosket.scheduler.solver.room import ROUNDING
-from bosket.scheduler.solver.scenario import Batch, Scenario
 from bosket.scheduler.solver.search import Solution
 
 #: How far KAI's way is gone where another one is known already.
@@ -74,7 +74,7 @@ class _Consolidation(Policy):
         return None
 
     def accepts(self, solution: Solution) -> bool:
-        return not self.session.has_evicted or not solution.statement.moves_within_a_node()
+        return not self.session.outcome.has_evicted or not solution.statement.moves_within_a_node()
 
     def has_no_better_right(self, other: JobState, victim: JobState) -> bool:
         """Everybody may be moved: nobody loses his place by it."""
@@ -90,7 +90,7 @@ class _Consolidation(Policy):
             return None
         frugal = self._cheapest_moves(job, tables, budget, among)
         steps = budget.part(STEPS_TO_COMPARE if frugal else STEPS_AGAINST_HOPE)
-        search = self.search(job, tables, candidates, steps)
+        search = self.searcher(job, tables, candidates, steps)
         solution = search.solve()
         if frugal is None or (solution is None and self._sees_all(tables) and not steps.cut_short()):
             return solution  # what KAI finds impossible is left to reclaim and preempt, which may need fewer evictions
@@ -111,14 +111,14 @@ class _Consolidation(Policy):
         self, job: JobState, tables: Tables, budget: JobBudget, among: Collection[JobState] | None
     ) -> tuple[Batch, ...] | None:
         """The fewest moves that make room; None when there is no such choice, or it doesn't work out."""
-        spared = {job.job.key, *self.session.successors(job.job)}
+        spared = {job.job.key, *self.session.outcome.successors(job.job)}
         by_queue = only(among, tables.running.by_queue).values()
         running = (state for entries in by_queue for _, state in entries if state.job.key not in spared)
         moves = cheapest_to_move(self.session, job.next_tasks(), running)
         bound = self.session.settings.max_consolidation_preemptees
         if not moves or (bound != NO_BOUND and len({batch.job for batch in moves}) > bound):
             return None
-        solution = self.search(job, tables, {}, budget).solve_with(moves)
+        solution = self.searcher(job, tables, {}, budget).solve_with(moves)
         if solution is None:
             return None
         solution.statement.discard()

@@ -12,10 +12,12 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 
-from bosket.scheduler.framework.extension import AllOf, ScenarioValidator, VictimFilter
+from bosket.scheduler.framework.extension import ScenarioValidator, VictimFilter
+from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.lost_work import lost_gpu_seconds
+from bosket.scheduler.framework.scenario import Batch
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
@@ -29,8 +31,7 @@ from bosket.scheduler.solver.job_kind import JobKinds
 from bosket.scheduler.solver.order import Entries, JobTable
 from bosket.scheduler.solver.pruning import Rules, pruned
 from bosket.scheduler.solver.room import largest_amounts
-from bosket.scheduler.solver.scenario import Batch
-from bosket.scheduler.solver.search import Search, Solution
+from bosket.scheduler.solver.search import Search, SearchOutcome, Solution
 from bosket.scheduler.solver.simulation_order import Branches
 
 
@@ -59,6 +60,14 @@ class Policy(ABC):
     def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
         """Who may be a victim, by queue."""
 
+    def search(self, job: JobState, tables: Tables, budget: JobBudget) -> SearchOutcome:
+        """Searches for room for the job, and prunes what was found."""
+        with self.session.limits.noting() as obstacles:
+            solution = self.solve(job, tables, budget)
+            if solution is not None:
+                solution = self.pruned(job, tables, solution)
+        return SearchOutcome(solution, obstacles.refused, obstacles.protected_until, budget.cut_short())
+
     @abstractmethod
     def validators(self) -> AllOf[ScenarioValidator] | list[ScenarioValidator]: ...
 
@@ -67,15 +76,15 @@ class Policy(ABC):
     ) -> Solution | None:
         """Makes room for the job; in effect, to be committed. `among`: the only ones that may be victims, if given."""
         candidates = only(among, self.candidates(job, tables.running))
-        return self.search(job, tables, candidates, budget).solve() if any(candidates.values()) else None
+        return self.searcher(job, tables, candidates, budget).solve() if any(candidates.values()) else None
 
     def solve_with(
         self, job: JobState, tables: Tables, victims: tuple[Batch, ...], budget: JobBudget
     ) -> Solution | None:
         """The same with these victims, without searching for others."""
-        return self.search(job, tables, {}, budget).solve_with(victims)
+        return self.searcher(job, tables, {}, budget).solve_with(victims)
 
-    def search(self, job: JobState, tables: Tables, candidates: Mapping[int, Entries], budget: JobBudget) -> Search:
+    def searcher(self, job: JobState, tables: Tables, candidates: Mapping[int, Entries], budget: JobBudget) -> Search:
         return Search(
             self.session,
             job,
@@ -99,7 +108,7 @@ class Policy(ABC):
         """The solution without evictions that aren't needed; in effect."""
         if not solution.is_complete or not solution.evicted:
             return solution
-        session, limits = self.session, self.session.search_budgets
+        session, limits = self.session, self.session.configuration.search_budgets
         candidates: list[JobState] = []
 
         def solve_instead(victim: JobState, victims: Collection[JobState], budget: Budget) -> Solution | None:
@@ -107,12 +116,12 @@ class Policy(ABC):
                 candidates.extend(state for entries in tables.running.by_queue.values() for _, state in entries)
             others = {each for each in candidates if self.has_no_better_right(each, victim)}
             among = (others | set(victims)) - {victim}
-            tally = session.searches
-            session.searches = SearchTally(turns=tally.turns)  # the rest is about searches that were asked for
+            tally = session.outcome.searches
+            session.outcome.searches = SearchTally(turns=tally.turns)  # the rest is about searches that were asked for
             try:
                 return self.solve(job, tables, JobBudget(budget.left, budget, limits), among)
             finally:
-                session.searches = tally
+                session.outcome.searches = tally
 
         def work_lost(batch: Batch) -> float:
             return sum([lost_gpu_seconds(session.snapshot.now, batch.job, task) for task in batch.tasks])
@@ -143,11 +152,11 @@ def evict_for_pending(session: Session, policy: Policy) -> None:
 
 
 def _search_for_pending(session: Session, policy: Policy) -> None:
-    waiting = session.pending()
+    waiting = session.jobs.pending()
     asking = [job for job in waiting if policy.may_ask(job) and not _is_delayed(session, job)]
     tables: Tables | None = None
-    budget = ActionBudget(session.search_budgets, session.action)
-    kinds = session.job_kinds = session.job_kinds or JobKinds(session)
+    budget = ActionBudget(session.configuration.search_budgets, session.action)
+    kinds = session.once(JobKinds)
     failed: defaultdict[Hashable, FailedJobs] = defaultdict(lambda: FailedJobs(kinds))
     still_to_come = Counter(map(policy.alike, asking))
     # Who isn't entitled now may be later, but only when others have been evicted: where nobody is, nobody will be.
@@ -171,41 +180,43 @@ def _search_for_pending(session: Session, policy: Policy) -> None:
             if not tables.running.by_queue:
                 return  # nobody to take from
         for_job = budget.for_job()
-        session.searches.tried[session.action] += 1
+        session.outcome.searches.tried[session.action] += 1
         if for_job.is_used_up():
             _note(session, "not_attempted", for_job)
-            session.not_placed(job, SearchCutShort(session.action, begun=False))
+            session.outcome.not_placed(job, SearchCutShort(session.action, begun=False))
             continue
         cause_of = policy.explain(job)
-        session.allowance.forget_refusal()
-        session.protection.forget()
-        solution = policy.solve(job, tables, for_job)
+        outcome = policy.search(job, tables, for_job)
+        solution = outcome.solution
         if solution is not None:
-            solution = policy.pruned(job, tables, solution)
             changed = solution.statement.jobs()
             is_served = _conclude(session, job, solution, cause_of)
             tables.renew(changed)
             if is_served:
                 _note(session, "solved", for_job)
                 continue
-        _note(session, "deadline_exhausted" if for_job.cut_short() else "generators_exhausted", for_job)
-        if session.allowance.refused is not None:
-            session.not_placed(job, session.allowance.refused)
-        if solution is None and _is_a_matter_of_time(session, policy, job, tables, for_job):
-            session.not_placed(job, MinRuntimeNotElapsed(session.protection.first_end))
+        _note(session, "deadline_exhausted" if outcome.cut_short else "generators_exhausted", for_job)
+        if outcome.refused is not None:
+            session.outcome.not_placed(job, outcome.refused)
+        if (
+            solution is None
+            and not math.isinf(outcome.protected_until)
+            and _is_a_matter_of_time(session, policy, job, tables, for_job)
+        ):
+            session.outcome.not_placed(job, MinRuntimeNotElapsed(outcome.protected_until))
         # Another job like one that has successors may have victims that this one has not.
-        if still_to_come[likeness] and not session.successors(job.job) - {job.job.key}:
+        if still_to_come[likeness] and not session.outcome.successors(job.job) - {job.job.key}:
             failed_alike.add(job)
         if for_job.cut_short():
             # KAI ends the whole action here; one large gang then keeps all others from being tried, cycle by cycle.
-            session.not_placed(job, SearchCutShort(session.action, begun=True))
+            session.outcome.not_placed(job, SearchCutShort(session.action, begun=True))
 
 
 def _evict_as_proposed(session: Session, policy: Policy, proposals: Sequence[Proposal]) -> None:
     """Commits what an earlier search found, as far as it is still right by all rules."""
     if not proposals:
         return
-    waiting = {state.job.key: state for state in session.pending()}
+    waiting = {state.job.key: state for state in session.jobs.pending()}
     tables = Tables(session)
     for proposal in proposals:
         job = waiting.get(proposal.job)
@@ -219,7 +230,7 @@ def _evict_as_proposed(session: Session, policy: Policy, proposals: Sequence[Pro
         if victims is None:
             continue
         cause_of = policy.explain(job)
-        budget = ActionBudget(session.search_budgets, session.action).for_job()
+        budget = ActionBudget(session.configuration.search_budgets, session.action).for_job()
         solution = policy.solve_with(job, tables, victims, budget)
         if solution is None:
             continue
@@ -249,16 +260,16 @@ def _proposed_victims(proposal: Proposal, candidates: Mapping[int, Entries]) -> 
 
 def _note(session: Session, result: SearchResult, budget: JobBudget) -> None:
     """Counts what came of the search for one job."""
-    session.searches.jobs[session.action, result, budget.is_reduced] += 1
+    session.outcome.searches.jobs[session.action, result, budget.is_reduced] += 1
     if result == "not_attempted" or (result == "deadline_exhausted" and budget.is_reduced):
-        session.searches.exhausted[session.action] = None
+        session.outcome.searches.exhausted[session.action] = None
 
 
 def _is_a_matter_of_time(session: Session, policy: Policy, job: JobState, tables: Tables, budget: JobBudget) -> bool:
     """Whether the job would be served if nobody's minimum run time protected him."""
-    if math.isinf(session.protection.first_end) or budget.is_used_up():
+    if budget.is_used_up():
         return False
-    with session.protection.lifted():
+    with session.limits.without_protection():
         solution = policy.solve(job, tables, budget)
     if solution is None:
         return False
@@ -275,11 +286,11 @@ def _conclude(session: Session, job: JobState, solution: Solution, cause_of: Cau
     """
     statement = solution.statement
     if not solution.is_complete:
-        if session.is_passed_over(job.job):
+        if session.outcome.is_passed_over(job.job):
             statement.discard()
         else:
             statement.leave_in_effect()
-            session.passed_over(job.job)
+            session.outcome.pass_over(job.job)
         return False
     if not statement.stands_alone():
         statement.leave_in_effect()
@@ -300,7 +311,7 @@ class Tables:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        running = (session.state_of(job) for job in session.snapshot.jobs.values() if _may_be_active(job))
+        running = (session.jobs.state_of(job) for job in session.snapshot.jobs.values() if _may_be_active(job))
         self.running = JobTable(session, (state for state in running if state and _may_be_victim(state)))
         self._largest: list[float] | None = None
 
@@ -315,7 +326,7 @@ class Tables:
     @cached_property
     def branches(self) -> Branches:
         """Those who wait. Made for the first search: often nobody runs who may be evicted for those who ask."""
-        waiting = (self._session.state_of(job) for job in self._session.snapshot.unsettled if job.has_pending)
+        waiting = (self._session.jobs.state_of(job) for job in self._session.snapshot.unsettled if job.has_pending)
         return Branches(
             self._session, JobTable(self._session, (state for state in waiting if state and state.has_left_over))
         )
@@ -335,7 +346,7 @@ def _has_work(session: Session) -> bool:
     snapshot = session.snapshot
     if any(map(_delay, snapshot.unsettled)):
         return True
-    return session.version > 0 or any(job.preemptible and job.is_active for job in snapshot.jobs.values())
+    return session.outcome.version > 0 or any(job.preemptible and job.is_active for job in snapshot.jobs.values())
 
 
 def _may_be_active(job: Job) -> bool:
@@ -368,8 +379,8 @@ def _is_delayed(session: Session, job: JobState) -> bool:
     ends = preemption_delay_end(job.job, evicted_at=session.snapshot.now if job.was_evicted else None)
     if ends is None or session.snapshot.now >= ends:
         return False
-    session.look_again_at(ends)
-    session.not_placed(job, DelayNotElapsed(job.job.group.spec.preemptionDelay or "", ends))
+    session.outcome.consider_again_at(ends)
+    session.outcome.not_placed(job, DelayNotElapsed(job.job.group.spec.preemptionDelay or "", ends))
     return True
 
 
@@ -394,6 +405,6 @@ def _is_hopeless(session: Session, job: JobState) -> bool:
         unfit = session.unfit(task)
         if unfit is not None:
             pod_set = job.pod_set(task)
-            session.not_placed(job, GangShort(task.key, 0, pod_set.min_available, "", PodUnfit(unfit)))
+            session.outcome.not_placed(job, GangShort(task.key, 0, pod_set.min_available, "", PodUnfit(unfit)))
             return True
     return False

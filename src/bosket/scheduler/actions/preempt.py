@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from bosket.scheduler.actions.eviction import Policy, admitted, evict_for_pending
-from bosket.scheduler.framework.extension import AllOf, ScenarioValidator
+from bosket.scheduler.framework.extension import ScenarioValidator
+from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
@@ -21,11 +22,11 @@ def preempt(session: Session) -> None:
 
 class _Preempt(Policy):
     def has_a_chance(self, job: JobState) -> bool:
-        over = self.session.over_capacity(job)
+        over = self.session.capacity.objection(job)
         return over is None or over.code != NON_PREEMPTIBLE_OVER_QUOTA
 
     def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
-        found = admitted(job, running, self.session.preempt_filters, [job.queue_row])
+        found = admitted(job, running, self.session.extensions.preempt_filters, [job.queue_row])
         priority = job.job.priority
         return {
             row: [entry for entry in entries if entry[1].job.priority < priority and entry[1] is not job]
@@ -33,7 +34,7 @@ class _Preempt(Policy):
         }
 
     def validators(self) -> AllOf[ScenarioValidator]:
-        return self.session.preempt_validators
+        return self.session.extensions.preempt_validators
 
     def explain(self, preemptor: JobState) -> CauseOf:
         job = preemptor.job

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from bosket.scheduler.actions.eviction import Policy, admitted, evict_for_pending
-from bosket.scheduler.framework.extension import AllOf, ScenarioValidator
+from bosket.scheduler.framework.extension import ScenarioValidator
+from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
@@ -23,18 +24,18 @@ def reclaim(session: Session) -> None:
 
 class _Reclaim(Policy):
     def is_entitled(self, job: JobState) -> bool:
-        rights = self.session.reclaim_rights
+        rights = self.session.extensions.reclaim_rights
         return bool(rights) and all(right(job) for right in rights)
 
     def candidates(self, job: JobState, running: JobTable) -> Mapping[int, Entries]:
         others = [row for row in running.by_queue if row != job.queue_row]
-        return admitted(job, running, self.session.reclaim_filters, others)
+        return admitted(job, running, self.session.extensions.reclaim_filters, others)
 
     def validators(self) -> AllOf[ScenarioValidator]:
-        return self.session.reclaim_validators
+        return self.session.extensions.reclaim_validators
 
     def explain(self, preemptor: JobState) -> CauseOf:
-        tree, fair_share = self.session.snapshot.queues, self.session.fair_share
+        tree, fair_share = self.session.snapshot.queues, self.session.queues.fair_share
         allocated, request = self.session.queues.allocated[:], preemptor.next_request()
 
         def standing(row: int) -> QueueStanding:

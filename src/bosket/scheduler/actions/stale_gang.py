@@ -12,15 +12,15 @@ from bosket.scheduler.model.task import Task
 
 def evict_stale_gangs(session: Session) -> None:
     """Marks gangs that are stale, forgets the mark of those that recovered, and evicts after the grace."""
-    session.take_back()  # else a gang would seem complete that isn't
+    session.outcome.take_back()  # else a gang would seem complete that isn't
     for job in session.snapshot.stale:
-        state = session.state_of(job)
+        state = session.jobs.state_of(job)
         if state is None:
             continue
         if state.is_stale():
             _handle(session, state)
         elif job.history.stale_since is not None:
-            session.recovered(job)
+            session.outcome.recovered.append(job)
 
 
 def _handle(session: Session, state: JobState) -> None:
@@ -31,10 +31,10 @@ def _handle(session: Session, state: JobState) -> None:
         grace = session.settings.default_staleness_grace_seconds
     is_due = 0 <= grace <= now - since
     tasks = state.active_tasks() if is_due else []
-    refused = session.allowance.objection(tasks)
-    session.stale(StaleMark(job, since, is_due, refused))
+    refused = session.limits.objection(tasks)
+    session.outcome.stale.append(StaleMark(job, since, is_due, refused))
     if not is_due and grace >= 0:
-        session.look_again_at(since + grace)
+        session.outcome.consider_again_at(since + grace)
     if refused is not None:
         return  # all of it goes, or nothing
 

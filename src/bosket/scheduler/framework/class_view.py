@@ -9,22 +9,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bosket.api.keys import MIG_RESOURCE_PREFIX
-from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonCodes, Rows, Scores
+from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonBook, ReasonCodes, Rows, Scores
+from bosket.scheduler.framework.extension_points import ExtensionPoints
+from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.reason import MOST_NODES_NAMED, JobReason, NodesRefused
 from bosket.scheduler.model.resource import GPU, PODS
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass
-
-if TYPE_CHECKING:
-    from bosket.scheduler.framework.session import FixedVerdict, Session
 
 #: From this many changed columns on, computing them together is cheaper; from so many changes on, all columns.
 FEW_ROWS = 16
@@ -75,40 +76,49 @@ NO_HOME = Home(-1, was_promised=False, runs_on=-1)
 Among = Mask | NDArray[np.intp] | None
 
 
+class StaticVerdict(NamedTuple):
+    """What filters say of nodes that nothing in a cycle changes."""
+
+    codes: ReasonCodes
+    allowed: Mask  #: where the filters object to nothing
+    is_unrestricted: bool  #: whether the filters object to no node at all
+
+
 class Asked(NamedTuple):
     """Filters and scorers that concern a class, in their order."""
 
     filters: list[NodeFilter]
     scorers: list[NodeScorer]
-    fixed: FixedVerdict  #: what the fixed ones among the filters say
-
-    @classmethod
-    def about(cls, pod_class: PodClass, session: Session) -> Asked:
-        """All that a session has."""
-        filters = [each for each in session.node_filters if each.concerns(pod_class)]
-        scorers = [each for each in session.node_scores if each.concerns(pod_class)]
-        return cls(filters, scorers, session.look_at_nodes(pod_class, [each for each in filters if each.fixed]))
+    static: StaticVerdict  #: of the static ones among the filters
 
     def without_neighbours(self) -> Asked:
         """Those that don't go by who is on nodes."""
         filters = [each for each in self.filters if not goes_by_neighbours(each)]
-        return Asked(filters, [each for each in self.scorers if not goes_by_neighbours(each)], self.fixed)
+        return Asked(filters, [each for each in self.scorers if not goes_by_neighbours(each)], self.static)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewContext:
+    """What all views of a session look at."""
+
+    snapshot: Snapshot
+    nodes: NodeLedger
+    extensions: ExtensionPoints
+    reason_book: ReasonBook
+    detailed_fit_errors: bool
 
 
 class ClassView:
     """Which node is best for the next pod of a class."""
 
-    def __init__(self, session: Session, pod_class: PodClass, asked: Asked | None = None) -> None:
-        """`asked`: who is asked about nodes; all of the session's by default."""
-        self._session = session
-        self._ledger = session.nodes
+    def __init__(self, context: ViewContext, pod_class: PodClass, asked: Asked) -> None:
+        self._context = context
+        self._ledger = context.nodes
         self._class = pod_class
-        if asked is None:
-            asked = Asked.about(pod_class, session)
         self._moving = [each for each in asked.filters if not each.fixed]
         self._scored_by = asked.scorers
-        self.fixed = asked.fixed  #: what nothing in the cycle changes
-        self.allowed = self.fixed.allowed  #: nodes to which nothing that stays the same objects
+        self.static = asked.static  #: what nothing in the cycle changes
+        self.allowed = self.static.allowed  #: nodes to which nothing that stays the same objects
         self._allowed_at: Cells[int] = cells(self.allowed)
         moving: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *self._scored_by)
         self._based = [each for each in moving if not each.fixed and _has_basis(each)]
@@ -126,7 +136,7 @@ class ClassView:
         self._best: int | None = None
         self._best_total = -math.inf
         # Whether pods go to the same node until it is full, or a filter objects to it: see `NodeScorer.packs`.
-        self._stays = all(each.packs(pod_class) for each in session.node_scores) and not any(
+        self._stays = all(each.packs(pod_class) for each in context.extensions.node_scores) and not any(
             map(goes_by_neighbours, self._moving)
         )
         #: whether they do with nobody looking at the node in between
@@ -292,18 +302,18 @@ class ClassView:
 
     def _detailed(self, refused: NodesRefused, too_dear: Mapping[int, JobReason]) -> NodesRefused:
         """The same with what each node lacks, where that is wanted (KAI's `detailed-fit-errors`)."""
-        if not self._session.settings.detailed_fit_errors:
+        if not self._context.detailed_fit_errors:
             return refused
-        nodes, codes = self._session.snapshot.nodes.nodes, self._objections()
+        nodes, codes = self._context.snapshot.nodes.nodes, self._objections()
         named = range(min(len(nodes), MOST_NODES_NAMED))
         by_node = tuple((nodes[row].metadata.name, self._lacks(row, int(codes[row]), too_dear)) for row in named)
         return NodesRefused(refused.by_reason, by_node, len(nodes) - len(by_node))
 
     def _lacks(self, row: int, code: int, too_dear: Mapping[int, JobReason]) -> str:
         if code:
-            return self._session.reason_book.text(code)
-        ledger, names = self._ledger, self._session.snapshot.resource_names
-        table, node = self._session.snapshot.nodes, self._session.snapshot.nodes.nodes[row].metadata.name
+            return self._context.reason_book.text(code)
+        ledger, names = self._ledger, self._context.snapshot.resource_names
+        table, node = self._context.snapshot.nodes, self._context.snapshot.nodes.nodes[row].metadata.name
         free = ledger.idle[:, row] + ledger.releasing[:, row]
         parts = [
             lack_of(node, names[place], amount, float(table.allocatable[place, row] - free[place]),
@@ -333,14 +343,14 @@ class ClassView:
         return objections
 
     def _objections(self) -> ReasonCodes:
-        codes = self.fixed.codes
+        codes = self.static.codes
         for node_filter in self._moving:
             codes = np.where(codes == 0, node_filter.codes(self._class, EVERYWHERE), codes)
         return codes
 
     def _count_objections(self) -> Counter[str]:
         fine, objections = self._count_codes()
-        names = self._session.snapshot.resource_names
+        names = self._context.snapshot.resource_names
         idle, releasing = self._ledger.idle, self._ledger.releasing
         needs = dict(self._class.needs)
         places = sorted({*range(len(names)), *needs} - {PODS}) if self._ledger.overdrawn else list(needs)
@@ -362,7 +372,7 @@ class ClassView:
         objections: Counter[str] = Counter()
         fine: Mask = codes == 0
         if not fine.all():
-            book = self._session.reason_book
+            book = self._context.reason_book
             numbers, counts = np.unique(codes[~fine], return_counts=True)
             objections.update({book.text(int(n)): int(count) for n, count in zip(numbers, counts, strict=True)})
         if not self._moving:

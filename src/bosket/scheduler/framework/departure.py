@@ -7,19 +7,16 @@ found out once, and is then added to the accounts at a stroke instead of task by
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bosket.scheduler.framework.job_state import NOWHERE, JobState, PodSetState, Standing
-from bosket.scheduler.framework.ledger import is_exact
+from bosket.scheduler.framework.job_state import NOWHERE, JobState, PodSetState, SetChange, Standing
+from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger, is_exact
+from bosket.scheduler.framework.operation import Operation
 from bosket.scheduler.model.resource import NOTHING, Shares, plus
 from bosket.scheduler.model.task import PodClass, Task, TaskStatus
-
-if TYPE_CHECKING:
-    from bosket.scheduler.framework.session import Session
-    from bosket.scheduler.framework.statement import Operation
 
 PIPELINED, RELEASING = TaskStatus.PIPELINED, TaskStatus.RELEASING
 
@@ -27,18 +24,21 @@ PIPELINED, RELEASING = TaskStatus.PIPELINED, TaskStatus.RELEASING
 class Baseline:
     """The accounts before a search: what every simulation starts from, and goes back to."""
 
-    __slots__ = ("allocated", "idle", "non_preemptible", "releasing")
+    __slots__ = ("_nodes", "_queues", "allocated", "idle", "non_preemptible", "overdrawn", "releasing")
 
-    def __init__(self, session: Session) -> None:
-        self.idle, self.releasing = session.nodes.idle.copy(), session.nodes.releasing.copy()
-        self.allocated, self.non_preemptible = session.queues.allocated[:], session.queues.non_preemptible[:]
+    def __init__(self, nodes: NodeLedger, queues: QueueLedger) -> None:
+        self._nodes, self._queues = nodes, queues
+        self.idle, self.releasing, self.overdrawn = nodes.idle.copy(), nodes.releasing.copy(), nodes.overdrawn
+        self.allocated, self.non_preemptible = queues.allocated[:], queues.non_preemptible[:]
 
-    def restore(self, session: Session) -> None:
+    def restore(self) -> None:
         """Puts everything back, to the bit. Accounts of queues that didn't change stay the same objects."""
-        np.copyto(session.nodes.idle, self.idle)
-        np.copyto(session.nodes.releasing, self.releasing)
-        session.queues.allocated[:] = self.allocated
-        session.queues.non_preemptible[:] = self.non_preemptible
+        nodes, queues = self._nodes, self._queues
+        np.copyto(nodes.idle, self.idle)
+        np.copyto(nodes.releasing, self.releasing)
+        nodes.overdrawn = self.overdrawn
+        queues.allocated[:] = self.allocated
+        queues.non_preemptible[:] = self.non_preemptible
 
 
 class Change(NamedTuple):
@@ -57,14 +57,6 @@ class Aftermath(NamedTuple):
     least: Shares  #: the same, if all GPUs were as large as the largest
 
 
-class SetChange(NamedTuple):
-    """What becomes of a pod set."""
-
-    state: PodSetState
-    tasks: list[Task]  #: those that go
-    pipelined: int  #: how many of them were only promised a place
-
-
 class Departure:
     """What it takes to evict some tasks of a job. Valid while all of them stand as they did when it was made."""
 
@@ -74,7 +66,7 @@ class Departure:
         "sets", "stood", "taken_from_idle", "tasks",
     )  # fmt: skip
 
-    def __init__(self, session: Session, job: JobState, tasks: Sequence[Task]) -> None:
+    def __init__(self, job: JobState, tasks: Sequence[Task], node_count: int) -> None:
         self.job, self.tasks = job, tasks
         self.stood: dict[Task, Standing] = {task: job.standing(task) for task in tasks}
         self.leaves = {task: Standing(RELEASING, row, groups) for task, (_, row, groups) in self.stood.items()}
@@ -88,15 +80,14 @@ class Departure:
         #: whether the tasks ask nodes for whole numbers of everything, so that sums don't depend on their order
         self.is_whole = all(amount.is_integer() for each in classes for _, amount in each.holds)
         #: whether the tasks may go together: shared GPUs are told apart
-        self.is_simple = self._find_changes(session)
+        self.is_simple = self._find_changes(node_count)
         #: whether accounts of queues don't depend on the order in which these tasks and others leave
         costs = {self.costs[0]} if self.is_simple and len(classes) == 1 else {job.cost(task) for task in tasks}
         self.is_exact = job.job.preemptible and all(map(is_exact, costs))
 
-    def _find_changes(self, session: Session) -> bool:
+    def _find_changes(self, node_count: int) -> bool:
         released: dict[int, float] = {}
         from_idle: dict[int, float] = {}
-        width = len(session.snapshot.nodes)
         going: dict[PodSetState, list[Task]] = {}
         promised: dict[PodSetState, int] = {}
         if not self.is_whole or not all(map(_is_simple, {task.pod_class for task in self.tasks})):
@@ -107,7 +98,7 @@ class Departure:
                 return False
             is_promised = status is PIPELINED
             for resource, amount in pod_class.holds:
-                place = resource * width + row
+                place = resource * node_count + row
                 released[place] = released.get(place, 0.0) + (2 * amount if is_promised else amount)
                 if is_promised:
                     from_idle[place] = from_idle.get(place, 0.0) - amount

@@ -64,7 +64,7 @@ def choose_devices(session: Session, pod_class: PodClass, row: int) -> DeviceCho
 
 def _chosen(session: Session, pod_class: PodClass, row: int, names: Sequence[str], whole: int) -> Sequence[str]:
     """The best of groups that have room and of so many whole GPUs, as many as a pod wants; those that are groups."""
-    for choose in session.device_choices:
+    for choose in session.extensions.device_choices:
         found = choose(pod_class, row, names, whole)
         if found is not None:
             return found
@@ -78,7 +78,7 @@ def _best(session: Session, used: Sequence[tuple[str, float]], whole: int, count
 
     Ties go by name.
     """
-    scorers = session.gpu_scores
+    scorers = session.extensions.gpu_scores
     if count == 1 and len(used) == 1:  # one that is shared already, or a whole one
         name, part = used[0]
         is_better = not whole or sum([each.shared(part) for each in scorers]) >= sum([each.whole for each in scorers])

@@ -1,32 +1,27 @@
-"""Extension points: lists of plugins' answers, each with a name that says how the answers combine.
+"""What plugins register with a session's extension points: the contract of each.
 
-A plugin registers with `session.node_scores.add(scorer)` and the like when a session opens. Order of registration is
-the order in the configuration; sums of floats are made in that order, because exact equality decides ties.
+A plugin registers in its `open`, with `session.node_scores.add(scorer)` and the like; see `extension_points` for how
+the answers of several plugins combine.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.scenario import Batch, Scenario
+from bosket.scheduler.model.decisions import Bind
+from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask
-
-if TYPE_CHECKING:
-    from bosket.scheduler.framework.job_state import JobState
-    from bosket.scheduler.framework.statement import Kind
-    from bosket.scheduler.model.decisions import Bind
-    from bosket.scheduler.model.job import PodSet, SubGroupSet
-    from bosket.scheduler.model.reason import JobReason
-    from bosket.scheduler.model.resource import Shares
-    from bosket.scheduler.model.task import PodClass, Task
-    from bosket.scheduler.solver.accumulation import Accumulation
-    from bosket.scheduler.solver.scenario import Scenario
-
-F = TypeVar("F")
+from bosket.scheduler.model.reason import JobReason
+from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.task import PodClass, Task
 
 Rows = slice | NDArray[np.intp]  #: rows of the node table: all of them, or those that changed
 ReasonCodes = NDArray[np.int32]  #: (node,), 0 where the node is fine, otherwise a number of the session's `ReasonBook`
@@ -175,31 +170,46 @@ class DeviceChoice(Protocol):
         ...
 
 
-class PlacementListener(Protocol):
-    """Is told of every change to what is on the nodes, undone ones included, as it happens."""
+class Kind(Enum):
+    """What a statement does with a task."""
+
+    ALLOCATE = "allocate"
+    PIPELINE = "pipeline"
+    EVICT = "evict"
+    SPARE = "spare"  #: take its eviction back
+    STAY = "stay"  #: take an earlier eviction back too: it was moved in this cycle, and now needn't even be moved
+
+
+class PlacementListener:
+    """Follows every change to what is on the nodes, undone ones included, as it happens.
+
+    Most listeners override `arrived` and `left` alone. One that needs to know which operation it was, such as an
+    account of what tasks get beside their node, overrides `done` and `undone` instead.
+    """
+
+    #: True for a listener that assigns tasks more than their node (NUMA zones, devices). What it assigned is given back
+    #: in the reverse order of operations only, so that no search is left in effect while there is such a listener.
+    assigns = False
 
     def arrived(self, task: Task, row: int) -> None:
         """The task was placed there, on free resources or on such as are being released."""
-        ...
 
     def left(self, task: Task, row: int) -> None:
         """The task was evicted from there, or its placement was undone."""
-        ...
-
-
-class PlaceKeeper(Protocol):
-    """Keeps account of what tasks are given beside their node, and follows every operation to put it back exactly."""
 
     def stays(self, task: Task, row: int) -> bool:
         """Of a task that was evicted from this node and fits there again: whether it would be given what it had. It
         is spared then, and otherwise moved within its node."""
-        ...
+        del task, row
+        return True
 
-    def done(self, kind: Kind, task: Task, row: int) -> None: ...
+    def done(self, kind: Kind, task: Task, row: int) -> None:
+        """The operation took effect."""
+        (self.left if kind is Kind.EVICT else self.arrived)(task, row)
 
     def undone(self, kind: Kind, task: Task, row: int) -> None:
         """The operation was taken back, and everything after it before."""
-        ...
+        (self.arrived if kind is Kind.EVICT else self.left)(task, row)
 
 
 class BindDetail(Protocol):
@@ -277,49 +287,42 @@ class ScenarioValidator(Protocol):
     def __call__(self, scenario: Scenario) -> bool: ...
 
 
+class GatheredVictims(Protocol):
+    """The victims that one attempt of a search has gathered so far; scenarios are made of them."""
+
+    start: Scenario  #: the pending tasks, with the victims that go in any case
+    potential: list[Batch]  #: those gathered so far, in the order of victims
+    feasible: Mask  #: nodes that may be used whatever victims are chosen
+
+    def steps(self) -> Iterator[None]:
+        """Gathers victims until they could possibly make room, again and again, until there are no more."""
+        ...
+
+    def tasks_of(self, batches: Iterable[Batch]) -> int:
+        """The tasks of all these batches as bits of a number: the same tasks give the same number."""
+        ...
+
+    def scenario(self, batches: Sequence[Batch]) -> Scenario:
+        """The scenario with these victims, beside those that go in any case."""
+        ...
+
+    def free_gpus(self) -> NDArray[np.float64]:
+        """(node,): GPUs that are idle or being released, before anybody is evicted."""
+        ...
+
+
 class ScenarioGenerator(Protocol):
     """Which sets of victims to try, one after the other, as victims are added in their order."""
 
     name: str
 
-    def __call__(self, search: Accumulation) -> Iterator[Scenario]: ...
+    def __call__(self, search: GatheredVictims) -> Iterator[Scenario]: ...
 
 
 class CapacityCheck(Protocol):
     """Whether a job's queue has room for what its next tasks ask for; a reason when it has not."""
 
     def __call__(self, job: JobState, requested: Shares) -> JobReason | None: ...
-
-
-class _Point(list[F]):
-    """A list, because most points are gone through for every task that is placed."""
-
-    def add(self, entry: F) -> None:
-        self.append(entry)
-
-
-class AllOf(_Point[F]):
-    """Everybody must agree; the first to refuse gives the reason."""
-
-
-class SumOf(_Point[F]):
-    """Answers are added up, in order of registration."""
-
-
-class KeyOf(_Point[F]):
-    """Answers form one sort key, the first registered being the most significant."""
-
-
-class FirstOpinion(_Point[F]):
-    """The first answer that is an opinion (non-zero, not None) decides."""
-
-
-class EachOf(_Point[F]):
-    """Everybody is told."""
-
-
-class InTurn(_Point[F]):
-    """One after the other, until one of them succeeds."""
 
 
 class ReasonBook:

@@ -8,13 +8,21 @@ from operator import itemgetter
 
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.framework.turns import Turns
+from bosket.scheduler.framework.turns import Ranked, Turns
 from bosket.scheduler.model.reason import NotTried
 from bosket.scheduler.model.resource import NOTHING, Shares
 
 SortKey = tuple[object, ...]
 
 _key = itemgetter(0)
+
+
+class _EarlierRanks(dict[int, Ranked]):
+    """Queues as an action before ranked them, by row; see `Turns`."""
+
+    def __init__(self, session: Session) -> None:
+        del session  # of whose cycle they are
+        super().__init__()
 
 
 class JobsByQueue:
@@ -27,18 +35,18 @@ class JobsByQueue:
             leaf = leaves.get(job.queue_row)
             if leaf is None:
                 leaf = leaves[job.queue_row] = _Jobs()
-            leaf.entries.append((session.job_key(job), job))
+            leaf.entries.append((session.orders.job_key(job), job))
         depth = session.queue_depth
         for leaf in leaves.values():
             if len(leaf.entries) > 1:
                 leaf.entries.sort(key=_key)
             if depth is not None:
                 self._cut(leaf.entries, depth)
-        self._turns = Turns(session, leaves, earlier=session.ranked)
+        self._turns = Turns(session, leaves, earlier=session.once(_EarlierRanks))
 
     def push(self, job: JobState) -> None:
         leaf = self._turns.leaves.get(job.queue_row) or _Jobs()
-        leaf.push(self._session.job_key(job), job)
+        leaf.push(self._session.orders.job_key(job), job)
         self._turns.gave(job.queue_row, leaf)
 
     def pop(self) -> JobState | None:
@@ -52,7 +60,7 @@ class JobsByQueue:
     def _cut(self, waiting: list[tuple[SortKey, JobState]], depth: int) -> None:
         """Leaves those that the action may try. KAI drops whichever stands last in its heap, we the last in order."""
         for _, job in waiting[depth:]:
-            self._session.not_placed(job, NotTried(job.job.queue, depth))
+            self._session.outcome.not_placed(job, NotTried(job.job.queue, depth))
         del waiting[depth:]
 
 

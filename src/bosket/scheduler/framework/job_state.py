@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-from bosket.scheduler.framework.ledger import requested_by
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.reason import NotReady
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import NOTHING, Shares
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, PodClass, Task, TaskStatus
-
-if TYPE_CHECKING:
-    from bosket.scheduler.framework.departure import SetChange
-    from bosket.scheduler.framework.session import Session
 
 PENDING, ALLOCATED, PIPELINED = TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED
 GOING = ACTIVE_USED - ACTIVE_ALLOCATED
@@ -49,6 +45,14 @@ class PodSetState:
         self._first = 0  # all before it have a place
 
 
+class SetChange(NamedTuple):
+    """What becomes of a pod set."""
+
+    state: PodSetState
+    tasks: list[Task]  #: those that go
+    pipelined: int  #: how many of them were only promised a place
+
+
 class JobMemento(NamedTuple):
     """How a job's tasks stood."""
 
@@ -57,19 +61,61 @@ class JobMemento(NamedTuple):
     sets: list[tuple[PodSetState, int, int, list[Task], int]]
 
 
+class JobContext(Protocol):
+    """What the states of a session's jobs ask of that session."""
+
+    @property
+    def node_rows(self) -> Mapping[str, int]:
+        """The row of each node by its name."""
+        ...
+
+    @property
+    def smallest_device_mib(self) -> int | None: ...
+
+    @property
+    def largest_device_mib(self) -> int | None: ...
+
+    def cost(self, pod_class: PodClass, row: int) -> Shares:
+        """What a pod on a node costs its queue."""
+        ...
+
+    def price(self, pod_class: PodClass, count: int, device_mib: int | None) -> Shares:
+        """What so many pods ask for together, if all devices were of this size; equal prices are the same object."""
+        ...
+
+    def in_order(self, tasks: Iterable[Task]) -> list[Task]:
+        """Tasks as they are to be placed."""
+        ...
+
+    def subgroup_key(self, job: JobState) -> Callable[[PodSet | SubGroupSet], tuple[object, ...]]:
+        """The sort key of a job's sub-groups."""
+        ...
+
+
+def requested_by(tasks: Sequence[Task], device_mib: int | None) -> Shares:
+    """What tasks ask for together, if all devices were of this size."""
+    if len(tasks) == 1:
+        return tasks[0].pod_class.shared_by(device_mib)
+    gpus, millicores, memory = NOTHING
+    for pod_class, count in Counter(task.pod_class for task in tasks).items():
+        gpu, cpu, size = pod_class.shared_by(device_mib)
+        gpus, millicores, memory = gpus + count * gpu, millicores + count * cpu, memory + count * size
+    return gpus, millicores, memory
+
+
 class JobState:
     """Where a job's tasks stand, and what follows from it: which tasks come next."""
 
     __slots__ = (
-        "_found", "_least_request", "_min_children", "_narrowed",
-        "_next", "_next_request", "_part", "_session", "_sets", "_stands",
+        "_context", "_found", "_least_request", "_min_children", "_narrowed",
+        "_next", "_next_request", "_part", "_sets", "_stands",
         "had_active", "is_constrained", "job", "only_set", "queue_row",
     )  # fmt: skip
 
-    def __init__(self, job: Job, session: Session, queue_row: int) -> None:
+    def __init__(self, job: Job, context: JobContext, queue_row: int) -> None:
         self.job = job
         self.queue_row = queue_row
-        self._session = session
+        self._context = context
         self._stands: dict[Task, Standing] = {}  # what was decided
         self._found: dict[Task, Standing] | None = None  # of others, those that were asked for
         pod_sets = job.pod_sets
@@ -101,14 +147,14 @@ class JobState:
             self._found = {}
         found = self._found.get(task)
         if found is None:
-            row = self._session.snapshot.nodes.rows.get(task.node, NOWHERE)
+            row = self._context.node_rows.get(task.node, NOWHERE)
             found = self._found[task] = Standing(task.status, row, task.gpu_groups)
         return found
 
     def cost(self, task: Task) -> Shares:
         """What the task costs its queue, where it is."""
         row = self.standing(task).row
-        return self._session.nodes.cost(task.pod_class, row) if row != NOWHERE else task.pod_class.shared
+        return self._context.cost(task.pod_class, row) if row != NOWHERE else task.pod_class.shared
 
     def status(self, task: Task) -> TaskStatus:
         found = self._stands.get(task)
@@ -342,7 +388,7 @@ class JobState:
 
     def reduced_to(self, tasks: Sequence[Task]) -> JobState:
         """The job as it would be if of its active tasks only these were left."""
-        left = JobState(self.job, self._session, self.queue_row)
+        left = JobState(self.job, self._context, self.queue_row)
         for state in left._sets.values():
             state.active = 0
         for task in tasks:
@@ -366,20 +412,20 @@ class JobState:
     def next_request(self) -> Shares:
         """What the next tasks ask for together, if all GPUs were as small as the smallest."""
         if self._next_request is None:
-            self._next_request = self._request_by(self._session.smallest_device_mib)
+            self._next_request = self._request_by(self._context.smallest_device_mib)
         return self._next_request
 
     def least_request(self) -> Shares:
         """What the next tasks ask for together, if all GPUs were as large as the largest."""
         if self._least_request is None:
-            largest = self._session.largest_device_mib
-            is_same = self._session.smallest_device_mib == largest
+            largest = self._context.largest_device_mib
+            is_same = self._context.smallest_device_mib == largest
             self._least_request = self.next_request() if is_same else self._request_by(largest)
         return self._least_request
 
     def _request_by(self, device_mib: int | None) -> Shares:
         alike = self.next_alike()
-        return requested_by(self.next_tasks(), device_mib) if alike is None else self._session.price(*alike, device_mib)
+        return requested_by(self.next_tasks(), device_mib) if alike is None else self._context.price(*alike, device_mib)
 
     def next_alike(self) -> tuple[PodClass, int] | None:
         """The class and the number of the next tasks, where nothing else tells them from those of another job."""
@@ -400,7 +446,7 @@ class JobState:
         children = subgroup.children
         if len(children) == subgroup.min_children == 1:
             return self._next_of(children[0])
-        ordered = sorted(children, key=self._session.subgroup_key(self))
+        ordered = sorted(children, key=self._context.subgroup_key(self))
         if self.satisfied(subgroup):
             # KAI gives pods also to a sub-group that can't reach its own minimum; they would run for nothing.
             complete = (child for child in ordered if self._may_be_satisfied(child))
@@ -419,9 +465,9 @@ class JobState:
     def _first_waiting(self, state: PodSetState, count: int) -> list[Task]:
         if state.evicted:
             everything = [*(task for task in state.waiting if task not in self._stands), *state.evicted]
-            return self._session.in_order(everything)[:count]
+            return self._context.in_order(everything)[:count]
         if not state._in_order:
-            state.waiting = self._session.in_order(state.waiting)
+            state.waiting = self._context.in_order(state.waiting)
             state._in_order = True
         stands, waiting, first = self._stands, state.waiting, state._first
         while first < len(waiting) and waiting[first] in stands:

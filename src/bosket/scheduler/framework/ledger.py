@@ -7,7 +7,6 @@ account exactly, to the bit, as long as changes are undone in the opposite order
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import sub
 
@@ -23,7 +22,7 @@ from bosket.scheduler.model.node import Mask, NodeTable
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import GPU, NOTHING, PODS, Shares, plus
 from bosket.scheduler.model.snapshot import Snapshot
-from bosket.scheduler.model.task import PodClass, Task, TaskStatus
+from bosket.scheduler.model.task import PodClass, TaskStatus
 
 #: Parts of a GPU that are added up exactly: multiples of one by this.
 SMALLEST_PART = 1024.0
@@ -40,17 +39,6 @@ class DevicesBefore(msgspec.Struct, frozen=True):
 
 
 Column = list[float]  #: what a node had of each resource that a pod class holds
-
-
-def requested_by(tasks: Sequence[Task], device_mib: int | None) -> Shares:
-    """What tasks ask for together, if all devices were of this size."""
-    if len(tasks) == 1:
-        return tasks[0].pod_class.shared_by(device_mib)
-    gpus, millicores, memory = NOTHING
-    for pod_class, count in Counter(task.pod_class for task in tasks).items():
-        gpu, cpu, size = pod_class.shared_by(device_mib)
-        gpus, millicores, memory = gpus + count * gpu, millicores + count * cpu, memory + count * size
-    return gpus, millicores, memory
 
 
 class NodeLedger:
@@ -307,6 +295,8 @@ class QueueLedger:
         count = len(self.tree.queues)
         self.allocated: list[Shares] = [NOTHING] * count
         self.non_preemptible: list[Shares] = [NOTHING] * count
+        #: by queue: what each may count on; set by the plugin that knows about shares
+        self.fair_share: Sequence[Shares] = [(math.inf, math.inf, math.inf)] * count
         for name, use in sorted(snapshot.use.items()):
             row = self.tree.rows.get(name)
             if row is None or use.allocated == NOTHING:

@@ -11,51 +11,30 @@ import math
 from collections import deque
 from collections.abc import Hashable
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bosket.scheduler.framework.class_view import NO_SCORES, Asked, ClassView, goes_by_neighbours
-from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, Rows, Scores
+from bosket.scheduler.framework.class_view import NO_SCORES, Asked, ClassView, ViewContext, goes_by_neighbours
+from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.model.cell import cells
 from bosket.scheduler.model.task import PodClass
-
-if TYPE_CHECKING:
-    from bosket.scheduler.framework.session import Session
 
 #: So many views keep their scores; a class that is asked about after that many others makes them again from its base.
 MOST_SCORED = 256
 
 
-class SharedBases:
-    """What the views of a session have in common. Makes views."""
+class ScoreArrays:
+    """Arrays of scores of a session's neighbour views. Where there are many, the oldest is given to the next view."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._bases: dict[Hashable, Base] = {}  # by all that they look at of a class
-        self._scored: deque[NeighbourView] = deque()  # those that have an array, in the order in which they got it
+    def __init__(self) -> None:
+        self._scored: deque[NeighbourView] = deque()  # views that have an array, in the order in which they got it
 
-    def make_view(self, pod_class: PodClass) -> ClassView:
-        """A view of the class; with a base if it goes by neighbours."""
-        session = self._session
-        asked = Asked.about(pod_class, session)
-        others = asked.without_neighbours()
-        if len(others.filters) == len(asked.filters) and len(others.scorers) == len(asked.scorers):
-            return ClassView(session, pod_class, asked)
-        rest: list[NodeFilter | NodeScorer] = [*others.filters, *others.scorers]
-        known_by = [(each, each.known_by(pod_class)) for each in rest]
-        key = (pod_class.needs, pod_class.share, *known_by)
-        base = self._bases.get(key)
-        if base is None:
-            base = self._bases[key] = Base(session, pod_class, others)
-        return NeighbourView(session, pod_class, asked, base, self)
-
-    def room_for_scores(self, view: NeighbourView) -> Scores:
+    def array_for(self, view: NeighbourView) -> Scores:
         """An array over nodes; that of another view, which then has none, where many have one."""
-        room = self._scored.popleft().give_up_scores() if len(self._scored) >= MOST_SCORED else NO_SCORES
+        array = self._scored.popleft().give_up_scores() if len(self._scored) >= MOST_SCORED else NO_SCORES
         self._scored.append(view)
-        return room if len(room) else np.empty(len(view.allowed))
+        return array if len(array) else np.empty(len(view.allowed))
 
 
 class Base(ClassView):
@@ -70,9 +49,11 @@ class Base(ClassView):
 class NeighbourView(ClassView):
     """A class's view: the scores of its base, with exceptions."""
 
-    def __init__(self, session: Session, pod_class: PodClass, asked: Asked, base: Base, shared: SharedBases) -> None:
-        super().__init__(session, pod_class, asked)
-        self._base, self._shared = base, shared
+    def __init__(
+        self, context: ViewContext, pod_class: PodClass, asked: Asked, base: Base, arrays: ScoreArrays
+    ) -> None:
+        super().__init__(context, pod_class, asked)
+        self._base, self._arrays = base, arrays
         self._own_filters = [each for each in self._moving if goes_by_neighbours(each)]
         self._own_scorers = [each for each in self._scored_by if goes_by_neighbours(each)]
         self._based = [*self._own_filters, *self._own_scorers]
@@ -88,7 +69,7 @@ class NeighbourView(ClassView):
         return room
 
     def _room_for_scores(self) -> Scores:
-        return self._shared.room_for_scores(self)
+        return self._arrays.array_for(self)
 
     def _current_bases(self) -> list[Hashable]:
         self._base.catch_up()

@@ -33,7 +33,7 @@ def place_job(
     (`real=False`) everything waits for what is being released, because that is how it will come: what was evicted must
     be gone first.
     """
-    over = session.over_capacity(job)
+    over = session.capacity.objection(job)
     if over is not None:
         return over
     tasks = job.next_tasks()
@@ -43,7 +43,7 @@ def place_job(
     start = statement.length  # without a checkpoint of its own: jobs of one pod are most of all jobs
     if job.is_constrained and rows is None:
         failed = _Together(session, statement, job, real=real).place(job.job.root, tasks, on)
-        if failed is not None and session.judges_by_fit(job):
+        if failed is not None and session.outcome.ignores_estimates(job):
             statement.rollback(start)
             if _place_by_plan(session, statement, job, tasks, on=on, real=real):
                 failed = None
@@ -66,13 +66,15 @@ def place_single(session: Session, statement: Statement, job: JobState) -> bool:
     to be said; the statement is empty before and after.
     """
     alike = job.next_alike()
-    if alike is None or alike[1] != 1 or not job.job.is_plain or session.over_capacity(job) is not None:
+    if alike is None or alike[1] != 1 or not job.job.is_plain or session.capacity.objection(job) is not None:
         return False
     (task,) = job.next_tasks()
     pod_class = task.pod_class
-    if session.unfit(task) is not None or (pod_class.share is not None and session.too_dear(job, task)):
+    if session.unfit(task) is not None or (
+        pod_class.share is not None and session.capacity.over_capacity_by_size(job, task)
+    ):
         return False
-    row = session.view(pod_class).best()
+    row = session.views.of(pod_class).best()
     if row is None:
         return False
     groups: tuple[str, ...] = ()
@@ -90,7 +92,7 @@ def _place_by_plan(
 ) -> bool:
     """Places tasks of a job as some plugin plans it for all of them; whether it could. Otherwise some may be placed."""
     everywhere = np.ones(len(session.snapshot.nodes), dtype=bool) if on is None else on
-    for plan in session.placement_plans:
+    for plan in session.extensions.placement_plans:
         if plan.concerns(job) and (rows := plan.find(job, tasks, everywhere)) is not None:
             return _place_tasks(session, statement, job, list(rows), on=None, rows=rows, real=real) is None
     return False
@@ -108,7 +110,7 @@ def _place_tasks(
     bonus: Scores | None = None,
 ) -> JobReason | None:
     # Parts of a constrained job may be undone one by one.
-    is_simple = not real and rows is None and not job.is_constrained and session.view(tasks[0].pod_class).is_local
+    is_simple = not real and rows is None and not job.is_constrained and session.views.of(tasks[0].pod_class).is_local
     if is_simple and statement.may_place_together(tasks):
         return _place_together(session, statement, job, tasks, on)
     few = _few(on) if rows is None else None
@@ -120,9 +122,9 @@ def _place_tasks(
         if unfit is not None:
             return _shortage(job, tasks, number, PodUnfit(unfit))
         pod_class = task.pod_class
-        view = session.view(pod_class)
+        view = session.views.of(pod_class)
         usable = on if rows is None else _only(session, rows[task])
-        too_dear = session.too_dear(job, task) if pod_class.share is not None else None
+        too_dear = session.capacity.over_capacity_by_size(job, task) if pod_class.share is not None else None
         if too_dear:
             cheap = ~session.nodes.shared.of_size(too_dear)
             usable = cheap if usable is None else usable & cheap
@@ -154,7 +156,7 @@ def _place_together(
         unfit = session.unfit(task)
         if unfit is not None:
             return _shortage(job, tasks, number, PodUnfit(unfit))
-    found = session.view(tasks[0].pod_class).fill(statement.homes(tasks), on)
+    found = session.views.of(tasks[0].pod_class).fill(statement.homes(tasks), on)
     if found is None:
         return _shortage(job, tasks, 0, NodesRefused({}))
     statement.pipeline_all(job, tasks, found)
@@ -210,7 +212,7 @@ class _Together:
         return first
 
     def _choose(self, part: PodSet | SubGroupSet, tasks: list[Task], on: Mask) -> NodeSubsets | JobReason | None:
-        for choose in self._session.node_subsets:
+        for choose in self._session.extensions.node_subsets:
             choice = choose(self._job, part, tasks, on)
             if choice is not None:
                 return choice
@@ -221,7 +223,7 @@ class _Together:
     ) -> JobReason | None:
         if isinstance(part, PodSet):
             return _place_tasks(self._session, self._statement, self._job, tasks, on=on, real=self._real, bonus=bonus)
-        for member in sorted(part.children, key=self._session.subgroup_key(self._job)):
+        for member in sorted(part.children, key=self._session.orders.subgroup_key(self._job)):
             names = {pod_set.name for pod_set in member.pod_sets()}
             mine = [task for task in tasks if self._job.pod_set(task).name in names]
             failed = self.place(member, mine, on, bonus)

@@ -6,18 +6,14 @@ without looking at nodes one by one. It says nothing (None) about a class that m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.class_view import POD_NUMBER, short_of
+from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.reason import NodesRefused
 from bosket.scheduler.model.resource import PODS
 from bosket.scheduler.model.task import PodClass
-
-if TYPE_CHECKING:
-    from bosket.scheduler.framework.session import Session
 
 
 class Room:
@@ -47,7 +43,7 @@ class Room:
         objections = {texts[place]: self._below(place, amount) for place, amount in pod_class.needs}
         if count not in objections.values():  # there is enough of each on some node
             return None
-        if not self._session.is_welcome(pod_class):
+        if not self._session.views.unrestricted(pod_class):
             return None
         objections[POD_NUMBER] = self._below(PODS, 1.0)
         return NodesRefused.of(objections)

@@ -9,17 +9,17 @@ statement.commit()
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import Self
 
-import msgspec
 import numpy as np
 
 from bosket.scheduler.framework.class_view import NO_HOME, Home
 from bosket.scheduler.framework.departure import Baseline, Departure
+from bosket.scheduler.framework.extension import Kind
 from bosket.scheduler.framework.job_state import NOWHERE, WAITS, JobMemento, JobState, Standing
-from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
+from bosket.scheduler.framework.ledger import Column, QueueAccounts
 from bosket.scheduler.framework.lost_work import lost_gpu_seconds
+from bosket.scheduler.framework.operation import Operation
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model import decisions
 from bosket.scheduler.model.cause import Cause
@@ -31,33 +31,9 @@ from bosket.scheduler.model.task import Task, TaskStatus
 CauseOf = Callable[[JobState, Task, str], Cause]
 
 
-class Kind(Enum):
-    """What may be done with a task."""
-
-    ALLOCATE = "allocate"
-    PIPELINE = "pipeline"
-    EVICT = "evict"
-    SPARE = "spare"  #: take its eviction back
-    STAY = "stay"  #: take an earlier eviction back too: it was moved in this cycle, and now needn't even be moved
-
-
 # Members of an Enum are looked up far more slowly than names of a module.
 ALLOCATE, PIPELINE, EVICT, SPARE, STAY = Kind
 ALLOCATED, PIPELINED, RELEASING = TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.RELEASING
-
-
-class Operation(msgspec.Struct, frozen=True, eq=False):
-    """What was done with a task, and what is needed to undo it."""
-
-    kind: Kind
-    job: JobState
-    task: Task
-    row: int  #: of the node that it was placed on or taken from; NOWHERE for one that isn't ours
-    stood: Standing  #: how and where the task stood before
-    column: Column
-    accounts: QueueAccounts
-    devices: DevicesBefore | None  #: of a task that shares GPUs
-    gpu_groups: tuple[str, ...]
 
 
 class Trial:
@@ -87,11 +63,16 @@ class Statement:
         """`preemptor`: for whom tasks are evicted; `baseline`: the accounts as they are, if somebody has kept them."""
         self._session = session
         self._preemptor = preemptor
-        self._operations: list[Operation] = []
+        self.operations: list[Operation] = []
         self._evicted: dict[Task, Standing] = {}  # and not spared: how and where they stood before
         self._stood: dict[Task, Standing] = {}  # the same of all that were evicted, spared or not
+        self._listeners = session.extensions.placement_listeners
+        #: those that assign more than a node
+        self._assigning = [each for each in self._listeners if each.assigns] if self._listeners else []
         # Whoever follows single operations must be told of each of them.
-        self._baseline = None if session.placement_listeners or session.place_keepers else baseline
+        self._baseline = None if self._listeners else baseline
+        #: how many operations there were when one of them made the first node overdrawn; None where none did
+        self._overdrew_at: int | None = None
         self._log_start = len(session.nodes.log)
         self._jobs_before: dict[JobState, JobMemento] = {}  # of jobs with tasks that were evicted at a stroke
 
@@ -110,12 +91,10 @@ class Statement:
         job.decide(task, Standing(ALLOCATED, row, gpu_groups))
         if share is not None:
             nodes.move_on_devices(share, row, gpu_groups, out=None, into=ALLOCATED)
-        for listener in session.placement_listeners:
-            listener.arrived(task, row)
-        for keeper in session.place_keepers:
-            keeper.done(ALLOCATE, task, row)
-        session.decided((self._bind(job, task, row, gpu_groups),), evicts=False)
-        session.started(job)
+        for listener in self._listeners:
+            listener.done(ALLOCATE, task, row)
+        session.outcome.decided((self._bind(job, task, row, gpu_groups),), evicts=False)
+        session.outcome.has_started(job)
 
     def allocate_many(self, job: JobState, tasks: Sequence[Task], start: int, end: int, row: int) -> int:
         """Places equal tasks, those from `start` to `end`, on one node, as long as another one has room in what is
@@ -130,7 +109,7 @@ class Statement:
         accounts = queues.charge_many(job.queue_row, pod_class.shared, count, preemptible=preemptible)
         placed = tasks[start : start + count]
         job.allocate_waiting(placed, Standing(ALLOCATED, row))
-        self._operations += [
+        self.operations += [
             Operation(ALLOCATE, job, task, row, WAITS, column, before, None, ())
             for task, column, before in zip(placed, columns, accounts, strict=True)
         ]
@@ -139,8 +118,7 @@ class Statement:
     @property
     def takes_many(self) -> bool:
         """Whether `allocate_many` may be called: nobody is told of single tasks, and none was evicted before."""
-        session = self._session
-        return not (session.placement_listeners or session.place_keepers or session.free_now or self._evicted)
+        return not (self._listeners or self._session.extensions.free_now or self._evicted)
 
     def pipeline(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
         """Places a task on resources that are being released. One that was evicted from there stays there instead.
@@ -150,15 +128,15 @@ class Statement:
         """
         nodes, pod_class = self._session.nodes, task.pod_class
         stood = self._evicted.get(task)
-        keepers = self._session.place_keepers
+        assigning = self._assigning
         goes_back = (
-            stood is not None and pod_class.share is None and not keepers and row == nodes.table.rows.get(task.node)
+            stood is not None and pod_class.share is None and not assigning and row == nodes.table.rows.get(task.node)
         )
         is_back = (
             stood is not None
             and row == stood.row
             and set(stood.gpu_groups) == set(gpu_groups)
-            and all(each.stays(task, row) for each in keepers)
+            and all(each.stays(task, row) for each in assigning)
         )
         if stood is not None and (is_back or (goes_back and nodes.fits(pod_class, stood.row))):
             self._record(SPARE, job, task, stood, self._release(stood, task, sign=-1))
@@ -203,7 +181,7 @@ class Statement:
             sign=1,
             total=(gpus * count, millicores * count, memory * count),
         )
-        operations, evicted, table = self._operations, self._evicted, self._session.nodes.table.rows
+        operations, evicted, table = self.operations, self._evicted, self._session.nodes.table.rows
         stands: list[Standing] = []
         for task, row in zip(tasks, rows, strict=True):
             stood = evicted.get(task)
@@ -256,7 +234,7 @@ class Statement:
                     Operation(EVICT, job, task, stands.row, stands, [], [], None, stands.gpu_groups)
                     for task, stands in each.stood.items()
                 ]
-            self._operations += each.operations
+            self.operations += each.operations
 
     def _release_all(self, departures: Sequence[Departure]) -> None:
         """What tasks hold on nodes is being released."""
@@ -265,7 +243,7 @@ class Statement:
         np.add.at(nodes.releasing.reshape(-1), places, amounts)  # several of them may be on one node
         promised = [each.taken_from_idle for each in departures if each.taken_from_idle is not None]
         if promised:
-            nodes.overdrawn = True
+            self._overdraw()
             places, amounts = map(np.concatenate, zip(*promised, strict=True))
             np.add.at(nodes.idle.reshape(-1), places, amounts)
         for each in departures:
@@ -280,7 +258,7 @@ class Statement:
         """Whether somebody goes from one shared GPU to another of the same node."""
         return any(
             each.kind is PIPELINE and each.task.pod_class.share is not None and self.evicted_from(each.task, each.row)
-            for each in self._operations
+            for each in self.operations
         )
 
     def _release(self, stands: Standing, task: Task, *, sign: int = 1) -> Column:
@@ -293,18 +271,25 @@ class Statement:
         change, opposite = (nodes.give, nodes.take) if sign > 0 else (nodes.take, nodes.give)
         column = change(nodes.releasing_at, pod_class, row)
         if stands.status is PIPELINED:
-            nodes.overdrawn = True
+            self._overdraw()
             change(nodes.releasing_at, pod_class, row)
             column += opposite(nodes.idle_at, pod_class, row)
         return column
 
+    def _overdraw(self) -> None:
+        """Notes that nodes may hold more than they have, from the next operation on, for `rollback` to undo."""
+        nodes = self._session.nodes
+        if not nodes.overdrawn:
+            nodes.overdrawn = True
+            self._overdrew_at = len(self.operations)
+
     @property
     def length(self) -> int:
         """How many operations there are; for `rollback`."""
-        return len(self._operations)
+        return len(self.operations)
 
     def checkpoint(self) -> Trial:
-        return Trial(self, len(self._operations))
+        return Trial(self, len(self.operations))
 
     def discard(self) -> None:
         if self._baseline is None:
@@ -315,29 +300,30 @@ class Statement:
     def _return_to(self, baseline: Baseline) -> None:
         """Undoes everything together: what was there before is known."""
         nodes = self._session.nodes
-        for each in reversed(self._operations):
+        for each in reversed(self.operations):
             if each.job not in self._jobs_before:
                 each.job.restore(each.task, each.stood)
             if each.devices is not None:
                 nodes.restore_devices(each.row, each.devices)
         for job, memento in self._jobs_before.items():
             job.revert(memento)
-        baseline.restore(self._session)
+        baseline.restore()
         nodes.log += set(nodes.log[self._log_start :])  # changed back, whoever has seen them as they were meanwhile
         self._forget()
 
     def _forget(self) -> None:
-        self._operations.clear()
+        self.operations.clear()
         self._evicted.clear()
         self._stood.clear()
         self._jobs_before.clear()
+        self._overdrew_at = None
 
     def convert_to_pipelined(self, job: JobState) -> None:
         """Makes every placement of the job wait, so that a gang that depends on releasing resources starts as a whole.
 
         All operations are done again in their order, because each keeps what it found.
         """
-        operations = list(self._operations)
+        operations = list(self.operations)
         self.rollback(0)
         for operation in operations:
             if operation.kind is EVICT:
@@ -349,7 +335,7 @@ class Statement:
 
     def jobs(self) -> set[JobState]:
         """Those that something was decided about."""
-        return {operation.job for operation in self._operations}
+        return {operation.job for operation in self.operations}
 
     def commit(self, cause_of: CauseOf | None = None) -> None:
         """Hands what was decided over to the session."""
@@ -357,11 +343,11 @@ class Statement:
         nodes, action = session.snapshot.nodes.nodes, session.action
         new_rows: dict[Task, int] = {}
         if self._evicted:
-            new_rows = {each.task: each.row for each in self._operations if each.kind is PIPELINE}
+            new_rows = {each.task: each.row for each in self.operations if each.kind is PIPELINE}
         decided: list[decisions.Operation] = []
         lost = self._lost_gpu_hours() if self._evicted else {}
         waits: dict[JobState, bool] = {}  # whether some of its tasks wait for what is being released
-        for each in self._operations:
+        for each in self.operations:
             kind, job, task, row = each.kind, each.job, each.task, each.row
             if kind is ALLOCATE:
                 decided.append(self._bind(job, task, row, each.gpu_groups))
@@ -379,11 +365,11 @@ class Statement:
                     Eviction(task, job.job, node, action, self._preemptor, cause, moves_to, lost[job][task], of_job)
                 )
             elif kind is STAY:
-                session.stays(task)
-        session.decided(decided, evicts=bool(self._evicted))
+                session.outcome.stays(task)
+        session.outcome.decided(decided, evicts=bool(self._evicted))
         for job, some_wait in waits.items():
             if not some_wait:
-                session.started(job)
+                session.outcome.has_started(job)
         if self._evicted:
             for job in self.jobs():
                 job.evictions_are_final()
@@ -393,14 +379,14 @@ class Statement:
         session, pod_class = self._session, task.pod_class
         portion = 1.0 if pod_class.share is None else session.nodes.portion(pod_class, row)
         bind = Bind(task, job.job, session.snapshot.nodes.nodes[row].metadata.name, gpu_groups, portion)
-        for add_to in session.bind_details:
+        for add_to in session.extensions.bind_details:
             bind = add_to(bind, row)
         return bind
 
     def _lost_gpu_hours(self) -> dict[JobState, dict[Task, float]]:
         """What the tasks have run for in vain that are evicted, by job."""
         lost: dict[JobState, dict[Task, float]] = {}
-        for each in self._operations:
+        for each in self.operations:
             if each.kind is EVICT and each.task in self._evicted:
                 seconds = lost_gpu_seconds(self._session.snapshot.now, each.job, each.task)
                 lost.setdefault(each.job, {})[each.task] = seconds / 3600
@@ -411,10 +397,10 @@ class Statement:
 
         Not where tasks are given more than their node: that can only be taken back at once.
         """
-        if self._session.place_keepers:
+        if self._assigning:
             self.discard()
             return
-        self._session.left_in_effect.append(self)
+        self._session.outcome.left_in_effect.append(self)
         for job in self.jobs():
             job.evictions_are_final()
 
@@ -424,7 +410,7 @@ class Statement:
         Others have changed the accounts in the meantime: the same amounts are given back, not the values put back.
         """
         session, nodes = self._session, self._session.nodes
-        for each in self._untouched():
+        for each in self.unchanged():
             kind, job, task, row, stood = each.kind, each.job, each.task, each.row, each.stood
             stands, pod_class = job.standing(task), task.pod_class
             if row != NOWHERE:
@@ -439,14 +425,14 @@ class Statement:
                 if pod_class.share is not None:
                     back_to = None if kind is PIPELINE else stood.status
                     nodes.move_on_devices(pod_class.share, row, each.gpu_groups, out=stands.status, into=back_to)
-                for listener in session.placement_listeners:
-                    (listener.arrived if kind is EVICT else listener.left)(task, row)
+                for listener in self._listeners:
+                    listener.undone(kind, task, row)
             job.restore(task, stood)
         self._forget()
 
-    def _untouched(self) -> list[Operation]:
+    def unchanged(self) -> list[Operation]:
         """Operations on tasks that still stand as they left them, the newest first."""
-        last = {operation.task: operation for operation in self._operations}
+        last = {operation.task: operation for operation in self.operations}
         after = {
             ALLOCATE: ALLOCATED,
             PIPELINE: PIPELINED,
@@ -454,7 +440,7 @@ class Statement:
         }
         return [
             each
-            for each in reversed(self._operations)
+            for each in reversed(self.operations)
             if (kind := last[each.task].kind) not in after
             or each.job.standing(each.task)[:2] == (after[kind], last[each.task].row)
         ]
@@ -462,7 +448,7 @@ class Statement:
     def room_made(self) -> dict[tuple[int, int], float]:
         """By resource and node: what is free because of what was left in effect; negative where it takes room."""
         room: dict[tuple[int, int], float] = {}
-        for each in self._untouched():
+        for each in self.unchanged():
             row = each.row
             for place, amount in each.task.pod_class.holds if row != NOWHERE else ():
                 room[place, row] = room.get((place, row), 0.0) + (amount if each.kind is EVICT else -amount)
@@ -473,13 +459,13 @@ class Statement:
 
         Extras of a gang whose minimum was left in effect would wait for pods that nobody has promised a place.
         """
-        others = self._session.left_in_effect
+        others = self._session.outcome.left_in_effect
         if not others:
             return True
-        placed = [each.job.job for it in others for each in it._untouched() if each.kind is PIPELINE]
+        placed = [each.job.job for it in others for each in it.unchanged() if each.kind is PIPELINE]
         if any(job is self._preemptor for job in placed):
             return False
-        if any(each.task.pod_class.share is not None for it in (self, *others) for each in it._operations):
+        if any(each.task.pod_class.share is not None for it in (self, *others) for each in it.operations):
             return False  # rooms on shared GPUs aren't told apart
         made: dict[tuple[int, int], float] = {}
         for statement in others:
@@ -488,7 +474,7 @@ class Statement:
         nodes = self._session.nodes
         return all(
             nodes.idle_at[place, each.row] + nodes.releasing_at[place, each.row] - made.get((place, each.row), 0.0) >= 0
-            for each in self._operations
+            for each in self.operations
             if each.kind is PIPELINE
             for place, _ in each.task.pod_class.holds
         )
@@ -511,20 +497,18 @@ class Statement:
             self._evicted[task] = self._stood[task] = stood
         elif kind is SPARE or kind is STAY:
             del self._evicted[task]
-        self._operations.append(
+        self.operations.append(
             Operation(kind, job, task, stands.row, stood, column, accounts, devices, stands.gpu_groups)
         )
         if ours:
-            for listener in session.placement_listeners:
-                (listener.left if kind is EVICT else listener.arrived)(task, stands.row)
-            for keeper in session.place_keepers:
-                keeper.done(kind, task, stands.row)
+            for listener in self._listeners:
+                listener.done(kind, task, stands.row)
 
     def rollback(self, start: int) -> None:
         """Undoes everything but the first `start` operations, the newest first."""
         session, nodes = self._session, self._session.nodes
-        while len(self._operations) > start:
-            undone = self._operations.pop()
+        while len(self.operations) > start:
+            undone = self.operations.pop()
             kind, job, task, row, column = undone.kind, undone.job, undone.task, undone.row, undone.column
             if kind is EVICT:
                 del self._evicted[task]
@@ -537,11 +521,11 @@ class Statement:
             if undone.devices is not None:
                 nodes.restore_devices(row, undone.devices)
             at = nodes.idle_at if kind is ALLOCATE else nodes.releasing_at
-            for listener in session.placement_listeners:
-                (listener.arrived if kind is EVICT else listener.left)(task, row)
-            for keeper in session.place_keepers:  # before the account, which some of them write too
-                keeper.undone(kind, task, row)
+            for listener in self._listeners:  # before the account, which some of them write too
+                listener.undone(kind, task, row)
             held = len(task.pod_class.holds)
             nodes.restore(at, task.pod_class, row, column[:held])
             if len(column) > held:
                 nodes.restore(nodes.idle_at, task.pod_class, row, column[held:])
+        if self._overdrew_at is not None and start <= self._overdrew_at:
+            nodes.overdrawn, self._overdrew_at = False, None

@@ -149,7 +149,7 @@ class _FirstOpinionOf:
 
 def queue_order(session: Session) -> QueueOrder:
     """The order of sibling queues, by all that plugins say of it."""
-    orders = session.queue_order
+    orders = session.extensions.queue_order
     return orders[0] if len(orders) == 1 else _FirstOpinionOf(orders)
 
 

@@ -15,7 +15,7 @@ class Elastic:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.job_order.add(_rank)
+        session.extensions.job_order.add(_rank)
 
 
 def _rank(job: JobState) -> float:

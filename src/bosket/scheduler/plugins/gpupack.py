@@ -16,7 +16,7 @@ class GpuPack:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.gpu_scores.add(self)
+        session.extensions.gpu_scores.add(self)
 
     def shared(self, used: float) -> float:
         return used

@@ -23,12 +23,12 @@ class GpuSharingOrder:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.node_scores.add(_HasRoom(session))
+        session.extensions.node_scores.add(_HasRoom(session))
 
 
 class _HasRoom(NodeScorer):
     def __init__(self, session: Session) -> None:
-        self._shared, self._device_choices = session.nodes.shared, session.device_choices
+        self._shared, self._device_choices = session.nodes.shared, session.extensions.device_choices
 
     def concerns(self, pod_class: PodClass) -> bool:
         # Who weighs devices against each other says of nodes, too, whether a shared one is better.

@@ -16,7 +16,7 @@ class GpuSpread:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.gpu_scores.add(self)
+        session.extensions.gpu_scores.add(self)
 
     def shared(self, used: float) -> float:
         return 1 - used

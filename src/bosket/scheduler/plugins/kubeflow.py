@@ -18,7 +18,7 @@ class Kubeflow:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.task_order.add(_rank)
+        session.extensions.task_order.add(_rank)
 
 
 def _rank(task: Task) -> float:

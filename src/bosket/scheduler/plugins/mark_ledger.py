@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bosket.scheduler.framework.extension import PlacementListener
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.peer import NO_MARKS, Mark
 from bosket.scheduler.model.task import Task, TaskStatus
@@ -32,14 +33,14 @@ class Tally:
         self.log.append((row, change))
 
 
-class MarkLedger:
+class MarkLedger(PlacementListener):
     """Listens to placements. Tallies are made of the snapshot when first asked for."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._tallies: dict[Mark, Tally] = {}
         self._going: set[tuple[Task, int]] = set()  # evicted in this cycle, with the row where they are
-        session.placement_listeners.add(self)
+        session.extensions.placement_listeners.add(self)
 
     def tally(self, mark: Mark) -> Tally:
         found = self._tallies.get(mark)
@@ -85,5 +86,5 @@ class MarkLedger:
 def is_evicted(session: Session, task: Task, row: int) -> bool:
     """Of a task that leaves: whether it does so by eviction; otherwise a placement of this cycle is undone."""
     assert task.group is not None
-    job = session.state(session.snapshot.jobs[task.group])
+    job = session.jobs.state(session.snapshot.jobs[task.group])
     return job.standing(task)[:2] == (TaskStatus.RELEASING, row)

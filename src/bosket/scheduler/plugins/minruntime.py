@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from bosket.api.time import InvalidDuration, parse_long_duration
 from bosket.scheduler.configuration.configuration import Configuration, ConfigurationError
 from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.scenario import Scenario
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_USED
-from bosket.scheduler.solver.scenario import Scenario
 
 METHODS = ("lca", "queue")
 DEFAULTS = ("defaultReclaimMinRuntime", "defaultPreemptMinRuntime")
@@ -48,12 +48,12 @@ class MinRuntime:
         queues = session.snapshot.queues.queues
         if self._reclaim or any(queue.reclaim_min_runtime for queue in queues):
             between = _Protection(session, self._between_queues(session))
-            session.reclaim_filters.add(between)
-            session.reclaim_validators.add(between.leaves_gangs_alone)
+            session.extensions.reclaim_filters.add(between)
+            session.extensions.reclaim_validators.add(between.leaves_gangs_alone)
         if self._preempt or any(queue.preempt_min_runtime for queue in queues):
             inside = _Protection(session, self._inside_a_queue(session))
-            session.preempt_filters.add(inside)
-            session.preempt_validators.add(inside.leaves_gangs_alone)
+            session.extensions.preempt_filters.add(inside)
+            session.extensions.preempt_validators.add(inside.leaves_gangs_alone)
 
     def _inside_a_queue(self, session: Session) -> Callable[[int, int], float]:
         tree = session.snapshot.queues
@@ -108,8 +108,8 @@ class _Protection:
         ends = started + self._min_runtime(preemptor.queue_row, victim.queue_row)
         if self._session.snapshot.now >= ends:
             return False
-        self._session.look_again_at(ends)
-        return self._session.protection.holds(ends)
+        self._session.outcome.consider_again_at(ends)
+        return self._session.limits.protects(ends)
 
 
 def _is_elastic(job: JobState) -> bool:

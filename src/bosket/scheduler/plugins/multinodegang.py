@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from bosket.scheduler.framework.extension import GatheredVictims
 from bosket.scheduler.framework.job_state import NOWHERE
+from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.solver.accumulation import Accumulation
-from bosket.scheduler.solver.scenario import Batch, Scenario
 
 
 class MultiNodeGang:
@@ -21,13 +21,13 @@ class MultiNodeGang:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.scenario_generators.add(_MultiNode())
+        session.extensions.scenario_generators.add(_MultiNode())
 
 
 class _MultiNode:
     name = "MultiNodeGang"
 
-    def __call__(self, search: Accumulation) -> Iterator[Scenario]:
+    def __call__(self, search: GatheredVictims) -> Iterator[Scenario]:
         nodes = _Nodes(search)
         for _ in search.steps():
             if search.potential:
@@ -39,7 +39,7 @@ class _MultiNode:
 class _Nodes:
     """The nodes of the victims gathered so far, kept from one step to the next."""
 
-    def __init__(self, search: Accumulation) -> None:
+    def __init__(self, search: GatheredVictims) -> None:
         self._search = search
         self._free = search.free_gpus()
         for job, task in search.start.victims():

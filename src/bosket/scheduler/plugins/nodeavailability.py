@@ -20,7 +20,7 @@ class NodeAvailability:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.node_scores.add(_FitsNow(session.nodes))
+        session.extensions.node_scores.add(_FitsNow(session.nodes))
 
 
 class _FitsNow(NodeScorer):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from bosket.scheduler.framework.extension import GatheredVictims
 from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.solver.accumulation import Accumulation
-from bosket.scheduler.solver.scenario import Batch, Scenario
 
 
 class NodeLocalGreedy:
@@ -20,13 +20,13 @@ class NodeLocalGreedy:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.scenario_generators.add(_NodeLocal())
+        session.extensions.scenario_generators.add(_NodeLocal())
 
 
 class _NodeLocal:
     name = "NodeLocalGreedy"
 
-    def __call__(self, search: Accumulation) -> Iterator[Scenario]:
+    def __call__(self, search: GatheredVictims) -> Iterator[Scenario]:
         batches_of: dict[JobState, list[Batch]] = {}
         for batch in search.start.batches:
             batches_of.setdefault(batch.job, []).append(batch)

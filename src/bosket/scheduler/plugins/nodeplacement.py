@@ -54,10 +54,10 @@ class NodePlacement:
             mix = self._mix if self._mix is not None else session.snapshot.pod_mix
             free = FreeGpus(session.snapshot, session.nodes, mix)
             least = LeastFragmentation(free, scorers[CPU])
-            session.node_scores.add(least)
-            session.device_choices.add(least.choose)
+            session.extensions.node_scores.add(least)
+            session.extensions.device_choices.add(least.choose)
             return
-        session.node_scores.add(_ByResource(scorers[GPU], scorers[CPU]))
+        session.extensions.node_scores.add(_ByResource(scorers[GPU], scorers[CPU]))
 
 
 class _ByResource(NodeScorer):

@@ -20,7 +20,7 @@ class NominatedNode:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.node_scores.add(_Nominated(session.snapshot.nodes))
+        session.extensions.node_scores.add(_Nominated(session.snapshot.nodes))
 
 
 class _Nominated(NodeScorer):

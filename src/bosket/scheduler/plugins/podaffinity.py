@@ -33,7 +33,7 @@ class PodAffinityScore:
 
     def open(self, session: Session) -> None:
         if session.snapshot.marked:
-            session.node_scores.add(_Neighbourhood(session, self._hard_weight))
+            session.extensions.node_scores.add(_Neighbourhood(session, self._hard_weight))
 
 
 class _Neighbourhood(NodeScorer):

@@ -14,4 +14,4 @@ class Priority:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.job_order.add(lambda job: -job.job.priority)
+        session.extensions.job_order.add(lambda job: -job.job.priority)

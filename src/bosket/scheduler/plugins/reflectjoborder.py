@@ -35,7 +35,7 @@ class ReflectJobOrder(Endpoint):
 def job_order(session: Session) -> dict[str, Any]:
     """The order in a fresh session, which is used up by it."""
     session.action = "allocate"
-    turns = JobsByQueue(session, session.candidates())
+    turns = JobsByQueue(session, session.jobs.candidates())
     everywhere: list[dict[str, Any]] = []
     by_queue: dict[str, list[dict[str, Any]]] = {}
     while (state := turns.pop()) is not None:

@@ -22,7 +22,7 @@ class ResourceType:
 
     def open(self, session: Session) -> None:
         whole = session.snapshot.mig_strategies() == MigStrategy.WHOLE
-        session.node_scores.add(_CpuOnly((session.snapshot.nodes.allocatable[GPU] <= 0) & whole))
+        session.extensions.node_scores.add(_CpuOnly((session.snapshot.nodes.allocatable[GPU] <= 0) & whole))
 
 
 class _CpuOnly(NodeScorer):

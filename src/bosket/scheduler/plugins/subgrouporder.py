@@ -16,7 +16,7 @@ class SubGroupOrder:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.subgroup_order.add(_rank)
+        session.extensions.subgroup_order.add(_rank)
 
 
 def _rank(job: JobState, subgroup: PodSet | SubGroupSet) -> tuple[float, ...]:

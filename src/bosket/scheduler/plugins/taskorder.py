@@ -15,7 +15,7 @@ class TaskOrder:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.task_order.add(_rank)
+        session.extensions.task_order.add(_rank)
 
 
 def _rank(task: Task) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.api.object import ObjectKey
+from bosket.scheduler.framework.extension import PlacementListener
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.decisions import Bind
 from bosket.scheduler.model.task import Task
@@ -41,7 +42,7 @@ class Settled:
     users: int
 
 
-class VolumeLedger:
+class VolumeLedger(PlacementListener):
     """What is left of volumes, room for volumes, and places to attach them."""
 
     def __init__(self, session: Session) -> None:
@@ -60,8 +61,8 @@ class VolumeLedger:
         self._given: dict[tuple[Task, int], Choice] = {}
         self._going: set[tuple[Task, int]] = set()  # evicted in this cycle, with the row where they are
         self.slots = AttachedVolumes(session)
-        session.placement_listeners.add(self)
-        session.bind_details.add(self._tell)
+        session.extensions.placement_listeners.add(self)
+        session.extensions.bind_details.add(self._tell)
 
     # What filters ask
 

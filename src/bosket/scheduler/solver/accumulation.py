@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from bosket.scheduler.framework.job_state import NOWHERE
+from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.task import Task
@@ -21,7 +22,6 @@ from bosket.scheduler.solver.domain_room import DomainRoom, grouped_classes
 from bosket.scheduler.solver.eviction import Victim, next_to_evict
 from bosket.scheduler.solver.order import VictimOrder
 from bosket.scheduler.solver.room import Room
-from bosket.scheduler.solver.scenario import Batch, Scenario
 
 MOST_REMEMBERED = 8
 
@@ -64,7 +64,7 @@ class VictimSequence:
         """A task on a node that isn't ours can't be evicted, and neither can those that go with it."""
         if any(victim.original.standing(task).row == NOWHERE for task in tasks):
             return False
-        return self._session.allowance.objection(tasks) is None
+        return self._session.limits.objection(tasks) is None
 
 
 class Accumulation:
@@ -117,7 +117,7 @@ class Accumulation:
             if self._suffices():
                 yield
             else:
-                self.session.searches.filtered[self.session.action] += 1
+                self.session.outcome.searches.filtered[self.session.action] += 1
 
     def _add_room(self, batch: Batch) -> None:
         if self._is_enough:

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Sequence
 
 from bosket.scheduler.framework.departure import Departure
 from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.scenario import Batch
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.solver.room import Held, held_by
-from bosket.scheduler.solver.scenario import Batch
 
 
 class BatchIndex:
     """Facts about batches; tasks are bits of a number, so that sets of victims are compared at a stroke."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self._session, self._node_count = session, len(session.snapshot.nodes)
         self._bits: dict[Task, int] = {}
         self._masks: dict[Batch, int] = {}
         self._held: dict[int, Held] = {}  # by the tasks, as bits
@@ -68,10 +68,10 @@ class BatchIndex:
             if not mask & seen:
                 found = self._departures.get(batch)
                 if found is None:
-                    found = self._departures[batch] = Departure(self._session, batch.job, batch.tasks)
+                    found = self._departures[batch] = Departure(batch.job, batch.tasks, self._node_count)
                 result.append(found)
             elif mask & ~seen:
-                result.append(Departure(self._session, batch.job, self._unseen(batch.tasks, seen)))
+                result.append(Departure(batch.job, self._unseen(batch.tasks, seen), self._node_count))
             seen |= mask
         return result
 

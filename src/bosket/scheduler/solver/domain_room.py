@@ -29,7 +29,7 @@ class DomainRoom:
         """`part`: the tasks that are to be placed, of those that wait; `at_best`: if nobody else were there."""
         by_level: dict[tuple[str, int], list[float]] = {}
         levels: list[TopologyLevel] = []
-        by_fit = session.judges_by_fit(job)
+        by_fit = session.outcome.ignores_estimates(job)
         waiting: dict[tuple[str, int], set[Task]] = {}  # those that no group around this one has counted
         for group in _groups(job.job.root):
             assert group.topology is not None
@@ -103,7 +103,7 @@ class _LevelRoomAsInKai(_LevelRoom):
 
 def grouped_classes(session: Session, job: JobState, pending: Sequence[Task]) -> list[tuple[TopologyLevel, Classes]]:
     """Of every group that must be in one domain: the level of that domain, and the classes of its pending tasks."""
-    if not job.is_constrained or not session.node_subsets:
+    if not job.is_constrained or not session.extensions.node_subsets:
         return []
     found: list[tuple[TopologyLevel, Classes]] = []
     for part in _parts(job.job.root):

@@ -63,7 +63,7 @@ def next_to_evict(session: Session, victim: Victim) -> list[Task]:
             return []
         if len(tasks) == 1:
             return list(tasks)
-        ordered = sorted(tasks, key=session.task_key, reverse=True)
+        ordered = sorted(tasks, key=session.orders.task_key, reverse=True)
         return ordered[:1] if has_surplus else ordered
     return _Step(session, victim).tasks()
 
@@ -113,7 +113,7 @@ class _Step:
         satisfied = sum(map(self._state.satisfied, subgroup.children))
         if not satisfied:
             return []
-        members = sorted(subgroup.children, key=self._session.subgroup_key(self._state), reverse=True)
+        members = sorted(subgroup.children, key=self._session.orders.subgroup_key(self._state), reverse=True)
         for member in members:
             if tasks := self._surplus(member):
                 return tasks
@@ -128,4 +128,4 @@ class _Step:
         return [task for pod_set in subgroup.pod_sets() for task in self._last_first(pod_set)]
 
     def _last_first(self, pod_set: PodSet) -> list[Task]:
-        return sorted(self._by_set.get(pod_set.name, ()), key=self._session.task_key, reverse=True)
+        return sorted(self._by_set.get(pod_set.name, ()), key=self._session.orders.task_key, reverse=True)

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.scenario import Batch
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Amounts2D
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.solver.eviction import next_to_evict, victim_of
-from bosket.scheduler.solver.scenario import Batch
 
 
 def cheapest_to_move(session: Session, tasks: Iterable[Task], running: Iterable[JobState]) -> tuple[Batch, ...] | None:
@@ -41,7 +41,7 @@ class _Frugal:
         # Often there is room for everybody, and those who run don't matter: there may be thousands of them. Where some
         # of them are protected they are asked in any case, because the first who objects is told to the job.
         self._running: Iterable[JobState] | None = running
-        self._movable = self._find_movable(running) if session.allowance.has_limits else np.zeros((0, 0))
+        self._movable = self._find_movable(running) if session.limits.has_budgets else np.zeros((0, 0))
 
     def _find_movable(self, running: Iterable[JobState]) -> Amounts2D:
         """(resource, node): what the tasks hold that would go first of each job. Notes who they are, node by node."""
@@ -49,7 +49,7 @@ class _Frugal:
         for job in running:
             batch = Batch(job, tuple(next_to_evict(session, victim_of(job))))
             rows = {job.standing(task).row for task in batch.tasks}
-            if NOWHERE in rows or session.allowance.objection(batch.tasks) is not None:
+            if NOWHERE in rows or session.limits.objection(batch.tasks) is not None:
                 continue
             for row in rows:
                 self._on.setdefault(row, []).append(batch)
@@ -59,7 +59,7 @@ class _Frugal:
 
     def find_node(self, pod_class: PodClass) -> bool:
         """Takes a node for one more pod of a class; False when there is none."""
-        allowed = self._session.view(pod_class).allowed
+        allowed = self._session.views.of(pod_class).allowed
         there = allowed & self._fits(pod_class, self._free)
         if there.any():
             free_gpus = np.where(there, self._free[GPU], np.inf)

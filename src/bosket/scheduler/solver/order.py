@@ -28,7 +28,7 @@ class JobTable:
         self._keys: dict[JobState, SortKey] = {}
         self.by_queue: dict[int, Entries] = {}
         for job in jobs:
-            key = self._keys[job] = session.job_key(job)
+            key = self._keys[job] = session.orders.job_key(job)
             self.by_queue.setdefault(job.queue_row, []).append((key, job))
         for entries in self.by_queue.values():
             entries.sort(key=_key)
@@ -59,7 +59,7 @@ class JobTable:
             if requests:
                 del requests[place]
         if keep:
-            key = self._keys[job] = self._session.job_key(job)
+            key = self._keys[job] = self._session.orders.job_key(job)
             place = bisect_right(entries, key, key=_key)
             entries.insert(place, (key, job))
             if requests is not None:
@@ -135,7 +135,7 @@ class VictimOrder:
         """What is left of a victim after a part of it was taken."""
         row = victim.original.queue_row
         leaf = self._turns.leaves.get(row) or self._emptied(row)
-        leaf.push(self._session.job_key(victim.state), victim)
+        leaf.push(self._session.orders.job_key(victim.state), victim)
         self._turns.gave(row, leaf)
 
     def _emptied(self, row: int) -> _Victims:

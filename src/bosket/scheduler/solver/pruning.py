@@ -18,9 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.scenario import Batch
 from bosket.scheduler.solver.budget import Budget
 from bosket.scheduler.solver.eviction import may_go_alone
-from bosket.scheduler.solver.scenario import Batch
 from bosket.scheduler.solver.search import Solution
 
 #: How far the pruning of one solution goes.

@@ -132,7 +132,7 @@ class Room:
         """`feasible`: nodes that may be used though nobody is evicted there; `free`: what they have, `free_amounts`."""
         self._wanted = Counter(task.pod_class for task in pending)
         self._usable = feasible.copy()
-        self._allowed = {pod_class: session.view(pod_class).allowed for pod_class in self._wanted}
+        self._allowed = {pod_class: session.views.of(pod_class).allowed for pod_class in self._wanted}
         self._shared = session.nodes.shared
         self._free = free.copy()
         concerned = np.zeros(len(feasible), dtype=bool)  # nodes that some class may use
@@ -279,7 +279,7 @@ def least_departures(
     """
     least = 1
     for pod_class, count in Counter(task.pod_class for task in pending).items():
-        allowed = session.view(pod_class).allowed
+        allowed = session.views.of(pod_class).allowed
         for resource, amount in sorted(pod_class.holds, key=lambda each: each[0] != GPU):  # mostly GPUs are short
             there = np.maximum(free[resource][allowed], 0.0)
             slots = np.floor(there / amount + ROUNDING)
@@ -309,7 +309,7 @@ class Prospect:
         self._single: list[tuple[ClassView, list[int]]] = []  # with the nodes that may still take one pod
         self._counted: list[tuple[PodClass, int, NDArray[np.intp]]] = []
         for pod_class, count in Counter(task.pod_class for task in pending).items():
-            view = session.view(pod_class)
+            view = session.views.of(pod_class)
             if not view.only_loses_room:
                 continue
             if count == 1 or pod_class.share is not None:

@@ -15,12 +15,15 @@ import numpy as np
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.departure import Aftermath, Baseline, Departure
-from bosket.scheduler.framework.extension import AllOf, ScenarioGenerator, ScenarioValidator
+from bosket.scheduler.framework.extension import ScenarioGenerator, ScenarioValidator
+from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
+from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.reason import EvictionRefused
 from bosket.scheduler.model.resource import GPU, mig_gpus
 from bosket.scheduler.model.search_tally import CHEAPEST_MOVES, ScenarioState, SearchResult, Turn
 from bosket.scheduler.model.task import Task, TaskStatus
@@ -30,7 +33,6 @@ from bosket.scheduler.solver.budget import Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.order import Entries, JobTable, SortKey, VictimOrder
 from bosket.scheduler.solver.room import Prospect, Room, free_amounts, least_departures
-from bosket.scheduler.solver.scenario import Batch, Scenario
 from bosket.scheduler.solver.simulation_order import Branches, SimulationOrder
 
 
@@ -52,6 +54,16 @@ class Solution:
     def evicted(self) -> int:
         """How many tasks go or move."""
         return len(self.gone)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchOutcome:
+    """What a search for one job's victims came to."""
+
+    solution: Solution | None  #: in effect; None when there is no just one
+    refused: EvictionRefused | None  #: the first objection of a disruption budget that the search met with
+    protected_until: float  #: when the first job that it left alone is protected no longer; infinite when none was
+    cut_short: bool  #: whether it might have gone on with a larger budget
 
 
 class Counts:
@@ -89,11 +101,11 @@ class Search:
         """`branches`: of all jobs that wait; `running`: all that may be evicted for anybody; `candidates`: those that
         may be for this job, by queue, in order of jobs."""
         self._session, self._job, self._budget = session, job, budget
-        self._spared = session.successors(job.job)
+        self._spared = session.outcome.successors(job.job)
         self._branches, self._running = branches, running
         self._candidates, self._validators = _without(candidates, self._spared), validators
         branches.pending.find_requests()
-        self._baseline = Baseline(session)
+        self._baseline = Baseline(session.nodes, session.queues)
         self._allocated, self._non_preemptible = self._baseline.allocated, self._baseline.non_preemptible
         self._feasible = _feasible_nodes(session, job)
         self._free = free_amounts(session)  # before every attempt, because each leaves everything as it was
@@ -110,7 +122,7 @@ class Search:
         tasks = self._tasks
         if not tasks or not self._may_fit(tasks):
             return None
-        for generator in self._session.scenario_generators:
+        for generator in self._session.extensions.scenario_generators:
             budget = self._budget.for_generator(generator.name)
             self._generator = generator.name
             with self._session.watch("search", generator.name):
@@ -147,10 +159,10 @@ class Search:
     def _end_turn(self, solution: Solution | None, budget: Budget) -> None:
         result: SearchResult = "deadline_exhausted" if budget.is_used_up() else "generators_exhausted"
         turn = Turn(self._session.action, self._generator, "solved" if solution is not None else result)
-        self._session.searches.turns.append(turn)
+        self._session.outcome.searches.turns.append(turn)
 
     def _count(self, state: ScenarioState) -> None:
-        self._session.searches.scenarios[self._session.action, self._generator, state] += 1
+        self._session.outcome.searches.scenarios[self._session.action, self._generator, state] += 1
 
     def solve_with(self, victims: tuple[Batch, ...]) -> Solution | None:
         """The same with these victims."""
@@ -252,7 +264,7 @@ class Search:
                     continue
                 if not search.may_suffice(scenario, victims):
                     budget.spend(1)
-                    self._session.searches.filtered[self._session.action] += 1
+                    self._session.outcome.searches.filtered[self._session.action] += 1
                     continue
                 solution = None
                 if search.may_suffice_in_domains(scenario, victims):
@@ -260,7 +272,7 @@ class Search:
                 else:
                     # It costs as many steps as if it were simulated: how far a search goes stays the same.
                     self._spend(scenario, victims, budget)
-                    self._session.searches.filtered[self._session.action] += 1
+                    self._session.outcome.searches.filtered[self._session.action] += 1
                 if solution is not None:
                     return solution
                 failed.add(victims)
@@ -314,7 +326,7 @@ class Search:
                 return None
         victims = scenario.victims()
         gone = [task for job, task in victims if job.status(task) in (TaskStatus.RELEASING, TaskStatus.PIPELINED)]
-        if session.allowance.objection(gone) or not all(validator(scenario) for validator in self._validators):
+        if session.limits.objection(gone) or not all(validator(scenario) for validator in self._validators):
             self._count("validator_rejected")
             statement.discard()
             return None
@@ -348,7 +360,7 @@ class Search:
                 continue
             after = departure.aftermath
             if after is None:
-                key = self._session.job_key(job)
+                key = self._session.orders.job_key(job)
                 after = departure.aftermath = Aftermath(key, job.next_tasks(), job.next_request(), job.least_request())
             else:
                 job.recall(after.tasks, after.request, after.least)

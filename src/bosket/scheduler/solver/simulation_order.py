@@ -297,7 +297,7 @@ class SimulationOrder:
                 ours = self._ours[row] = []
                 for child in branches.tree.paths[row]:
                     below.setdefault(branches.tree.parents[child], {})[child] = None
-            ours.append((session.job_key(job) if key is None else key, job))
+            ours.append((session.orders.job_key(job) if key is None else key, job))
         self._root = self._parent(ROOT, below, alone=True) if taking_part else None
 
     def pop(self) -> JobState | None:

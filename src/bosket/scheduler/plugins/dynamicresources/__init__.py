@@ -29,11 +29,11 @@ class DynamicResources:
             return
         ledger = DeviceKeeper(session)
         devices = DeviceFilter(session, ledger)
-        session.place_keepers.add(ledger)
-        session.task_checks.add(ClaimFitness(session, ledger))
-        session.node_filters.add(devices)
-        session.free_now.add(devices.is_free_now)
-        session.bind_details.add(_Details(ledger))
+        session.extensions.placement_listeners.add(ledger)
+        session.extensions.task_checks.add(ClaimFitness(session, ledger))
+        session.extensions.node_filters.add(devices)
+        session.extensions.free_now.add(devices.is_free_now)
+        session.extensions.bind_details.add(_Details(ledger))
 
 
 class _Details:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from bosket.scheduler.framework.extension import Kind, PlacementListener
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.framework.statement import Kind
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.plugins.dynamicresources.ledger import DeviceLedger
 
 
-class DeviceKeeper:
+class DeviceKeeper(PlacementListener):
     """Follows operations; those of pods without claims are none of its business."""
+
+    assigns = True
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -15,8 +15,8 @@ from bosket.api.object import ObjectKey
 from bosket.api.quantity import parse
 from bosket.api.resource_k8s import AllocationResult, ResourceClaim
 from bosket.kube.node_selector import node_test
+from bosket.scheduler.framework.extension import Kind
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.framework.statement import Kind
 from bosket.scheduler.model.device import DeviceId, DeviceNeeds, PoolId
 from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
 from bosket.scheduler.plugins.dynamicresources.allocator import Allotment, Given, Refusal, allocate

@@ -47,11 +47,11 @@ class Numa:
         ledger = ZoneLedger(session, self._ignored, reconstruct=self._reconstruct)
         if not ledger.zones:
             return
-        session.place_keepers.add(ledger)
-        session.free_now.add(ledger.is_free_now)
-        session.node_filters.add(_Aligned(session, ledger))
-        session.node_scores.add(_FewZones(session, ledger))
-        session.bind_details.add(_Prediction(ledger))
+        session.extensions.placement_listeners.add(ledger)
+        session.extensions.free_now.add(ledger.is_free_now)
+        session.extensions.node_filters.add(_Aligned(session, ledger))
+        session.extensions.node_scores.add(_FewZones(session, ledger))
+        session.extensions.bind_details.add(_Prediction(ledger))
 
 
 class _Aligned(NodeFilter):

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bosket.scheduler.framework.extension import Kind, PlacementListener
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.framework.statement import Kind
 from bosket.scheduler.model.numa import NumaNeeds, NumaZones, Policy, Record, is_device
 from bosket.scheduler.model.resource import GPU_NAMES
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, PodClass, Task
@@ -58,8 +58,10 @@ class NodeZones:
         return Demand.of(needs, self.zones, self.places if needs.guaranteed else self.devices)
 
 
-class ZoneLedger:
-    """Zones of all nodes that tell about theirs, by row; a `PlaceKeeper`."""
+class ZoneLedger(PlacementListener):
+    """Zones of all nodes that tell about theirs, by row."""
+
+    assigns = True
 
     def __init__(self, session: Session, ignored: frozenset[str], *, reconstruct: bool) -> None:
         """`ignored`: resources, as zones name them, that no kubelet aligns; `reconstruct`: what is free is what pods

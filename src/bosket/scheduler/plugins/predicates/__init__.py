@@ -23,16 +23,16 @@ class Predicates:
         del arguments
 
     def open(self, session: Session) -> None:
-        session.node_filters.add(GpuKinds(session))
-        session.node_filters.add(RoomForReservation(session))
-        session.node_filters.add(ByNode(session))
+        session.extensions.node_filters.add(GpuKinds(session))
+        session.extensions.node_filters.add(RoomForReservation(session))
+        session.extensions.node_filters.add(ByNode(session))
         ledger = MarkLedger(session) if session.snapshot.marked else None
-        session.task_checks.add(PodFitness(session, ledger))
+        session.extensions.task_checks.add(PodFitness(session, ledger))
         if ledger is not None:
-            session.node_filters.add(HostPorts(session, ledger))
-            session.node_filters.add(PodAffinity(session, ledger))
-            session.node_filters.add(TopologySpread(session, ledger))
+            session.extensions.node_filters.add(HostPorts(session, ledger))
+            session.extensions.node_filters.add(PodAffinity(session, ledger))
+            session.extensions.node_filters.add(TopologySpread(session, ledger))
         if session.snapshot.volumes.contested:
             volumes = VolumeLedger(session)
-            session.node_filters.add(FreeVolumes(session, volumes))
-            session.node_filters.add(AttachLimits(session, volumes))
+            session.extensions.node_filters.add(FreeVolumes(session, volumes))
+            session.extensions.node_filters.add(AttachLimits(session, volumes))

@@ -26,13 +26,13 @@ class Proportion:
         self._multiplier = max(1.0, _number(arguments, "relcaimerSaturationMultiplier"))
 
     def open(self, session: Session) -> None:
-        session.fair_share = fair_shares(session.snapshot, self._k)
-        session.capacity_checks.add(Capacity(session).check)
-        session.queue_order.add(QueueRanks(session))
+        session.queues.fair_share = fair_shares(session.snapshot, self._k)
+        session.extensions.capacity_checks.add(Capacity(session).check)
+        session.extensions.queue_order.add(QueueRanks(session))
         reclaim = Reclaim(session, self._multiplier)
-        session.reclaim_rights.add(reclaim.may_reclaim)
-        session.reclaim_filters.add(reclaim)
-        session.reclaim_validators.add(reclaim.is_just)
+        session.extensions.reclaim_rights.add(reclaim.may_reclaim)
+        session.extensions.reclaim_filters.add(reclaim)
+        session.extensions.reclaim_validators.add(reclaim.is_just)
 
 
 def _number(arguments: Mapping[str, str], name: str) -> float:

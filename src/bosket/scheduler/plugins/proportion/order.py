@@ -65,7 +65,7 @@ class QueueRanks:
     """Ranks queues by what they hold and what they may have."""
 
     def __init__(self, session: Session) -> None:
-        queues, fair_share = session.snapshot.queues.queues, session.fair_share
+        queues, fair_share = session.snapshot.queues.queues, session.queues.fair_share
         self._ledger = session.queues
         self._allocatable = allocatable_shares(session.snapshot.queues, fair_share)
         quota = np.array([queue.quota for queue in queues]).reshape(-1, len(SHARED))

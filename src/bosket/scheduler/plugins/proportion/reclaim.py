@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 
-from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.framework.ledger import requested_by
+from bosket.scheduler.framework.job_state import JobState, requested_by
+from bosket.scheduler.framework.scenario import Scenario
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED, fits
 from bosket.scheduler.model.resource import Shares, minus, plus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.plugins.proportion.share import RESOURCES, allocatable_shares
-from bosket.scheduler.solver.scenario import Scenario
 
 
 class Reclaim:
@@ -28,8 +27,8 @@ class Reclaim:
         self._tree = session.snapshot.queues
         self._queues = self._tree.queues
         self._ledger = session.queues
-        self._fair_share = session.fair_share
-        self._allocatable = allocatable_shares(self._tree, session.fair_share)
+        self._fair_share = session.queues.fair_share
+        self._allocatable = allocatable_shares(self._tree, session.queues.fair_share)
         self._multiplier = saturation_multiplier
         self._smallest_device = session.snapshot.nodes.devices.smallest
         #: by the queues that are compared: what was asked, with what they hold, and the answer

@@ -29,8 +29,8 @@ class Topology:
 
     def open(self, session: Session) -> None:
         constraints = Constraints(session)
-        session.node_subsets.add(_Domains(session, constraints))
-        session.placement_plans.add(Plans(session, constraints))
+        session.extensions.node_subsets.add(_Domains(session, constraints))
+        session.extensions.placement_plans.add(Plans(session, constraints))
 
 
 class _Domains:

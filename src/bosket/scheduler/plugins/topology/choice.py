@@ -54,7 +54,9 @@ class Choice:
         if not tree.inside.any():
             return self._unsatisfied(f"no node has the labels of all its levels: {', '.join(tree.labels)}")
         start, domain = self._start(np.flatnonzero(on & tree.inside))
-        may_differ = self._session.judges_by_fit(self._job) and capacity.fullness(demand, start)[domain] <= 1
+        may_differ = (
+            self._session.outcome.ignores_estimates(self._job) and capacity.fullness(demand, start)[domain] <= 1
+        )
         if not capacity.fits(demand, start)[domain] and not may_differ:
             where = "the cluster" if not start else tree.levels[start].names[domain]
             missing = Shortage(self._session, capacity, demand).scarcest(start, domain)
@@ -81,7 +83,7 @@ class Choice:
         Where none is preferred KAI goes on below the required level, too, and then finds no domain of that level,
         though all nodes are in one. That is followed in the first cycle that a job is tried in.
         """
-        is_capped = self._constraint.preferred or self._session.judges_by_fit(self._job)
+        is_capped = self._constraint.preferred or self._session.outcome.ignores_estimates(self._job)
         return self._tree.common_domain(rows, self._narrowest if is_capped else len(self._tree.levels) - 1)
 
     def _ranks(self, demand: Demand, start: int) -> list[NDArray[np.intp]]:

@@ -66,7 +66,7 @@ class ClassCapacity:
 
     def _slots_on(self, pod_class: PodClass, rows: Rows) -> ByNode:
         """How many pods of a class each node could take by what it has of what they ask for, their number apart."""
-        allowed = self._session.view(pod_class).allowed[rows]
+        allowed = self._session.views.of(pod_class).allowed[rows]
         slots = np.full(len(allowed), np.inf)
         for place, amount in pod_class.needs:
             np.minimum(slots, np.floor(self._amounts(place, rows) / amount + ROUNDING), out=slots)
@@ -104,7 +104,7 @@ class ClassCapacity:
         asked = dict(pod_class.needs)
         units = int(min(asked.get(place, 0.0) // amount for place, amount in unit.needs))
         if units:
-            own, others = self._session.view(unit).allowed, self._session.view(pod_class).allowed
+            own, others = self._session.views.of(unit).allowed, self._session.views.of(pod_class).allowed
             if others is not own and (others & ~own).any():
                 return 0
         return units

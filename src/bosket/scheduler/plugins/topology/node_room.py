@@ -35,7 +35,7 @@ class NodeRoom:
         """(node,): whether a node could take a pod of a class, as things stood when the search began."""
         found = self._usable.get(pod_class.index)
         if found is None:
-            view = self._session.view(pod_class)
+            view = self._session.views.of(pod_class)
             found = view.allowed
             if view.only_loses_room:  # otherwise pods that are placed together may let each other in
                 view.catch_up()

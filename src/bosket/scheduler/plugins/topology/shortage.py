@@ -79,10 +79,10 @@ class Shortage:
         placed = 0
         for pod_class in sorted(self._demand.classes, key=attrgetter("shared"), reverse=True):
             # As long as there were resources when the class was first seen.
-            asked = pod_class.demand_by(self._session.largest_device_mib)
+            asked = pod_class.demand_by(self._session.jobs.largest_device_mib)
             needed = np.flatnonzero(asked > 0)
             slots = np.floor(free[needed] / asked[needed, None] + ROUNDING).min(axis=0)
-            slots = np.where(self._session.view(pod_class).allowed[rows], np.maximum(slots, 0.0), 0.0)
+            slots = np.where(self._session.views.of(pod_class).allowed[rows], np.maximum(slots, 0.0), 0.0)
             order = np.argsort(np.where(slots > 0, slots, np.inf), kind="stable")
             before = np.cumsum(slots[order]) - slots[order]
             taken = np.empty(len(order))

@@ -1,0 +1,81 @@
+"""The views of a session's pod classes, made when they are first asked for, and what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from operator import attrgetter
+
+import numpy as np
+
+from bosket.scheduler.framework.class_view import Asked, ClassView, StaticVerdict, ViewContext
+from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonCodes
+from bosket.scheduler.framework.neighbour_view import Base, NeighbourView, ScoreArrays
+from bosket.scheduler.model.task import PodClass
+
+_is_static = attrgetter("fixed")
+
+
+class ClassViews:
+    """Fit and scores by pod class, kept true while decisions are made."""
+
+    def __init__(self, context: ViewContext) -> None:
+        self._context = context
+        self._views: dict[int, ClassView] = {}  # by class
+        self._bases: dict[Hashable, Base] = {}  # by all that they look at of a class
+        self._arrays = ScoreArrays()
+        self._static: dict[Hashable, StaticVerdict] = {}  # by what filters look at of a class
+
+    def of(self, pod_class: PodClass) -> ClassView:
+        """The view of a class."""
+        view = self._views.get(pod_class.index)
+        if view is None:
+            view = self._views[pod_class.index] = self._make(pod_class)
+        return view
+
+    def __iter__(self) -> Iterator[ClassView]:
+        return iter(self._views.values())
+
+    def clear(self) -> None:
+        """Forgets all views, so that they are made anew of the accounts as they are."""
+        self._views.clear()
+
+    def unrestricted(self, pod_class: PodClass) -> bool:
+        """Whether no filter objects to any node, so that only what is free there counts."""
+        filters = [each for each in self._context.extensions.node_filters if each.concerns(pod_class)]
+        return all(map(_is_static, filters)) and self._static_verdict(pod_class, filters).is_unrestricted
+
+    def without_base(self, pod_class: PodClass) -> ClassView:
+        """A new view of the class that shares nothing with others: what every other view must agree with."""
+        return ClassView(self._context, pod_class, self._asked(pod_class))
+
+    def _make(self, pod_class: PodClass) -> ClassView:
+        """A view of the class; with a base if it goes by neighbours."""
+        context, asked = self._context, self._asked(pod_class)
+        others = asked.without_neighbours()
+        if len(others.filters) == len(asked.filters) and len(others.scorers) == len(asked.scorers):
+            return ClassView(context, pod_class, asked)
+        rest: list[NodeFilter | NodeScorer] = [*others.filters, *others.scorers]
+        known_by = [(each, each.known_by(pod_class)) for each in rest]
+        key = (pod_class.needs, pod_class.share, *known_by)
+        base = self._bases.get(key)
+        if base is None:
+            base = self._bases[key] = Base(context, pod_class, others)
+        return NeighbourView(context, pod_class, asked, base, self._arrays)
+
+    def _asked(self, pod_class: PodClass) -> Asked:
+        """Who is asked about nodes on behalf of the class."""
+        extensions = self._context.extensions
+        filters = [each for each in extensions.node_filters if each.concerns(pod_class)]
+        scorers = [each for each in extensions.node_scores if each.concerns(pod_class)]
+        return Asked(filters, scorers, self._static_verdict(pod_class, list(filter(_is_static, filters))))
+
+    def _static_verdict(self, pod_class: PodClass, filters: Sequence[NodeFilter]) -> StaticVerdict:
+        """What static filters say of all nodes; the first objection counts."""
+        known_by = tuple([(each, each.known_by(pod_class)) for each in filters])
+        found = self._static.get(known_by)
+        if found is None:
+            codes: ReasonCodes = np.zeros(len(self._context.snapshot.nodes), dtype=np.int32)
+            for each in filters:
+                codes = np.where(codes == 0, each.codes(pod_class, slice(None)), codes)
+            found = self._static[known_by] = StaticVerdict(codes, codes == 0, not codes.any())
+        return found

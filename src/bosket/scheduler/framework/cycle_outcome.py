@@ -1,0 +1,132 @@
+"""What a cycle has come to so far: what was decided, why jobs wait, and what is in effect without being decided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from bosket.api.object import ObjectKey
+from bosket.scheduler.framework.eviction_limits import EvictionLimits
+from bosket.scheduler.framework.job_state import JobState
+from bosket.scheduler.framework.operation import Tentative
+from bosket.scheduler.model.decisions import Eviction, Operation, StaleMark
+from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.reason import JobReason, TopologyUnsatisfied
+from bosket.scheduler.model.search_tally import SearchTally
+from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.model.task import Task
+
+
+class CycleOutcome:
+    """Filled by actions and committed statements; read when the session closes."""
+
+    def __init__(self, snapshot: Snapshot, limits: EvictionLimits) -> None:
+        self._snapshot, self._limits = snapshot, limits
+        self.version = 0  #: changes with every commit
+        self.operations: list[Operation] = []
+        self.started: list[Job] = []
+        self.stale: list[StaleMark] = []
+        self.recovered: list[Job] = []
+        self.passed_over: list[Job] = []
+        self.look_again_at = math.inf
+        self.searches = SearchTally()
+        #: searches that found room for a gang that isn't served all the same; they count as decided until taken back
+        self.left_in_effect: list[Tentative] = []
+        self._evictions = 0  # among the operations
+        self._takers = {victim: set(takers) for victim, takers in snapshot.takers.items()}
+        self._reasons: dict[ObjectKey, list[JobReason]] = {}
+        self._without_estimates: set[ObjectKey] = set()  # jobs that are judged by what really fits, from now on
+
+    # What was decided
+
+    def decided(self, operations: Sequence[Operation], *, evicts: bool) -> None:
+        """Records what a committed statement holds; `evicts`: whether evictions are among it."""
+        self.operations += operations
+        for each in operations if evicts else ():
+            if isinstance(each, Eviction):
+                self._evictions += 1
+                self._limits.spend(each.task)
+                if each.preemptor is not None:
+                    self._takers.setdefault(each.job.key, set()).add(each.preemptor.key)
+        self.version += 1
+
+    @property
+    def has_evicted(self) -> bool:
+        """Whether somebody has been evicted, or moved, in this cycle."""
+        return self._evictions > 0
+
+    def stays(self, task: Task) -> None:
+        """Records that a task that was to move needn't: nothing was decided about it."""
+        self.operations = [each for each in self.operations if each.task is not task]
+        self._evictions = sum(isinstance(each, Eviction) for each in self.operations)
+
+    def has_started(self, job: JobState) -> None:
+        """Records that the job's first tasks are bound."""
+        if not job.had_active:
+            job.had_active = True
+            self.started.append(job.job)
+
+    def successors(self, job: Job) -> set[ObjectKey]:
+        """Jobs that took the job's place, or that of one of these, and so on: the job may not have them evicted."""
+        found: set[ObjectKey] = set()
+        ahead = [job.key]
+        while ahead:
+            fresh = self._takers.get(ahead.pop(), set()) - found
+            found |= fresh
+            ahead += fresh
+        return found
+
+    # Why jobs wait
+
+    def not_placed(self, job: JobState, reason: JobReason) -> None:
+        """Records one more reason why the job waits. Of two of the same kind the first is kept."""
+        if isinstance(reason, TopologyUnsatisfied) and reason.shortage is not None:
+            self.add_reason(job.job, reason.shortage)
+        self.add_reason(job.job, reason)
+
+    def add_reason(self, job: Job, reason: JobReason) -> None:
+        known = self._reasons.setdefault(job.key, [])
+        if all(each.code != reason.code or (not reason.code and type(each) is not type(reason)) for each in known):
+            known.append(reason)
+
+    def reasons(self, job: Job) -> list[JobReason]:
+        """Why the job waits, in the order in which that was found out."""
+        return self._reasons.get(job.key, [])
+
+    def placed_after_all(self, job: JobState) -> None:
+        """Drops the reasons why the job couldn't be placed earlier in the cycle."""
+        self._reasons.pop(job.job.key, None)
+
+    def consider_again_at(self, when: float) -> None:
+        """Records that from then on something may come out differently though nothing but the time has changed."""
+        self.look_again_at = min(self.look_again_at, when)
+
+    # Gangs for which KAI's estimates are not followed
+
+    def is_passed_over(self, job: Job) -> bool:
+        """Whether the job held up others in an earlier cycle, for nothing, or was refused by KAI's estimates."""
+        return job.key in self._snapshot.takers.get(job.key, ())
+
+    def pass_over(self, job: Job) -> None:
+        """Records that the job gets nothing in this cycle, which follows KAI's estimates; the next cycle doesn't."""
+        self.passed_over.append(job)
+        self.consider_again_at(self._snapshot.now)
+
+    def ignores_estimates(self, job: JobState) -> bool:
+        """Whether the job may be placed wherever it really fits, and not only where KAI's estimates let it be tried.
+
+        In a job's first cycle that is the case at the end only, after every job that KAI serves; from the next cycle on
+        it is the case in the job's turn and in searches for victims.
+        """
+        return job.job.key in self._without_estimates or self.is_passed_over(job.job)
+
+    def ignore_estimates(self, job: JobState) -> None:
+        """From now on, in this cycle."""
+        self._without_estimates.add(job.job.key)
+
+    # What is in effect without being decided
+
+    def take_back(self) -> None:
+        """Undoes what was left in effect."""
+        while self.left_in_effect:
+            self.left_in_effect.pop().take_back()

@@ -1,0 +1,45 @@
+"""One operation of a statement, with what is needed to undo it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from bosket.scheduler.framework.extension import Kind
+from bosket.scheduler.framework.job_state import JobState, Standing
+from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
+from bosket.scheduler.model.task import Task
+
+
+class Operation(msgspec.Struct, frozen=True, eq=False):
+    """What was done with a task, and what is needed to undo it."""
+
+    kind: Kind
+    job: JobState
+    task: Task
+    row: int  #: of the node that it was placed on or taken from; NOWHERE for one that isn't ours
+    stood: Standing  #: how and where the task stood before
+    column: Column
+    accounts: QueueAccounts
+    devices: DevicesBefore | None  #: of a task that shares GPUs
+    gpu_groups: tuple[str, ...]
+
+
+class Tentative(Protocol):
+    """Operations that are in effect without being decided: later jobs see them, and the session takes them back."""
+
+    @property
+    def operations(self) -> list[Operation]: ...
+
+    def unchanged(self) -> list[Operation]:
+        """Operations on tasks that still stand as they left them, the newest first."""
+        ...
+
+    def room_made(self) -> dict[tuple[int, int], float]:
+        """By resource and node: what is free because of these operations; negative where they take room."""
+        ...
+
+    def take_back(self) -> None:
+        """Undoes the operations, but for tasks that something was decided about since."""
+        ...
