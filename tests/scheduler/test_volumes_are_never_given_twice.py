@@ -11,7 +11,7 @@ from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.class_view import ClassView
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.model.bind_request import bind_request_for
 from bosket.scheduler.plugins.volume_ledger import VolumeLedger
 from bosket.scheduler.recording.recorded import read
 from bosket.scheduler.recording.writer import take, zipped

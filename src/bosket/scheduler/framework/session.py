@@ -101,7 +101,7 @@ class Session:
         self.queues = QueueLedger(snapshot)
         self.allowance = Allowance(snapshot.disruptions)
         self.protection = Protection()
-        self._takers = {victim: set(takers) for victim, takers in snapshot.takers.items()}
+        self._preempted_by = {victim: set(jobs) for victim, jobs in snapshot.preempted_by.items()}
         self.reason_book = ReasonBook()
         self.version = 0  #: changes with every commit
         self.action = ""  #: the one that is under way, by its configured name
@@ -328,7 +328,7 @@ class Session:
                 self._evictions += 1
                 self.allowance.spend(each.task)
                 if each.preemptor is not None:
-                    self._takers.setdefault(each.job.key, set()).add(each.preemptor.key)
+                    self._preempted_by.setdefault(each.job.key, set()).add(each.preemptor.key)
         self.version += 1
 
     @property
@@ -342,18 +342,18 @@ class Session:
         self._evictions = sum(isinstance(each, Eviction) for each in self._operations)
 
     def successors(self, job: Job) -> set[ObjectKey]:
-        """Jobs that took its place, or that of one of these, and so on: it may not have them evicted in its turn."""
+        """Jobs that preempted this job, that preempted one of these, and so on: this job may not preempt them."""
         found: set[ObjectKey] = set()
         ahead = [job.key]
         while ahead:
-            fresh = self._takers.get(ahead.pop(), set()) - found
+            fresh = self._preempted_by.get(ahead.pop(), set()) - found
             found |= fresh
             ahead += fresh
         return found
 
     def is_passed_over(self, job: Job) -> bool:
         """Whether it held up others in an earlier cycle, for nothing, or was refused by KAI's estimates."""
-        return job.key in self.snapshot.takers.get(job.key, ())
+        return job.key in self.snapshot.passed_over
 
     def passed_over(self, job: Job) -> None:
         """The job gets nothing in this cycle, in which KAI's ways are followed. The next cycle goes on without them."""
