@@ -12,7 +12,7 @@ from bosket.api.kai import BindRequestStatus
 from bosket.api.resource_k8s import ResourceClaimConsumerReference, ResourceClaimStatus
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.model.bind_request import bind_request_for
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, state_of

@@ -26,7 +26,7 @@ from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.resource import NOTHING, Shares, plus
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
-from bosket.scheduler.state.own.displacement import CALM_SECONDS
+from bosket.scheduler.state.own.preemption_history import REMEMBERED_SECONDS
 from bosket.testing.build import node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW
 from bosket.testing.simulation import Delays, SimulatedCluster
@@ -34,7 +34,7 @@ from bosket.testing.simulation import Delays, SimulatedCluster
 #: Things happen for so many cycles; then they must come to rest, and stay so.
 BUSY, SETTLING, QUIET = 30, 80, 30
 PAUSES = (0.1, 0.5, 1.0, 2.0)
-assert (BUSY + SETTLING + QUIET) * max(PAUSES) < CALM_SECONDS, "who took whose place is remembered to the end"
+assert (BUSY + SETTLING + QUIET) * max(PAUSES) < REMEMBERED_SECONDS, "who took whose place is remembered to the end"
 #: Cycles after which a job has started for which others were evicted.
 PATIENCE = 60
 PRIORITIES = {"low": 10, "middle": 50, "high": 90, "firm": 125}

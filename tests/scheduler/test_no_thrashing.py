@@ -16,11 +16,11 @@ from bosket.api.scheduling_k8s import PriorityClass
 from bosket.api.time import format_time
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.model.bind_request import bind_request_for
 from bosket.scheduler.model.claims import PATIENCE_SECONDS
 from bosket.scheduler.model.decisions import Pipeline
 from bosket.scheduler.state.own.commitments import Commitments
-from bosket.scheduler.state.own.displacement import CALM_SECONDS
+from bosket.scheduler.state.own.preemption_history import REMEMBERED_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, topology
 from bosket.testing.cluster import NOW, drop_named, state_of
 from tests.scheduler.longrun import follow
@@ -299,20 +299,21 @@ def swapped(state):
     return state
 
 
-def test_who_took_whose_place_is_remembered():
+def test_preemptions_are_remembered():
     snapshot = swapped(quarrel()).snapshot(NOW + 1)
-    assert snapshot.takers == {key("victim"): {key("taker")}}
+    assert snapshot.preempted_by == {key("victim"): {key("taker")}}
 
 
-@pytest.mark.parametrize("takers", [{"a": "c"}, {"a": "b", "b": "c"}], ids=["directly", "through others"])
-def test_a_job_does_not_take_its_place_back_from_the_one_that_took_it(takers):
+@pytest.mark.parametrize("preemptors", [{"a": "c"}, {"a": "b", "b": "c"}], ids=["directly", "through others"])
+def test_a_job_does_not_preempt_a_job_that_preempted_it(preemptors):
     """By priority `a` could have the GPU of `c`."""
     state = state_of([node("n1", gpus=1), queue("q"), *PRIORITIES, pod_group("a", priority="high"), *gang("a", 1)])
     state.put(pod_group("c", priority="low"))
     state.put(running("c", 1)[0])
-    state.own.commit(Commitments(takers=tuple((key(job), (key(taker),)) for job, taker in takers.items())), NOW)
+    pairs = tuple((key(job), (key(other),)) for job, other in preemptors.items())
+    state.own.commit(Commitments(preempted_by=pairs), NOW)
     assert evicted(cycle(state, NOW)) == []
-    assert evicted(cycle(state, NOW + CALM_SECONDS)) == ["c-0"]
+    assert evicted(cycle(state, NOW + REMEMBERED_SECONDS)) == ["c-0"]
 
 
 def test_the_right_turns_with_the_queues():
@@ -326,7 +327,7 @@ def test_a_change_of_a_queues_status_is_no_change_of_its_right():
     state = swapped(quarrel())
     seen = queue("a", quota=0)
     state.put(msgspec.structs.replace(seen, metadata=msgspec.structs.replace(seen.metadata, resourceVersion="9")))
-    assert state.snapshot(NOW + 1).takers
+    assert state.snapshot(NOW + 1).preempted_by
 
 
 @pytest.mark.parametrize(
@@ -348,7 +349,7 @@ def test_what_is_told_twice_is_no_change(change):
     state.put(topology("zones", "zone"))
     swapped(state)
     change(state)
-    assert state.snapshot(NOW + 1).takers
+    assert state.snapshot(NOW + 1).preempted_by
 
 
 @pytest.mark.parametrize(
@@ -370,13 +371,13 @@ def test_what_is_remembered_is_void_when_the_situation_is_another_one(change):
     state.put(topology("zones", "zone"))
     swapped(state)
     change(state)
-    assert state.snapshot(NOW + 1).takers == {}
+    assert state.snapshot(NOW + 1).preempted_by == {}
 
 
 def test_what_is_remembered_of_a_job_goes_with_it():
     state = swapped(quarrel())
     drop_named(state, PodGroup, "taker")
-    assert state.snapshot(NOW + 1).takers == {}
+    assert state.snapshot(NOW + 1).preempted_by == {}
 
 
 def test_with_a_job_goes_what_stood_between_others_because_of_it():
@@ -384,36 +385,36 @@ def test_with_a_job_goes_what_stood_between_others_because_of_it():
     state = state_of([node("n1", gpus=1), queue("q"), *PRIORITIES, pod_group("a", priority="high"), *gang("a", 1)])
     for each in (pod_group("b"), pod_group("c", priority="low"), running("c", 1)[0]):
         state.put(each)
-    state.own.commit(Commitments(takers=((key("a"), (key("b"),)), (key("b"), (key("c"),)))), NOW)
+    state.own.commit(Commitments(preempted_by=((key("a"), (key("b"),)), (key("b"), (key("c"),)))), NOW)
     assert evicted(cycle(state)) == []
     drop_named(state, PodGroup, "b")
     assert evicted(cycle(state)) == ["c-0"]
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_calm_lasts_longer_each_time(rounds):
+def test_preemptions_are_remembered_longer_each_time(rounds):
     state = swapped(quarrel())
-    displacements = state._displacements
+    history = state._preemptions
     decisions = decide(quarrel().snapshot(NOW), Configuration())
     now = NOW
     for _ in range(rounds - 1):
-        displacements._came_back.add(key("victim"))
+        history._came_back.add(key("victim"))
         now += 1
-        displacements.note(decisions, now)
-    calm = CALM_SECONDS * 2 ** (rounds - 1)
-    assert displacements.takers(now + calm - 1)
-    assert not displacements.takers(now + calm)
+        history.record(decisions, now)
+    seconds = REMEMBERED_SECONDS * 2 ** (rounds - 1)
+    assert history.preempted_by(now + seconds - 1)
+    assert not history.preempted_by(now + seconds)
 
 
-def test_where_shares_depend_on_the_past_calm_does_not_grow():
+def test_where_shares_depend_on_past_usage_the_time_does_not_grow():
     state = swapped(quarrel())
-    displacements = state._displacements
+    history = state._preemptions
     back = decide(_turned(), Configuration())
     assert [(each.job.key.name, each.preemptor.key.name) for each in back.evictions] == [("taker", "victim")]
     again = decide(quarrel().snapshot(NOW), Configuration())
     for decisions in (back, again):
-        displacements.note(decisions, NOW + CALM_SECONDS, rights_turn=True)
-    assert not displacements.takers(NOW + 2 * CALM_SECONDS)
+        history.record(decisions, NOW + REMEMBERED_SECONDS, usage_based=True)
+    assert not history.preempted_by(NOW + 2 * REMEMBERED_SECONDS)
 
 
 def _turned():
@@ -495,3 +496,27 @@ def test_so_do_those_with_shared_gpus_and_minimum_run_times(seed):
 @settings(max_examples=CLUSTERS // 2, deadline=None)
 def test_so_do_those_where_searches_go_on_beside_placing(seed):
     follow(seed, varied=bool(seed % 2), beside=True)
+
+
+def test_jobs_that_were_passed_over_are_remembered_apart_from_preemptions_and_kept_in_files_as_before():
+    recorded = Commitments(preempted_by=((key("a"), (key("a"), key("b"))), (key("c"), (key("c"),))))
+    assert b'"takers":[[["default","a"],[["default","a"],["default","b"]]]' in msgspec.json.encode(recorded)
+    state = state_of([queue("q"), *PRIORITIES, pod_group("a"), pod_group("b"), pod_group("c")])
+    state.own.commit(recorded, NOW)
+    snapshot = state.snapshot(NOW + 1)
+    assert snapshot.preempted_by == {key("a"): {key("b")}}
+    assert snapshot.passed_over == {key("a"), key("c")}
+    assert state.own.commitments(NOW + 1) == recorded
+    memory = state.memory(NOW + 1)
+    assert [(each.victim.name, each.preemptor.name) for each in memory.preemptions] == [
+        ("a", "a"), ("a", "b"), ("c", "c"),
+    ]  # fmt: skip
+    assert b'"displacements":[[["default","a"],["default","a"],' in msgspec.json.encode(memory)
+    drop_named(state, PodGroup, "c")
+    assert state.snapshot(NOW + 1).passed_over == {key("a")}
+    assert state.snapshot(NOW + REMEMBERED_SECONDS).passed_over == frozenset()
+    other = state_of([queue("q"), *PRIORITIES, pod_group("a"), pod_group("b"), pod_group("c")])
+    other.restore(memory, NOW + 1)
+    assert other.snapshot(NOW + 1).passed_over == {key("a"), key("c")}
+    other.put(priority_class("low", 11))
+    assert other.snapshot(NOW + 1).passed_over == frozenset()

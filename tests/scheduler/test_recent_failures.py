@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bosket.api.core import Pod
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.model.bind_request import bind_request_for
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.recent_failures import ALL_SECONDS, RecentFailures

@@ -427,7 +427,7 @@ def test_what_earlier_cycles_promised_is_in_the_file_too():
     snapshot = read(written(state)).snapshot(NOW)
     assert eviction.task.key.name == "low-0"
     assert snapshot.claims == state.snapshot(NOW).claims != ()
-    assert snapshot.takers == state.snapshot(NOW).takers != {}
+    assert snapshot.preempted_by == state.snapshot(NOW).preempted_by != {}
     assert dict(snapshot.disruptions.protected) == {ObjectKey("default", "lucky-0"): "PodDisruptionBudget default/keep"}
     assert outcome(snapshot) == outcome(state.snapshot(NOW))
     assert [each.task.key.name for each in decide(snapshot, Configuration()).pipelined] == ["high-0"]

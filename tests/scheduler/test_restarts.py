@@ -30,20 +30,20 @@ from bosket.scheduler.io.apply import Applier
 from bosket.scheduler.loop import service
 from bosket.scheduler.model.claims import Claim, Place
 from bosket.scheduler.options import Options
-from bosket.scheduler.state.own.displacement import CALM_SECONDS
 from bosket.scheduler.state.own.memory import (
     MOST_BYTES,
     NO_MEMORY,
     VERSION,
-    KeptDisplacement,
     KeptHold,
     KeptJob,
+    KeptPreemption,
     Memory,
     UnreadableMemory,
     decode,
     encode,
 )
 from bosket.scheduler.state.own.own_decisions import RESUME_SECONDS
+from bosket.scheduler.state.own.preemption_history import REMEMBERED_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, state_of
 from bosket.testing.faults import FaultyTransport, matching, refuse
@@ -372,7 +372,7 @@ def remembered(state=None):
         state.own.assume_eviction(each.task.key, each.task.uid, NOW, each.action, each.text)
     state.remember(decisions, NOW)
     memory = state.memory(NOW)
-    assert (len(memory.claims), len(memory.evictions), len(memory.displacements)) == (1, 1, 1)
+    assert (len(memory.claims), len(memory.evictions), len(memory.preemptions)) == (1, 1, 1)
     return decode(encode(memory))
 
 
@@ -409,18 +409,18 @@ def test_an_eviction_is_not_carried_out_when_it_is_no_longer_the_one_that_was_de
     [objects(gpus=2), objects(priority=91), [*objects(), queue("new")], objects(generation=7)],
     ids=["node", "priority", "queue", "job"],
 )
-def test_displacements_are_void_when_the_situation_changed_while_nobody_looked(seen):
-    assert remembered().displacements
+def test_preemptions_are_void_when_the_situation_changed_while_nobody_looked(seen):
+    assert remembered().preemptions
     state = state_of(seen)
     state.restore(remembered(), NOW + 1)
-    assert state.snapshot(NOW + 1).takers == {}
+    assert state.snapshot(NOW + 1).preempted_by == {}
 
 
-def test_displacements_end_when_they_would_have_ended():
+def test_preemptions_end_when_they_would_have_ended():
     state = state_of(objects())
-    state.restore(remembered(), NOW + CALM_SECONDS - 1)
-    assert state.snapshot(NOW + CALM_SECONDS - 1).takers
-    assert not state.snapshot(NOW + CALM_SECONDS).takers
+    state.restore(remembered(), NOW + REMEMBERED_SECONDS - 1)
+    assert state.snapshot(NOW + REMEMBERED_SECONDS - 1).preempted_by
+    assert not state.snapshot(NOW + REMEMBERED_SECONDS).preempted_by
 
 
 def test_a_heartbeat_of_a_node_changes_no_situation():
@@ -429,7 +429,7 @@ def test_a_heartbeat_of_a_node_changes_no_situation():
     later = msgspec.structs.replace(seen[0], status=status, metadata=msgspec.structs.replace(seen[0].metadata))
     state = state_of([later, *seen[1:]])
     state.restore(remembered(), NOW + 1)
-    assert state.snapshot(NOW + 1).takers
+    assert state.snapshot(NOW + 1).preempted_by
 
 
 def test_refusals_and_failed_bindings_go_on_counting_and_only_for_the_same_pods():
@@ -486,14 +486,14 @@ def test_however_much_there_is_to_remember_it_fits_into_a_config_map():
         claims=tuple(claim(number) for number in range(400)),
         refusals=tuple(KeptHold(each, uid(), 1, NOW) for each in keys),
         jobs=tuple(KeptJob(each, uid(), 1) for each in keys),
-        displacements=tuple(KeptDisplacement(each, keys[0], NOW + place) for place, each in enumerate(keys)),
+        preemptions=tuple(KeptPreemption(each, keys[0], NOW + place) for place, each in enumerate(keys)),
     )
     encoded = encode(memory)
     assert len(encoded) <= MOST_BYTES
     read = decode(encoded)
     assert 0 < len(read.claims) < 400
     assert read.claims == memory.claims[: len(read.claims)]
-    assert (read.refusals, read.displacements) == ((), ())
+    assert (read.refusals, read.preemptions) == ((), ())
 
 
 def test_nothing_is_remembered_of_a_cluster_at_rest():

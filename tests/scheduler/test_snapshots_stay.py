@@ -24,7 +24,7 @@ from bosket.kube.codec import gc_paused
 from bosket.scheduler.actions import ACTIONS
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.model.bind_request import bind_request_for
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.model.verdict import MOST, VERSIONS, VerdictMemory

@@ -11,9 +11,9 @@ from bosket.api.kai import UsageDBConfig, UsageParams
 from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.configuration.usage_parameters import parameters_from
 from bosket.scheduler.usage.builtin import BuiltinUsage
-from bosket.scheduler.usage.history import Sample
-from bosket.scheduler.usage.sampling import sample_of
-from bosket.scheduler.usage.source import SampledSource, UsageUnavailable, open_source
+from bosket.scheduler.usage.history import Sample, sample_of
+from bosket.scheduler.usage.source import SampledSource, UsageUnavailable
+from bosket.scheduler.usage.stores import open_source
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, snapshot_of
 

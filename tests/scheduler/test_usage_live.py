@@ -12,8 +12,8 @@ from bosket.scheduler import loop
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.options import Options
-from bosket.scheduler.usage.fake import FakeUsage
 from bosket.scheduler.usage.source import UsageUnavailable
+from bosket.scheduler.usage.stores import FakeUsage
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
 

@@ -13,7 +13,8 @@ from bosket.kube.transport import Request, Response, Stream
 from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.configuration.usage_parameters import parameters_from
 from bosket.scheduler.usage.prometheus import PrometheusUsage, connect
-from bosket.scheduler.usage.source import UsageUnavailable, open_source
+from bosket.scheduler.usage.source import UsageUnavailable
+from bosket.scheduler.usage.stores import open_source
 
 NOW = 1_750_000_000.25
 CAPACITY = {"nvidia_com_gpu": 80.0, '"cpu"': 100.0, '"memory"': 1000.0}

@@ -10,7 +10,7 @@ from bosket.kube.volume import demand_of, reaches, suits
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, open_session
 from bosket.scheduler.framework.statement import Statement
-from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.model.bind_request import bind_request_for
 from bosket.scheduler.plugins.volume_ledger import VolumeLedger
 from bosket.scheduler.recording.recorded import read
 from bosket.scheduler.recording.writer import take, zipped

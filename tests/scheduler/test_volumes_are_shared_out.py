@@ -7,7 +7,7 @@ from bosket.api.core import AWSElasticBlockStoreVolumeSource, CSIPersistentVolum
 from bosket.api.storage import CSIDriver, CSINode, CSIStorageCapacity
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.model.bind_request import bind_request_for
 from bosket.scheduler.recording.redaction import bare_volume
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.volumes.storage_driver import attachment_of

@@ -126,7 +126,7 @@ def scheduler_options(
 
 
 def _directory(name: str | None) -> Path | None:
-    from bosket.scheduler.faults.failed_snapshots import default_directory
+    from bosket.scheduler.options import default_directory
 
     if name is None:
         return default_directory()

@@ -25,7 +25,7 @@ from bosket.scheduler.configuration.configuration import Configuration, Configur
 from bosket.scheduler.configuration.file import Report, parse_configuration
 from bosket.scheduler.decide import known_part, make_plugins
 from bosket.scheduler.options import Options
-from bosket.scheduler.usage.source import open_source
+from bosket.scheduler.usage.stores import open_source
 
 _log = logging.getLogger(__name__)
 

@@ -40,7 +40,7 @@ from bosket.scheduler.recent_failures import RecentFailures
 from bosket.scheduler.search_loop import SearchLoop
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.usage.live import live_usage
-from bosket.scheduler.usage.source import open_source
+from bosket.scheduler.usage.stores import open_source
 
 _log = logging.getLogger(__name__)
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bosket.api.keys import METRICS_NAMESPACE, NODE_POOL_LABEL, SCHEDULER_NAME
 from bosket.scheduler.configuration.configuration import Configuration
-from bosket.scheduler.faults.failed_snapshots import default_directory
 from bosket.scheduler.model.snapshot import WorkerLabels
 from bosket.scheduler.state.options import StateOptions
 from bosket.scheduler.usage.source import UsageSource
+
+
+def default_directory() -> Path:
+    """The directory of snapshots on which the scheduler failed, where no other is configured."""
+    return Path(tempfile.gettempdir()) / f"bosket-failed-snapshots-{os.getuid()}"
 
 
 @dataclass(frozen=True, slots=True)

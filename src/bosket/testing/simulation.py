@@ -28,8 +28,8 @@ from bosket.api.time import format_time
 from bosket.kube.selector import label_selector
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
-from bosket.scheduler.io.bind_writer import bind_request_for
 from bosket.scheduler.io.memory_store import SAVE_SECONDS
+from bosket.scheduler.model.bind_request import bind_request_for
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction
 from bosket.scheduler.model.proposal import by_action, split
 from bosket.scheduler.model.snapshot import Snapshot

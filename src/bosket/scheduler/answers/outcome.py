@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 from bosket.api.kai import SchedulingCondition
 from bosket.api.object import ObjectKey
-from bosket.scheduler.io.apply import CONDITION_TYPE
-from bosket.scheduler.io.bind_writer import bind_request_for
+from bosket.scheduler.model.bind_request import bind_request_for
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, Waiting
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.model.reason import NotReady
+from bosket.scheduler.model.reason import CONDITION_TYPE, NotReady
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import TaskStatus
 

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import stat
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -31,11 +30,6 @@ MOST_FILES: Final = 5
 #: Of all files together. The operator's deployments have 16 MiB for temporary files, in memory.
 MOST_BYTES: Final = 12 * 2**20
 _PREFIX, _SUFFIX, _UNFINISHED = "failed-", ".zip", ".zip.part"
-
-
-def default_directory() -> Path:
-    """Where files are kept when nobody says where."""
-    return Path(tempfile.gettempdir()) / f"bosket-failed-snapshots-{os.getuid()}"
 
 
 class FailedSnapshots:

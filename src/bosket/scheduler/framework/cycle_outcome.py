@@ -33,7 +33,7 @@ class CycleOutcome:
         #: searches that found room for a gang that isn't served all the same; they count as decided until taken back
         self.left_in_effect: list[Tentative] = []
         self._evictions = 0  # among the operations
-        self._takers = {victim: set(takers) for victim, takers in snapshot.takers.items()}
+        self._preempted_by = {victim: set(jobs) for victim, jobs in snapshot.preempted_by.items()}
         self._reasons: dict[ObjectKey, list[JobReason]] = {}
         self._without_estimates: set[ObjectKey] = set()  # jobs that are judged by what really fits, from now on
 
@@ -47,7 +47,7 @@ class CycleOutcome:
                 self._evictions += 1
                 self._limits.spend(each.task)
                 if each.preemptor is not None:
-                    self._takers.setdefault(each.job.key, set()).add(each.preemptor.key)
+                    self._preempted_by.setdefault(each.job.key, set()).add(each.preemptor.key)
         self.version += 1
 
     @property
@@ -71,7 +71,7 @@ class CycleOutcome:
         found: set[ObjectKey] = set()
         ahead = [job.key]
         while ahead:
-            fresh = self._takers.get(ahead.pop(), set()) - found
+            fresh = self._preempted_by.get(ahead.pop(), set()) - found
             found |= fresh
             ahead += fresh
         return found
@@ -105,7 +105,7 @@ class CycleOutcome:
 
     def is_passed_over(self, job: Job) -> bool:
         """Whether the job held up others in an earlier cycle, for nothing, or was refused by KAI's estimates."""
-        return job.key in self._snapshot.takers.get(job.key, ())
+        return job.key in self._snapshot.passed_over
 
     def pass_over(self, job: Job) -> None:
         """Records that the job gets nothing in this cycle, which follows KAI's estimates; the next cycle doesn't."""

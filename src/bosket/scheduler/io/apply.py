@@ -26,7 +26,14 @@ from bosket.scheduler.io.status_writer import StatusWriter, Wish
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, StaleMark, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.proposal import stands_alike
-from bosket.scheduler.model.reason import NOT_READY, JobReason, LeftOutOfCycles, NotReady, unknown_subgroup
+from bosket.scheduler.model.reason import (
+    CONDITION_TYPE,
+    NOT_READY,
+    JobReason,
+    LeftOutOfCycles,
+    NotReady,
+    unknown_subgroup,
+)
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_USED, Task, TaskStatus
 from bosket.scheduler.options import Options
@@ -37,7 +44,6 @@ _log = logging.getLogger(__name__)
 P = ParamSpec("P")
 
 UNSCHEDULABLE = "Unschedulable"
-CONDITION_TYPE = "UnschedulableOnNodePool"
 PIPELINED, STALE = "Pipelined", "StaleJob"
 
 

@@ -7,22 +7,18 @@ writes. One that is refused is taken back, and its job waits before it is decide
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
-from bosket.api.charge import charge_annotations
 from bosket.api.core import Pod
-from bosket.api.kai import BindRequest, BindRequestSpec, ReceivedGPU
-from bosket.api.keys import DEFAULT_NODE_POOL, SELECTED_NODE_LABEL
-from bosket.api.name_rules import LONGEST_LABEL
-from bosket.api.object import ObjectKey, ObjectMeta, OwnerReference
+from bosket.api.kai import BindRequest
+from bosket.api.keys import DEFAULT_NODE_POOL
+from bosket.api.object import ObjectKey
 from bosket.kube.errors import AlreadyExists, ApiError, NotFound, ServerError, TooManyRequests
-from bosket.kube.volume import choice_annotations
 from bosket.runtime.controller import Controller
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
+from bosket.scheduler.model.bind_request import bind_request_for
 from bosket.scheduler.model.decisions import Bind
-from bosket.scheduler.model.resource import GPU
-from bosket.scheduler.model.task import Mig
 from bosket.scheduler.options import Options
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.scheduler.state.own.bind_requests import pod_of
@@ -31,7 +27,6 @@ _log = logging.getLogger(__name__)
 
 #: Bind requests that are written at the same time.
 WRITERS = 32
-#: The longest value that Kubernetes takes for a label; names of nodes may be longer.
 
 
 class BindWriter:
@@ -145,42 +140,3 @@ class BindWriter:
         text = f"Failed to bind pod {bind.task.key} to node {bind.node}. {error}"
         self._events.event(bind.task.pod, "Warning", "FailedBinding", text)
         self._changed()
-
-
-def bind_request_for(bind: Bind, shard: Mapping[str, str] | None = None) -> BindRequest:
-    """The object that asks the binder to carry a decision out. It has the pod's name and goes with the pod.
-
-    `shard`: the label of the scheduler's shard, if there is one.
-    """
-    pod = bind.task.pod
-    received_type, received = _received(bind)
-    owner = OwnerReference(apiVersion="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
-    return BindRequest(
-        metadata=ObjectMeta(
-            name=pod.metadata.name,
-            namespace=pod.metadata.namespace,
-            labels={**({SELECTED_NODE_LABEL: bind.node} if len(bind.node) <= LONGEST_LABEL else {}), **(shard or {})},
-            annotations={**choice_annotations(dict(bind.volumes)), **charge_annotations(pod)},
-            ownerReferences=(owner,),
-        ),
-        spec=BindRequestSpec(
-            podName=pod.metadata.name,
-            selectedNode=bind.node,
-            receivedResourceType=received_type,
-            receivedGPU=received,
-            selectedGPUGroups=bind.gpu_groups,
-            resourceClaimAllocations=bind.claims,
-            extendedResourceClaimAllocation=bind.extended_claim,
-            predictedNUMAZones=bind.numa_zones,
-        ),
-    )
-
-
-def _received(bind: Bind) -> tuple[str, ReceivedGPU]:
-    """What kind of GPUs the pod gets, and how much of them."""
-    pod_class = bind.task.pod_class
-    if pod_class.share is not None:
-        return "Fraction", ReceivedGPU(count=pod_class.share.devices, portion=f"{bind.gpu_portion:.2f}")
-    if pod_class.mig is not Mig.NONE:
-        return "MigInstance", ReceivedGPU(count=0, portion="0.00")
-    return "Regular", ReceivedGPU(count=int(pod_class.amounts[GPU]), portion="1.00")

@@ -1,6 +1,6 @@
 """What the scheduler remembers, kept in one ConfigMap per shard, so that a restart forgets nothing that binds it.
 
-Claims, displacements, refusals and evictions under way (`state.own.memory`) are written before anybody is evicted: a
+Claims, preemptions, refusals and evictions under way (`state.own.memory`) are written before anybody is evicted: a
 process that dies at any moment leaves word of what it was about to do, and the next one goes on from there. Changes
 that lead to no eviction are gathered for `SAVE_SECONDS`. Nothing is written that stays as it was, and nothing at all by
 a scheduler that never evicted anybody.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
-from operator import attrgetter
+from operator import itemgetter
 from typing import Final, Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -21,7 +21,6 @@ from prometheus_client.registry import Collector
 from bosket.api.keys import DEFAULT_NODE_POOL, METRICS_NAMESPACE, NODE_POOL_LABEL
 from bosket.api.object import ObjectKey
 from bosket.scheduler.configuration.configuration import Configuration
-from bosket.scheduler.faults.culprits import Suspect
 from bosket.scheduler.metrics.fragmentation import FragmentationMetrics
 from bosket.scheduler.metrics.search import SearchMetrics
 from bosket.scheduler.model.decisions import Decisions, Eviction
@@ -36,6 +35,9 @@ BINDING_ACTION: Final = "allocate"
 PREEMPTING_ACTION: Final = "preempt"
 #: As many objects of a kind are named that cycles do without.
 MOST_LEFT_OUT: Final = 200
+
+
+LeftOutObject = tuple[str, str, str]  #: kind, name, namespace
 
 
 class QueueLabels(NamedTuple):
@@ -128,7 +130,7 @@ class SchedulerMetrics:
             ("result",),
             registry=registry,
         )
-        self._told_left_out: frozenset[Suspect] = frozenset()
+        self._shown_left_out: frozenset[LeftOutObject] = frozenset()
         self._searches = SearchMetrics(registry, namespace)
         if configuration is not None:
             self.configured(configuration)
@@ -181,18 +183,18 @@ class SchedulerMetrics:
         """The scheduler goes on after an exception."""
         self._failures.labels(where).inc()
 
-    def left_out(self, suspects: Iterable[Suspect]) -> None:
-        """All that the last cycle did without."""
-        known = frozenset(suspects)
-        if known == self._told_left_out:
+    def left_out(self, objects: Iterable[LeftOutObject]) -> None:
+        """Shows every object and plugin that the last cycle left out."""
+        known = frozenset(objects)
+        if known == self._shown_left_out:
             return
-        self._told_left_out = known
+        self._shown_left_out = known
         self._left_out.clear()
         # By kind: users make pods, and decide neither how many series there are nor which nodes are named.
-        for kind, group in groupby(sorted(known), key=attrgetter("kind")):
+        for kind, group in groupby(sorted(known), key=itemgetter(0)):
             listed = list(group)
-            for each in listed[:MOST_LEFT_OUT]:
-                self._left_out.labels(kind, each.namespace, each.name).set(1)
+            for _, name, namespace in listed[:MOST_LEFT_OUT]:
+                self._left_out.labels(kind, namespace, name).set(1)
             if others := listed[MOST_LEFT_OUT:]:
                 self._left_out.labels(kind, "", "").set(len(others))
 

@@ -14,6 +14,8 @@ import msgspec
 from bosket.api.object import ObjectKey
 from bosket.api.time import format_time
 
+#: Type of the condition in PodGroup.status.schedulingConditions of a job that waits.
+CONDITION_TYPE = "UnschedulableOnNodePool"
 #: Reason codes that stand in PodGroup.status.schedulingConditions[].reasons[].reason.
 OVER_LIMIT = "OverLimit"
 NON_PREEMPTIBLE_OVER_QUOTA = "NonPreemptibleOverQuota"

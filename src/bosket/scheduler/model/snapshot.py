@@ -27,7 +27,8 @@ from bosket.scheduler.model.topology import TopologyTree
 from bosket.scheduler.model.usage import NO_USAGE, Usage
 from bosket.scheduler.model.verdict import VerdictMemory
 from bosket.scheduler.model.volume import NO_VOLUME_ACCOUNTS, VolumeAccounts
-from bosket.scheduler.state.own.displacement import Takers
+
+PreemptedBy = Mapping[ObjectKey, frozenset[ObjectKey]]  #: job → jobs that preempted it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +68,10 @@ class Snapshot:
     denied: Mapping[ObjectKey, str] = field(default_factory=dict)  #: jobs that may not use their queue, with the reason
     disruptions: Disruptions = field(default_factory=Disruptions)  #: who may be evicted now
     claims: tuple[Claim, ...] = ()  #: room that was made for jobs by earlier cycles, the oldest claim first
-    takers: Takers = field(default_factory=dict)  #: who took whose place a short while ago
+    preempted_by: PreemptedBy = field(default_factory=dict)  #: by which jobs a job was preempted in recent cycles
+    #: gangs that got nothing in a recent cycle though it was held open for them, or that KAI's estimates refused:
+    #: `Session.judges_by_fit` follows what really fits for them
+    passed_over: frozenset[ObjectKey] = frozenset()
     #: bind requests that nobody will carry out: failed for good, or for a node that is gone
     dead_bind_requests: tuple[BindRequest, ...] = ()
     marked: bool = False  #: whether any pod leaves marks; the next two are empty without

@@ -40,9 +40,9 @@ from bosket.scheduler.state.jobs import Jobs
 from bosket.scheduler.state.node_accounts import NodeAccounts
 from bosket.scheduler.state.node_objects import NodeObjects
 from bosket.scheduler.state.options import StateOptions
-from bosket.scheduler.state.own.displacement import Displacements
 from bosket.scheduler.state.own.memory import Memory
 from bosket.scheduler.state.own.own_decisions import OwnDecisions
+from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 from bosket.scheduler.state.pod_classes import PodClasses
 from bosket.scheduler.state.queue_objects import QueueObjects
 from bosket.scheduler.state.situation import Situation
@@ -70,14 +70,14 @@ class ClusterState:
         self._volumes = Volumes(touched.pods, report)
         self._devices = DeviceClaims(self._axis, self._touched.pods, report)
         self._config_maps = ConfigMaps(touched)
-        self._displacements = Displacements()
+        self._preemptions = PreemptionHistory()
         self._tasks = Tasks(
             options, classes=PodClasses(self._axis), nodes=self._nodes, volumes=self._volumes, devices=self._devices,
             zones=self._zones, touched=touched, report=report,
         )  # fmt: skip
-        self._node_objects = NodeObjects(self._nodes, self._tasks, self._displacements, options.worker_labels, report)
-        self._jobs = Jobs(self._tasks, self._displacements, touched, options.node_pool_label, report)
-        self.own = OwnDecisions(self._tasks, self._jobs, self._displacements, touched)
+        self._node_objects = NodeObjects(self._nodes, self._tasks, self._preemptions, options.worker_labels, report)
+        self._jobs = Jobs(self._tasks, self._preemptions, touched, options.node_pool_label, report)
+        self.own = OwnDecisions(self._tasks, self._jobs, self._preemptions, touched)
         self._situation = Situation(
             self._nodes.nodes, self._queues.objects, self._jobs.priorities, self._topologies.objects
         )
@@ -86,7 +86,7 @@ class ClusterState:
         )
         self._usage = NO_USAGE
         # Without a way back to this object: a state that nobody needs goes at once, with all that it holds.
-        after = Consequences(touched, self._displacements, self._zones, self._tasks.pods)
+        after = Consequences(touched, self._preemptions, self._zones, self._tasks.pods)
         self._intakes = {**self._intakes_of_work(after), **self._intakes_of_supply(after)}
         self._memory = VerdictMemory()
         self._last: Snapshot | None = None
@@ -128,7 +128,7 @@ class ClusterState:
 
     def remember(self, decisions: Decisions, now: float) -> None:
         """What was decided binds the next cycles: room that was made for jobs is theirs, and nobody takes it back."""
-        self.own.remember(decisions, now, self._axis.names, rights_turn=bool(self._usage.parts))
+        self.own.remember(decisions, now, self._axis.names, usage_based=bool(self._usage.parts))
 
     def memory(self, now: float) -> Memory:
         """What the next process must know of what was decided."""
@@ -236,11 +236,13 @@ class ClusterState:
             self._nodes.put_device_gpus(node, self._devices.pools.gpus_on(node))
         jobs.renew()
         held, disruptions = tasks.held_jobs(now), tasks.evictions.disruptions(now)
-        claims, takers = own.claims(now), own.takers(now)
+        claims, preempted_by, passed_over = own.claims(now), own.preempted_by(now), own.passed_over(now)
         last = self._last
         if last is not None and self._is_unchanged(last) and last.held == held:
-            before = (last.disruptions, last.claims, last.takers)
-            if all(then is now for then, now in zip(before, (disruptions, claims, takers), strict=True)):
+            before = (last.disruptions, last.claims, last.preempted_by, last.passed_over)
+            if all(
+                then is now for then, now in zip(before, (disruptions, claims, preempted_by, passed_over), strict=True)
+            ):
                 return last
         self._last = None  # where making the next one fails, the one before is no answer: what changed is forgotten
         nodes = self._nodes.table()
@@ -260,7 +262,8 @@ class ClusterState:
             denied=self._access.denied(unsettled),
             disruptions=disruptions,
             claims=claims,
-            takers=takers,
+            preempted_by=preempted_by,
+            passed_over=passed_over,
             # The scheduler of another shard looks after its own: nodes that aren't here may be there.
             dead_bind_requests=tuple(filter(self._options.in_shard, tasks.requests.dead())),
             marked=tasks.tallies.any,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.state.devices.numa_zones import NumaTopologies
-from bosket.scheduler.state.own.displacement import Displacements
+from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 from bosket.scheduler.state.touched import Touched
 
 
@@ -17,19 +17,19 @@ class Consequences:
     """Marks what is to be looked at again, and forgets what rests on another situation."""
 
     def __init__(
-        self, touched: Touched, displacements: Displacements, zones: NumaTopologies, pods: Iterable[ObjectKey]
+        self, touched: Touched, preemptions: PreemptionHistory, zones: NumaTopologies, pods: Iterable[ObjectKey]
     ) -> None:
         """`pods`: the keys of all that there are, as of whenever they are gone through."""
-        self._touched, self._displacements, self._zones, self._pods = touched, displacements, zones, pods
+        self._touched, self._preemptions, self._zones, self._pods = touched, preemptions, zones, pods
         self._had_zones = zones.any
 
     def of_queue(self, changed: bool) -> None:
         if changed:
-            self._displacements.forget_all()
+            self._preemptions.forget_all()
 
     def of_topology(self, changed: bool) -> None:
         if changed:
-            self._displacements.forget_all()
+            self._preemptions.forget_all()
             self._touched.rest = True
 
     def of_zones(self, changed: bool) -> None:

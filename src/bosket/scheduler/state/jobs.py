@@ -20,8 +20,8 @@ from bosket.kube.access import annotations_of_rule
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.job_build import build_job
 from bosket.scheduler.model.shared import Shared
-from bosket.scheduler.state.own.displacement import Displacements
 from bosket.scheduler.state.own.notes import Notes
+from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 from bosket.scheduler.state.queue_uses import QueueUses
 from bosket.scheduler.state.tasks import Tasks
 from bosket.scheduler.state.touched import Touched
@@ -37,13 +37,13 @@ class Jobs:
     def __init__(
         self,
         tasks: Tasks,
-        displacements: Displacements,
+        preemptions: PreemptionHistory,
         touched: Touched,
         node_pool_label: str,
         report: Callable[[str], None],
     ) -> None:
         self._report = report
-        self._tasks, self._displacements, self._touched = tasks, displacements, touched
+        self._tasks, self._preemptions, self._touched = tasks, preemptions, touched
         self._node_pool_label = node_pool_label
         self.groups: dict[ObjectKey, PodGroup] = {}
         self.priorities: dict[str, PriorityClass] = {}
@@ -60,7 +60,7 @@ class Jobs:
         key = group.key
         before = self.groups.get(key)
         if before is not None and (before.metadata.uid, before.spec) != (group.metadata.uid, group.spec):
-            self._displacements.forget_job(key)
+            self._preemptions.forget_job(key)
         self.groups[key] = group
         self.notes.observe(group)
         if before is None or _what_counts(before) != _what_counts(group):
@@ -68,7 +68,7 @@ class Jobs:
 
     def drop_group(self, key: ObjectKey) -> None:
         self.groups.pop(key, None)
-        self._displacements.forget_job(key)
+        self._preemptions.forget_job(key)
         self.notes.forget_group(key)
         self._touched.jobs.add(key)
 
@@ -85,7 +85,7 @@ class Jobs:
             self._priorities_changed()
 
     def _priorities_changed(self) -> None:
-        self._displacements.forget_all()
+        self._preemptions.forget_all()
         self._touched.jobs.update(self.known)
 
     # What goes out

@@ -10,7 +10,7 @@ from bosket.api.quantity import InvalidQuantity
 from bosket.scheduler.model.resource import UncountableAmount, shared_amounts
 from bosket.scheduler.model.snapshot import WorkerLabels
 from bosket.scheduler.state.node_accounts import NodeAccounts
-from bosket.scheduler.state.own.displacement import Displacements
+from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 from bosket.scheduler.state.tasks import Tasks
 
 
@@ -21,11 +21,11 @@ class NodeObjects:
         self,
         accounts: NodeAccounts,
         tasks: Tasks,
-        displacements: Displacements,
+        preemptions: PreemptionHistory,
         worker_labels: WorkerLabels | None,
         report: Callable[[str], None],
     ) -> None:
-        self._accounts, self._tasks, self._displacements = accounts, tasks, displacements
+        self._accounts, self._tasks, self._preemptions = accounts, tasks, preemptions
         self._worker_labels, self._report = worker_labels, report
         self.unread: set[ObjectKey] = set()  #: nodes whose amounts are none
 
@@ -44,12 +44,12 @@ class NodeObjects:
             return
         is_new = name not in self._accounts.nodes
         if self._accounts.put(node, amounts):
-            self._displacements.forget_all()
+            self._preemptions.forget_all()
         if is_new:
             self._tasks.node_came_or_went(name)
 
     def drop(self, name: str) -> None:
         self.unread.discard(ObjectKey("", name))
         if self._accounts.drop(name):
-            self._displacements.forget_all()
+            self._preemptions.forget_all()
             self._tasks.node_came_or_went(name)

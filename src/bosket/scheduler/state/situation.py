@@ -1,6 +1,6 @@
-"""A digest of the situation in which displacements count: nodes, queues, priorities and topologies.
+"""A digest of the situation in which preemptions are remembered: nodes, queues, priorities and topologies.
 
-The live state forgets displacements when one of these changes. A scheduler that takes a memory over wasn't there to see
+The live state forgets preemptions when one of these changes. A scheduler that takes a memory over wasn't there to see
 changes; it compares digests instead. The digest is the same in every process, and what it takes of an object is exactly
 what the live state compares when the object changes.
 """

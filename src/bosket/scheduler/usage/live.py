@@ -21,9 +21,10 @@ from bosket.scheduler.configuration.usage_parameters import Parameters, paramete
 from bosket.scheduler.metrics.cycle import QueueLabels
 from bosket.scheduler.model.usage import NO_USAGE
 from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.scheduler.usage.history import sample_of
 from bosket.scheduler.usage.metrics import UsageMetrics
-from bosket.scheduler.usage.sampling import sample_of
-from bosket.scheduler.usage.source import SampledSource, UsageSource, UsageUnavailable, open_source
+from bosket.scheduler.usage.source import SampledSource, UsageSource, UsageUnavailable
+from bosket.scheduler.usage.stores import open_source
 
 _log = logging.getLogger(__name__)
 

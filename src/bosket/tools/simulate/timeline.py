@@ -30,8 +30,7 @@ from bosket.scheduler.model.decisions import Bind, Decisions, Eviction
 from bosket.scheduler.model.resource import NOTHING
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.state.cluster_state import ClusterState
-from bosket.scheduler.usage.history import History
-from bosket.scheduler.usage.sampling import sample_of
+from bosket.scheduler.usage.history import History, sample_of
 from bosket.tools.simulate.document import InvalidDocument
 from bosket.tools.simulate.scenario import QueueShape, Scenario
 

@@ -14,4 +14,5 @@ class Commitments(msgspec.Struct, frozen=True):
     evicted: tuple[ObjectKey, ...] = ()  #: pods whose eviction isn't observed yet
     refused: tuple[tuple[ObjectKey, str], ...] = ()  #: pods whose eviction was refused, and by whom
     claims: tuple[Claim, ...] = ()
-    takers: tuple[tuple[ObjectKey, tuple[ObjectKey, ...]], ...] = ()  #: jobs, and who took their place
+    #: jobs, and by which jobs they were preempted; a job that was passed over is listed as preempted by itself
+    preempted_by: tuple[tuple[ObjectKey, tuple[ObjectKey, ...]], ...] = msgspec.field(default=(), name="takers")

@@ -1,6 +1,6 @@
 """What the scheduler must still know after a restart, as plain data, and the bytes in which it is kept.
 
-Claims, displacements, refusals, and evictions that are decided and not observed yet. `OwnDecisions` makes a `Memory` of
+Claims, preemptions, refusals, and evictions that are decided and not observed yet. `OwnDecisions` makes a `Memory` of
 what it knows and takes one over; `io.memory_store` keeps it in a ConfigMap. Every entry names the uid of its object,
 so that entries about objects that are gone or replaced are dropped when the memory is taken over.
 """
@@ -49,7 +49,7 @@ class KeptHold(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeptJob(msgspec.Struct, frozen=True, array_like=True):
-    """A job that displacements are about, and how often it came back and was evicted again."""
+    """A job in the preemption history, and how often it came back and was preempted again."""
 
     job: ObjectKey
     uid: str
@@ -59,11 +59,11 @@ class KeptJob(msgspec.Struct, frozen=True, array_like=True):
     came_back: bool = False
 
 
-class KeptDisplacement(msgspec.Struct, frozen=True, array_like=True):
-    """`taker` took the place of `victim`, which counts until then."""
+class KeptPreemption(msgspec.Struct, frozen=True, array_like=True):
+    """The job `victim` was preempted by `preemptor`, which counts until then; both are one job that was passed over."""
 
     victim: ObjectKey
-    taker: ObjectKey
+    preemptor: ObjectKey
     until: float
 
 
@@ -76,8 +76,8 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     refusals: tuple[KeptHold, ...] = ()  #: of evictions
     holds: tuple[KeptHold, ...] = ()  #: of pods whose binding failed
     jobs: tuple[KeptJob, ...] = ()
-    displacements: tuple[KeptDisplacement, ...] = ()
-    #: what queues, nodes, priorities and topologies were; displacements count only while they are the same
+    preemptions: tuple[KeptPreemption, ...] = msgspec.field(default=(), name="displacements")
+    #: digest of queues, nodes, priorities and topologies; preemptions count only while it is the same
     situation: str = ""
 
     @property
@@ -85,7 +85,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
         """How much is remembered, for people."""
         return (
             f"{len(self.claims)} claims, {len(self.evictions)} evictions under way, "
-            f"{len(self.displacements)} displacements, {len(self.refusals)} refused evictions, "
+            f"{len(self.preemptions)} preemptions, {len(self.refusals)} refused evictions, "
             f"{len(self.holds)} failed bindings"
         )
 
@@ -120,12 +120,12 @@ def decode(encoded: bytes) -> Memory:
 
 
 def _ever_smaller(memory: Memory) -> Iterator[Memory]:
-    """First without back-offs, then without displacements, then with half as many claims each time: the oldest are
+    """First without back-offs, then without preemptions, then with half as many claims each time: the oldest are
     served first. An eviction goes with its claim, because a claim alone would be taken for one whose victim stays."""
     yield memory
     memory = msgspec.structs.replace(memory, refusals=(), holds=())
     yield memory
-    memory = msgspec.structs.replace(memory, jobs=(), displacements=(), situation="")
+    memory = msgspec.structs.replace(memory, jobs=(), preemptions=(), situation="")
     yield memory
     while memory.claims or memory.evictions:
         claims = memory.claims[: len(memory.claims) // 2]

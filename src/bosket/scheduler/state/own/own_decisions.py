@@ -1,7 +1,7 @@
 """What the scheduler itself decided and the API server doesn't show yet, or never will.
 
 A bind request, an eviction and an annotation count from the moment they are decided; those who write them say here when
-they are refused. What the next cycles are bound to beyond that, claims and displacements, is remembered here as well.
+they are refused. What the next cycles are bound to beyond that, claims and preemptions, is remembered here as well.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from bosket.scheduler.model.cause import Recalled
 from bosket.scheduler.model.claims import GONE, Claim, Claims
 from bosket.scheduler.model.decisions import Decisions, Eviction
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.model.snapshot import Snapshot
+from bosket.scheduler.model.snapshot import PreemptedBy, Snapshot
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.state.jobs import Jobs
 from bosket.scheduler.state.own.bind_requests import pod_of
 from bosket.scheduler.state.own.commitments import Commitments
-from bosket.scheduler.state.own.displacement import Displacements, Takers
 from bosket.scheduler.state.own.memory import KeptEviction, KeptJob, Memory
 from bosket.scheduler.state.own.notes import Annotations
+from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 from bosket.scheduler.state.tasks import Tasks
 from bosket.scheduler.state.touched import Touched
 
@@ -33,9 +33,9 @@ RESUME_SECONDS: Final = 120.0
 class OwnDecisions:
     """Called by the scheduler's writers, and by whoever takes over what another process had decided."""
 
-    def __init__(self, tasks: Tasks, jobs: Jobs, displacements: Displacements, touched: Touched) -> None:
+    def __init__(self, tasks: Tasks, jobs: Jobs, preemptions: PreemptionHistory, touched: Touched) -> None:
         self._tasks, self._jobs, self._touched = tasks, jobs, touched
-        self._claims, self._displacements = Claims(), displacements
+        self._claims, self._preemptions = Claims(), preemptions
 
     # Binds
 
@@ -106,27 +106,33 @@ class OwnDecisions:
 
     # What binds the next cycles
 
-    def remember(self, decisions: Decisions, now: float, resource_names: Sequence[str], *, rights_turn: bool) -> None:
-        """Room that was made for jobs is theirs, and nobody takes it back; `rights_turn`: shares depend on the past."""
+    def remember(self, decisions: Decisions, now: float, resource_names: Sequence[str], *, usage_based: bool) -> None:
+        """Remembers nominations and preemptions of a cycle. `usage_based`: whether fair shares depend on past usage."""
         self._claims.note(decisions, resource_names)
-        self._displacements.note(decisions, now, rights_turn=rights_turn)
+        self._preemptions.record(decisions, now, usage_based=usage_based)
 
     def claims(self, now: float) -> tuple[Claim, ...]:
         """Room that was made for jobs, as far as they still want it; the same object while nothing changed."""
         return self._claims.standing(now, self._jobs.known, self._tasks.get)
 
-    def takers(self, now: float) -> Takers:
-        """Who took whose place a short while ago; the same object while nothing changed."""
-        return self._displacements.takers(now)
+    def preempted_by(self, now: float) -> PreemptedBy:
+        """Job → jobs that preempted it in recent cycles; the same object while nothing changed."""
+        return self._preemptions.preempted_by(now)
+
+    def passed_over(self, now: float) -> frozenset[ObjectKey]:
+        """Jobs that were passed over in recent cycles; the same object while nothing changed."""
+        return self._preemptions.passed_over(now)
 
     def commitments(self, now: float) -> Commitments:
         """What earlier cycles bind the next one to, for a recording."""
-        takers = self._displacements.takers(now)
+        preempted_by: dict[ObjectKey, list[ObjectKey]] = {}
+        for each in self._preemptions.entries(now):
+            preempted_by.setdefault(each.victim, []).append(each.preemptor)
         return Commitments(
             evicted=self._tasks.evictions.going(),
             refused=tuple(sorted(self._tasks.evictions.refused(now).items())),
             claims=self._claims.known,
-            takers=tuple((victim, tuple(sorted(takers[victim]))) for victim in sorted(takers)),
+            preempted_by=tuple((victim, tuple(preemptors)) for victim, preemptors in preempted_by.items()),
         )
 
     def commit(self, commitments: Commitments, now: float) -> None:
@@ -140,14 +146,14 @@ class OwnDecisions:
                 self._tasks.evictions.refuse(pod, pods[pod].metadata.uid, now, by)
         for claim in commitments.claims:
             self._claims.put(claim)
-        self._displacements.put({victim: frozenset(takers) for victim, takers in commitments.takers}, now)
+        self._preemptions.put(commitments.preempted_by, now)
 
     # What the next process must know
 
     def memory(self, now: float, situation: Callable[[], str]) -> Memory:
         """What is remembered now; `situation` gives a digest, and is asked only where something depends on it."""
-        displacements, rounds = self._displacements.entries(now), self._displacements.rounds(now)
-        named = {key for each in displacements for key in (each.victim, each.taker)} | rounds.keys()
+        preemptions, rounds = self._preemptions.entries(now), self._preemptions.rounds(now)
+        named = {key for each in preemptions for key in (each.victim, each.preemptor)} | rounds.keys()
         groups = [(key, self._jobs.groups[key].metadata) for key in sorted(named) if key in self._jobs.groups]
         return Memory(
             claims=self._claims.known,
@@ -155,8 +161,8 @@ class OwnDecisions:
             refusals=self._tasks.evictions.refusals.entries(),
             holds=self._tasks.holds.entries(),
             jobs=tuple(KeptJob(key, meta.uid, meta.generation, *rounds.get(key, ())) for key, meta in groups),
-            displacements=displacements,
-            situation=situation() if displacements else "",
+            preemptions=preemptions,
+            situation=situation() if preemptions else "",
         )
 
     def restore(self, memory: Memory, now: float, situation: Callable[[], str]) -> None:
@@ -175,12 +181,12 @@ class OwnDecisions:
             if each.job in groups
             and (each.uid, each.generation) == (groups[each.job].metadata.uid, groups[each.job].metadata.generation)
         }
-        counts = bool(memory.displacements) and memory.situation == situation()
-        self._displacements.restore(
+        counts = bool(memory.preemptions) and memory.situation == situation()
+        self._preemptions.restore(
             [
                 each
-                for each in (memory.displacements if counts else ())
-                if each.until > now and each.victim in same and each.taker in same
+                for each in (memory.preemptions if counts else ())
+                if each.until > now and each.victim in same and each.preemptor in same
             ],
             {key: (each.rounds, each.last_evicted, each.came_back) for key, each in same.items()},
         )
