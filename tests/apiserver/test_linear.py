@@ -22,7 +22,7 @@ from bosket.apiserver.custom.check import Checker
 from bosket.apiserver.custom.rules import Rules
 from bosket.apiserver.custom.schema import Node
 from bosket.apiserver.kinds.podrules import validate_pod
-from bosket.apiserver.objects.duplicate import repeated_keys
+from bosket.apiserver.objects.field_validation import repeated_keys
 from bosket.apiserver.objects.strategic import strategic_merge
 from bosket.kube import patch
 from bosket.kube.patch import _Patching, apply_json_patch, json_patch

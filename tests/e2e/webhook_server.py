@@ -11,8 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from bosket.runtime.certificates import make_authority
-from bosket.runtime.connections import stop_serving
-from bosket.runtime.tls import server_context
+from bosket.runtime.serving import server_context, stop_serving
 
 Review = dict[str, Any]
 #: From the `request` of a review to its `response`, or to a whole answer of another form.

@@ -51,3 +51,9 @@ async def in_turns(items: Iterable[A], *, at_once: int = _AT_ONCE) -> AsyncItera
         if index and index % at_once == 0:
             await asyncio.sleep(0)
         yield item
+
+
+def being_cancelled() -> bool:
+    """Whether the current task itself was asked to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

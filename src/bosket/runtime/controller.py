@@ -18,8 +18,8 @@ from prometheus_client import CollectorRegistry
 
 from bosket.kube.errors import Conflict, KubeError, is_namespace_going
 from bosket.kube.informer import Change, Informer
-from bosket.runtime.cancellation import being_cancelled
 from bosket.runtime.clock import Clock
+from bosket.runtime.concurrent import being_cancelled
 from bosket.runtime.metrics import runtime_metrics
 from bosket.runtime.workqueue import Backoff, QueueClosed, WorkQueue
 

@@ -20,8 +20,8 @@ from prometheus_client import CollectorRegistry
 
 from bosket.kube.client import Client
 from bosket.kube.informer import Informers
-from bosket.runtime.cancellation import being_cancelled
 from bosket.runtime.clock import Clock
+from bosket.runtime.concurrent import being_cancelled
 from bosket.runtime.events import EventRecorder
 from bosket.runtime.health import Address, serve_health
 from bosket.runtime.leader import DEFAULT_TIMING, LeaderElector, LeaseTiming

@@ -1,7 +1,7 @@
-"""Server-side apply: a manager says what it wants of an object, and owns what it said.
+"""Field ownership (`metadata.managedFields`) for server-side apply.
 
-shape.py      which parts of an object can be owned apart: fields of maps, elements of keyed lists
-fieldset.py   sets of owned places, and their form on the wire
-merge.py      an object after somebody applied something
-managed.py    who owns what: conflicts, and how ownership moves when others write
+shape     which parts of an object can be owned separately: fields of maps, elements of keyed lists
+fieldset  sets of owned fields, and their form on the wire
+merge     an object after an apply patch
+managed   managers and what they own: conflicts, and how ownership moves with other writes
 """

@@ -1,11 +1,11 @@
-"""Who is asking: client certificates, bearer tokens, and those who may speak for others.
+"""Authentication: client certificates, bearer tokens, impersonation.
 
-authenticator    finds the user behind a request
-service_account  tokens of service accounts: signed, for an audience and a time, bound to objects
-jwt              how such tokens are written, signed and checked
-token_request    how clients ask for them
-bootstrap_token  tokens that are Secrets, for those who join a cluster
-impersonation    acting as somebody else, which roles must allow
+authenticator    finds the user of a request
+identity         well-known users and groups
+service_account  tokens of service accounts: signed, with audience and expiry, bound to objects
+jwt              encoding, signing and verification of those tokens
+bootstrap_token  tokens that are Secrets, for kubelets that join a cluster
+impersonation    `Impersonate-User` and its companions, which roles must allow
 """
 
 from bosket.apiserver.auth.authenticator import ANONYMOUS, PUBLIC_PATHS, Authenticator

@@ -6,7 +6,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from bosket.apiserver.objects.kind import Registry
-from bosket.apiserver.rbac.aggregation import aggregate
+from bosket.apiserver.rbac.defaults import aggregate
 from bosket.apiserver.rbac.index import GROUP
 from bosket.apiserver.store.entry import Doc, Event
 from bosket.apiserver.store.store import Store

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -18,15 +19,13 @@ from aiohttp import web
 from bosket.apiserver.auth import ANONYMOUS, PUBLIC_PATHS
 from bosket.apiserver.auth.impersonation import impersonated
 from bosket.apiserver.handlers.watch import Watcher
-from bosket.apiserver.http.compression import compressed
 from bosket.apiserver.http.connection import HEADER_SECONDS, MAX_CONNECTIONS, LimitedServer
 from bosket.apiserver.request.resource_request import User
 from bosket.apiserver.server.api_server import ApiServer, refusal
 from bosket.apiserver.status import StatusError, timeout, too_large, too_many_requests, unauthorized
 from bosket.kube.transport import Request, Response
 from bosket.runtime.certificates import KeyPair
-from bosket.runtime.connections import stop_serving
-from bosket.runtime.tls import server_context
+from bosket.runtime.serving import server_context, stop_serving
 
 log = logging.getLogger(__name__)
 
@@ -214,3 +213,33 @@ def _abort(request: web.BaseRequest) -> None:
     """End the connection without waiting for the client to take what is left."""
     if request.transport is not None:
         request.transport.abort()
+
+
+#: Below, compressing costs more than it saves.
+MIN_BYTES = 128 * 1024
+#: From here on others get a turn meanwhile.
+_LARGE_BYTES = 1024 * 1024
+_FASTEST = 1
+#: Tells zlib to write gzip's header and checksum.
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+
+
+async def compressed(response: Response, accept_encoding: str) -> Response:
+    """The same answer, smaller if it is large and the client understands gzip."""
+    if len(response.body) < MIN_BYTES or not _takes_gzip(accept_encoding) or "content-encoding" in response.headers:
+        return response
+    body = await asyncio.to_thread(_gzip, response.body) if len(response.body) > _LARGE_BYTES else _gzip(response.body)
+    return Response(response.status, {**response.headers, "content-encoding": "gzip", "vary": "Accept-Encoding"}, body)
+
+
+def _takes_gzip(accept_encoding: str) -> bool:
+    for choice in accept_encoding.split(","):
+        coding, _, weight = choice.partition(";")
+        if coding.strip().lower() == "gzip":
+            return weight.replace(" ", "") not in ("q=0", "q=0.0")
+    return False
+
+
+def _gzip(body: bytes) -> bytes:
+    compressor = zlib.compressobj(_FASTEST, zlib.DEFLATED, _GZIP_WINDOW)
+    return compressor.compress(body) + compressor.flush()

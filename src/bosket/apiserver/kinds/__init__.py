@@ -1,1 +1,5 @@
-"""What is peculiar to each built-in kind: defaults, rules, selectable fields. One module for each family of kinds."""
+"""The built-in kinds: a module for each family of kinds with its defaults, rules and selectable fields.
+
+catalogue  registers them all
+builtin    what they have in common
+"""

@@ -13,9 +13,9 @@ from bosket.api.field_error import FieldError
 from bosket.api.name_rules import subdomain_error
 from bosket.api.resource import AnyResource
 from bosket.apiserver.objects import metadata
+from bosket.apiserver.objects.field_validation import drop_unknown
 from bosket.apiserver.objects.kind import Strategy
 from bosket.apiserver.objects.types import check_types
-from bosket.apiserver.objects.unknown import drop_unknown
 from bosket.apiserver.store.entry import Doc, Fields
 
 

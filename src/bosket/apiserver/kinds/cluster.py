@@ -9,7 +9,7 @@ from bosket.api.field_error import FieldError, forbidden_field, invalid_value, n
 from bosket.api.name_rules import label_key_error
 from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.kinds.paths import paths
-from bosket.apiserver.kinds.quantities import canonicalise
+from bosket.apiserver.kinds.resourcerules import canonicalise
 from bosket.apiserver.kinds.workload import validate_label_selector
 from bosket.apiserver.store.entry import Doc
 

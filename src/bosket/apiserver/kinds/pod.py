@@ -7,7 +7,6 @@ from typing import Any
 from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.kinds.podrules import validate_pod
 from bosket.apiserver.kinds.podspec import default_pod_spec, requests_from_limits
-from bosket.apiserver.kinds.qos import qos_class
 from bosket.apiserver.store.entry import Doc
 
 
@@ -64,3 +63,27 @@ def behaviours(scheduler_name: str) -> dict[tuple[str, str], Behaviour]:
             returns_deleted=True,
         )
     }
+
+
+_COUNTED = ("cpu", "memory")
+
+
+def qos_class(spec: dict[str, Any]) -> str:
+    """Guaranteed: all containers limit CPU and memory to what they request. BestEffort: none asks for any."""
+    guaranteed, any_request = True, False
+    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        for name in _COUNTED:
+            request, limit = requests.get(name), limits.get(name)
+            if not _zero(request) or not _zero(limit):
+                any_request = True
+            if _zero(limit) or (request is not None and request != limit):
+                guaranteed = False
+    if not any_request:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _zero(quantity: object) -> bool:
+    return quantity in (None, "0", 0, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bosket.apiserver.kinds.quantities import canonicalise_resources
+from bosket.apiserver.kinds.resourcerules import canonicalise_resources
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 #: Volume sources whose files get a mode

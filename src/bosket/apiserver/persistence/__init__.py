@@ -1,5 +1,10 @@
-"""Keeping the store on disk.
+"""The store on disk.
 
-A directory (`directory.py`) holds a SQLite database (`database.py`), which a thread writes in groups (`journal.py`) and
-from which a store is filled again (`restore.py`).
+directory    the data directory: a database, and the cluster's keys
+database     SQLite: one row for each write
+journal      appends writes in a thread, several to a commit
+restore      fills a store from the database
+row          a row and its checksum
+examination  finds damaged rows before they are used
+progress     how far the file got, kept beside it
 """

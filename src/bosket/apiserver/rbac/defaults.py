@@ -6,17 +6,20 @@ roles whose annotation says `autoupdate: "false"` are theirs altogether.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final
 
+import msgspec
+
+from bosket.api.object import LabelSelector
 from bosket.apiserver.objects.metadata import begin
-from bosket.apiserver.rbac.aggregation import aggregate
 from bosket.apiserver.rbac.index import GROUP
 from bosket.apiserver.rbac.rule import Rule, not_covered
 from bosket.apiserver.store.entry import Doc
 from bosket.apiserver.store.store import Store
+from bosket.kube.selector import label_selector
 
 _AGGREGATE: Final = f"{GROUP}/aggregate-to-"
 _AUTO_UPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
@@ -128,3 +131,20 @@ def _object(kind: str, name: str, namespace: str) -> Doc:
     metadata["labels"] = {"kubernetes.io/bootstrapping": "rbac-defaults"}
     metadata["annotations"] = {_AUTO_UPDATE: "true"}
     return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata}
+
+
+_MANAGER = "clusterrole-aggregation-controller"
+
+
+def aggregate(role: Doc, others: Iterable[Doc]) -> list[dict[str, Any]]:
+    """The rules of a cluster role with an aggregation rule; `others` are all cluster roles."""
+    selectors = role["aggregationRule"].get("clusterRoleSelectors") or ()
+    matchers = [label_selector(msgspec.convert(selector, LabelSelector)) for selector in selectors]
+    rules: list[dict[str, Any]] = []
+    for other in sorted(others, key=lambda each: str(each["metadata"]["name"])):
+        if other["metadata"]["name"] == role["metadata"]["name"]:
+            continue
+        labels = other["metadata"].get("labels") or {}
+        if any(matcher.matches(labels) for matcher in matchers):
+            rules += [rule for rule in other.get("rules") or () if rule not in rules]
+    return rules

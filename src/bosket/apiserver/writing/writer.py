@@ -26,7 +26,7 @@ from bosket.apiserver.apply.managed import (
 )
 from bosket.apiserver.apply.shape import shape_of
 from bosket.apiserver.objects import metadata as meta
-from bosket.apiserver.objects.duplicate import repeated_keys
+from bosket.apiserver.objects.field_validation import repeated_keys
 from bosket.apiserver.objects.kind import Kind, Version
 from bosket.apiserver.request.executor import LargeObjectExecutor
 from bosket.apiserver.request.resource_request import ResourceRequest, User

@@ -35,7 +35,7 @@ from bosket.embedded.controllers.deployment_status import (
     seconds_until_deadline,
     with_condition,
 )
-from bosket.embedded.controllers.template_hash import hash_of
+from bosket.embedded.controllers.revision_history import hash_of
 from bosket.kube.errors import AlreadyExists, Conflict, NotFound
 from bosket.runtime.controller import Controller
 from bosket.runtime.service import Environment

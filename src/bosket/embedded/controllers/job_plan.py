@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from bosket.api.batch import Job, JobCondition, JobStatus
 from bosket.api.core import Pod
 from bosket.api.time import format_time, parse_time
-from bosket.embedded.controllers.job_index import format_indexes
 from bosket.embedded.controllers.job_tally import (
     Attempts,
     Tally,
     completion_index,
+    format_indexes,
     is_indexed,
     is_suspended,
     replaces_only_failed,

@@ -17,7 +17,6 @@ from bosket.api.pod_phase import has_ended
 from bosket.api.quantity import integer_or_none
 from bosket.api.time import parse_time
 from bosket.embedded.controllers.job_failure_policy import Verdict, judge
-from bosket.embedded.controllers.job_index import parse_indexes
 from bosket.embedded.controllers.job_tracking import Count, is_tracked
 from bosket.embedded.controllers.pods import is_ready, is_terminating, ready_condition, restarts
 
@@ -235,3 +234,31 @@ def _has_condition(job: Job, *types: str) -> bool:
 
 def _indexes(job: Job, text: str) -> set[int]:
     return parse_indexes(text, job.spec.completions or 0) if is_indexed(job) else set()
+
+
+def parse_indexes(text: str, completions: int) -> set[int]:
+    """The indexes that `text` names and that exist; what can't be read is left out."""
+    indexes: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal():
+            continue
+        indexes.update(range(int(first), min(int(last or first), completions - 1) + 1))
+    return indexes
+
+
+def format_indexes(indexes: Iterable[int]) -> str:
+    """Ascending; three or more in a row become a range."""
+    runs: list[list[int]] = []
+    for index in sorted(indexes):
+        if runs and runs[-1][1] + 1 == index:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return ",".join(_shown_run(first, last) for first, last in runs)
+
+
+def _shown_run(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"

@@ -5,6 +5,7 @@ A pod carries the name of the revision it was made from. `kubectl rollout histor
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -15,7 +16,6 @@ from bosket.api.apps import ControllerRevision, DaemonSet, StatefulSet
 from bosket.api.core import Pod, PodTemplateSpec
 from bosket.api.object import ObjectKey, ObjectMeta
 from bosket.api.ownership import BY_CONTROLLER, controller_index, controller_of, controller_reference
-from bosket.embedded.controllers.template_hash import hash_of
 from bosket.kube.errors import AlreadyExists, NotFound
 from bosket.runtime.service import Environment
 
@@ -120,3 +120,19 @@ def _data(template: PodTemplateSpec) -> dict[str, Any]:
     """As Kubernetes keeps it, a patch that puts the template back; plain JSON, so that it equals what is read."""
     plain = msgspec.json.decode(msgspec.json.encode(template))
     return {"spec": {"template": {**plain, "$patch": "replace"}}}
+
+
+#: No vowels and nothing that looks like one: a hash never spells a word.
+_HASH_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_HASH_LENGTH: Final = 10
+
+
+def hash_of(value: Any, salt: int | None = None) -> str:
+    """Equal values have equal hashes, in every process; another `salt` gives another hash."""
+    digest = hashlib.sha256(msgspec.json.encode([value, salt], order="sorted")).digest()
+    number = int.from_bytes(digest[:8])
+    letters = []
+    for _ in range(_HASH_LENGTH):
+        number, rest = divmod(number, len(_HASH_ALPHABET))
+        letters.append(_HASH_ALPHABET[rest])
+    return "".join(letters)

@@ -14,10 +14,10 @@ from bosket.grove.admission.judges import judges
 from bosket.grove.admission.options import Options
 from bosket.grove.admission.registration import configurations
 from bosket.runtime.service import Environment
-from bosket.runtime.webhook.certificate_directory import CertificateDirectory
 from bosket.runtime.webhook.certificate_keeper import CertificateKeeper
 from bosket.runtime.webhook.registration import Reach
 from bosket.runtime.webhook.service import CertificateSource, Webhooks, WebhookService
+from bosket.runtime.webhook.serving_certificate import CertificateDirectory
 
 NAME: Final = "grove-admission"
 _LOOPBACK: Final = "127.0.0.1"

@@ -1,11 +1,12 @@
-"""Webhooks that an API server asks about what is written: what the judges of several services have in common.
+"""Admission webhooks: the server side that several services share.
 
-verdict              what is said about an object: refusals, warnings, changes
-review               AdmissionReview: bytes in, bytes out
-server               HTTP over TLS around judges, with bounds on everything
-serving_certificate  what is shown to API servers; certificate_keeper: how replicas agree on it
-registration         how an API server is told whom to ask
-service              all of these together, kept up
+    verdict              the outcome of a review: refusals, warnings, a patch
+    review               AdmissionReview: bytes in, bytes out
+    server               HTTP over TLS around review functions, with limits
+    serving_certificate  the server's certificate: generated, or read from a mounted Secret
+    certificate_keeper   the Secret in which replicas share a generated certificate
+    registration         webhook configurations: which requests the API server sends here
+    service              all of these together
 
-Judges are pure and know nothing of this; `bosket.services.admission` and `bosket.grove.admission` have theirs.
+Review functions are pure and know nothing of HTTP; see `bosket.services.admission` and `bosket.grove.admission`.
 """

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from bosket.kube.errors import KubeError
 from bosket.runtime.clock import Clock
-from bosket.runtime.connections import stop_serving
+from bosket.runtime.serving import stop_serving
 from bosket.runtime.webhook.metrics import WebhookMetrics
 from bosket.runtime.webhook.review import AnyJudge, UnreadableReview, read_review, write_answer
 from bosket.runtime.webhook.verdict import Verdict

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from bosket.kube.errors import KubeError
 from bosket.runtime.certificates import KeyPair
 from bosket.runtime.service import Environment
-from bosket.runtime.tls import load_key_pair, server_context
+from bosket.runtime.serving import load_key_pair, server_context
 from bosket.runtime.webhook.metrics import webhook_metrics
 from bosket.runtime.webhook.registration import Configuration, register
 from bosket.runtime.webhook.review import AnyJudge

@@ -7,12 +7,14 @@ when API servers have had time to learn whom to trust now; so every connection f
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from cryptography import x509
@@ -146,3 +148,28 @@ def _matches(cert_pem: bytes, key_pem: bytes) -> bool:
 
 def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(Encoding.PEM)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ProvidedCertificate:
+    """What was found."""
+
+    key_pair: KeyPair
+    expires_at: float
+    trusted_pem: bytes = b""
+
+
+class CertificateDirectory:
+    """Reads `tls.crt` and `tls.key`, each time anew: a Secret that changes is mounted anew."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    async def current(self) -> ProvidedCertificate:
+        """What is there; raises `OSError` where nothing is, `ValueError` where that is no certificate."""
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> ProvidedCertificate:
+        key_pair = KeyPair((self._directory / "tls.crt").read_bytes(), (self._directory / "tls.key").read_bytes())
+        certificate = x509.load_pem_x509_certificate(key_pair.cert_pem)
+        return ProvidedCertificate(key_pair, certificate.not_valid_after_utc.timestamp())

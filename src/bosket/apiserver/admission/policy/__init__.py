@@ -1,7 +1,7 @@
-"""ValidatingAdmissionPolicies: rules about writes that come as objects, with their bindings and parameters.
+"""ValidatingAdmissionPolicies, with their bindings and parameters.
 
-policy.py    a policy and its bindings, ready to be asked
-params.py    the objects that parameterise a policy
-evaluate.py  one policy's word on one attempt
-dispatch.py  which policies are asked, and what follows
+policy    a policy and its bindings, compiled
+params    the objects that parameterise a policy
+evaluate  one policy on one request with one set of parameters
+dispatch  which policies apply to a request; refusals and warnings
 """

@@ -1,9 +1,8 @@
-"""Admission webhooks: who else is asked about a write, and how.
+"""Admission webhooks, as the API server calls them.
 
-hook.py      a webhook of a configuration, ready to be asked
-table.py     all of them, kept in step with the configurations
-review.py    the question and its answer
-caller.py    the way there and back (the one module that asks over the network)
-address.py   where a webhook is: a URL, or a service
-dispatch.py  who is asked when, and what follows from the answers
+hook      one webhook of a configuration, compiled; the table of all webhooks
+review    AdmissionReview: request and response
+caller    the HTTPS client (the one module that calls out over the network)
+address   where a webhook is: a URL, or a service
+dispatch  which webhooks are called for a request, in which order
 """

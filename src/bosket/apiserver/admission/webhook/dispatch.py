@@ -17,7 +17,7 @@ import msgspec
 from bosket.apiserver.admission.attributes import AdmissionAttributes, convert
 from bosket.apiserver.admission.webhook.address import AddressBook, NoAddress
 from bosket.apiserver.admission.webhook.caller import Caller, CallFailed
-from bosket.apiserver.admission.webhook.hook import Hook
+from bosket.apiserver.admission.webhook.hook import Hook, HookTable
 from bosket.apiserver.admission.webhook.review import (
     InvalidWebhookResponse,
     WebhookResponse,
@@ -25,7 +25,6 @@ from bosket.apiserver.admission.webhook.review import (
     read_response,
     review_request,
 )
-from bosket.apiserver.admission.webhook.table import HookTable
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.status import StatusError, bad_request, internal_error
 from bosket.apiserver.store.entry import Doc

@@ -13,8 +13,9 @@ from bosket.apiserver.admission.match_condition import Condition, ConditionFaile
 from bosket.apiserver.admission.matching import Rule, Selection, compiled_rules, matched_version
 from bosket.apiserver.objects.kind import Version
 from bosket.apiserver.status import forbidden
-from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.entry import Doc, Event
 from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.store import Store
 
 _DEFAULT_SECONDS = 10
 
@@ -107,3 +108,30 @@ class Hook:
             raise forbidden(
                 attributes.kind.group, attributes.kind.plural, attributes.shown_name, str(failure)
             ) from None
+
+
+_GROUP = "admissionregistration.k8s.io"
+
+
+class HookTable:
+    """Kept in step with the configurations; made anew when it is needed after one of them changed."""
+
+    def __init__(self, store: Store, plural: str) -> None:
+        self._objects = store.resource(_GROUP, plural, namespaced=False)
+        self._objects.listen(self._on_event)
+        self._hooks: tuple[Hook, ...] | None = None
+
+    def _on_event(self, _event: Event) -> None:
+        self._hooks = None
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        hooks = self._hooks
+        if hooks is None:
+            entries = sorted(self._objects.entries(), key=lambda entry: entry.name)
+            hooks = self._hooks = tuple(
+                Hook.compile(entry.name, index, raw)
+                for entry in entries
+                for index, raw in enumerate(entry.decode().get("webhooks") or ())
+            )
+        return hooks

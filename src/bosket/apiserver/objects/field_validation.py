@@ -1,10 +1,13 @@
-"""Fields that a built-in kind doesn't have: dropped from an object, and named.
+"""Field validation of requests: unknown fields of built-in kinds are dropped and named, duplicate keys are named.
 
-Called for every write, so what there is to look at in a Struct is worked out once.
+`drop_unknown` runs on every write of a built-in kind, so the layout of each Struct is worked out once (`_plans`).
+`repeated_keys` parses the body a second time, and only for clients that ask for `fieldValidation`.
 """
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -93,3 +96,34 @@ def _shown(path: Path) -> str:
     if isinstance(step, int):
         return f"{before}[{step}]"
     return f"{before}.{step}" if before else str(step)
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that remembers its repeated keys."""
+
+    __slots__ = ("repeated",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.repeated: list[str] = []
+        if len(self) != len(pairs):
+            self.repeated = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+
+
+def repeated_keys(body: bytes) -> list[str]:
+    """The paths of all keys that are there more than once; the body is JSON that can be decoded."""
+    found: list[str] = []
+    _visit_repeated(json.loads(body, object_pairs_hook=_Object), "", found)
+    return found
+
+
+def _visit_repeated(value: Any, path: str, found: list[str]) -> None:
+    if isinstance(value, _Object):
+        found += [f"{path}.{key}" if path else key for key in value.repeated]
+        for key, child in value.items():
+            if isinstance(child, _Object | list):
+                _visit_repeated(child, f"{path}.{key}" if path else key, found)
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            if isinstance(child, _Object | list):
+                _visit_repeated(child, f"{path}[{index}]", found)
