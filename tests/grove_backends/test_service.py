@@ -19,7 +19,7 @@ from bosket.grove.backends import Options, Registry, Rendering, SchedulerBackend
 from bosket.grove.backends.backend import owned_metadata
 from bosket.grove.backends.gang_status import condition
 from bosket.grove.backends.kai import KaiBackend
-from bosket.grove.backends.service import GangController, service
+from bosket.grove.backends.service import BackendController, service
 from bosket.runtime.service import Environment, Service
 from bosket.testing.faults import Chaos, FaultyTransport, matching, refuse
 from tests.grove_backends.scene import clique, clique_set, grove_rig, member, part, pod_gang
@@ -43,7 +43,7 @@ class Broken(SchedulerBackend):
 
 
 def with_broken(env: Environment) -> Service:
-    return GangController(env, Options(), Registry([Broken(), KaiBackend()], metrics=env.metrics))
+    return BackendController(env, Options(), Registry([Broken(), KaiBackend()], metrics=env.metrics))
 
 
 async def created(
@@ -225,7 +225,7 @@ async def test_one_backend_alone_leaves_the_others_gangs_alone() -> None:
     sound = await created(rig, "g", part("g-a"))
 
     def alone(env: Environment) -> Service:
-        return GangController(env, Options(only="kai"), Registry([Broken(), KaiBackend()], metrics=env.metrics))
+        return BackendController(env, Options(only="kai"), Registry([Broken(), KaiBackend()], metrics=env.metrics))
 
     async with rig.running(alone):
         await rig.until(lambda: group_of(rig, sound))

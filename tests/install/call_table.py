@@ -40,7 +40,7 @@ OWNED: Final = "bosket.services.operator.owned"
 RENDERED: Final = "bosket.grove.backends.applier"
 WATCHED: Final = "bosket.grove.backends.cluster_view:ClusterView.refresh of(kind)"
 #: Where pods are freed of a backend's gate; not every backend has one.
-_GATES: Final = "bosket.grove.backends.service:GangController._release."
+_GATES: Final = "bosket.grove.backends.service:BackendController._release."
 #: Sites that keep a certificate and webhook configurations, whosoever: each account may touch its own.
 WEBHOOKS: Final = "bosket.runtime.webhook"
 #: Call sites that need no right: everybody may see what there is.

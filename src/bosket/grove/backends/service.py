@@ -69,10 +69,10 @@ def service(env: Environment, options: Options | None = None) -> Service:
     """The backends of all installed packages, or one of them."""
     options = options or Options()
     registry = Registry(load_backends(), default_scheduler_name=options.default_scheduler_name, metrics=env.metrics)
-    return GangController(env, options, registry)
+    return BackendController(env, options, registry)
 
 
-class GangController:
+class BackendController:
     """Keeps schedulers informed about PodGangs until cancelled."""
 
     def __init__(self, env: Environment, options: Options, registry: Registry) -> None:

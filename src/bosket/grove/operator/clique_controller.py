@@ -7,7 +7,6 @@ the base gang has its minimum.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -27,18 +26,15 @@ from bosket.grove.operator.claims import keep_claims
 from bosket.grove.operator.clique_pods import CliquePods
 from bosket.grove.operator.clique_update import begun_update, next_step
 from bosket.grove.operator.cluster import Cluster
-from bosket.grove.operator.problem import OperatorError, last_errors
+from bosket.grove.operator.reconciler import Reconciler, Synced
 from bosket.grove.render.claim import clique_sharing
 from bosket.grove.render.pod import InitProgram
 from bosket.grove.render.template import is_on_delete, is_terminating
 from bosket.grove.status.clique import clique_status, is_updating, patience_seconds
-from bosket.grove.status.gathering import POD_SECONDS, gather_seconds, sooner
+from bosket.grove.status.gathering import POD_SECONDS, gather_seconds
 from bosket.grove.status.pod_state import free_indices, victims
 from bosket.grove.status.update import has_template
-from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change
-from bosket.runtime.controller import Controller
-from bosket.runtime.debounce import Debounce
 from bosket.runtime.service import Environment
 
 NAME: Final = "podclique-controller"
@@ -51,30 +47,24 @@ _FEW_PODS: Final = 100
 _BY_BASE_GANG: Final = "grove/base-gang"
 
 
-class CliqueController:
+class CliqueController(Reconciler[PodClique]):
     """Reconciles PodCliques."""
+
+    name = NAME
+    finalizer = CLIQUE_FINALIZER
+    error_code = "ERR_SYNC_PODCLIQUE"
 
     def __init__(
         self, env: Environment, cluster: Cluster, backends: GangBackends, *, init_program: InitProgram, workers: int
     ) -> None:
-        self._cluster = cluster
-        self._clock = env.clock
-        self._events = env.events.for_component(NAME)
+        super().__init__(env, cluster, cluster.cliques, workers=workers)
         self._pods = CliquePods(cluster, self._events, backends, init_program)
-        self._debounce: Debounce[ObjectKey] = Debounce(env.clock)
-        self._controller: Controller[ObjectKey] = Controller(
-            NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
-        )
         cluster.cliques.add_index(_BY_BASE_GANG, _base_gang)
         cluster.cliques.subscribe(self._clique_changed)
         cluster.pods.subscribe(self._pod_changed)
         cluster.gangs.subscribe(self._gang_changed)
         cluster.sets.subscribe(self._set_changed)
         cluster.groups.subscribe(self._group_changed)
-
-    async def run(self) -> None:
-        """Until cancelled."""
-        await self._controller.run()
 
     # --- what brings a PodClique here
 
@@ -127,38 +117,17 @@ class CliqueController:
 
     # --- what is done about it
 
-    async def _reconcile(self, key: ObjectKey) -> float | None:
-        clique = self._cluster.cliques.store.get(key)
-        if clique is None:
-            self._debounce.flushed(key)
-            return None
-        if is_terminating(clique):
-            self._debounce.flushed(key)
-            await self._cluster.drop_finalizer(clique, CLIQUE_FINALIZER)
-            return None
-        owner = self._cluster.set_of(clique)
-        if owner is None or (clique.status.observedGeneration is None and self._gang_of(clique) is None):
+    def _owner_of(self, obj: PodClique) -> PodCliqueSet | None:
+        owner = self._cluster.set_of(obj)
+        if owner is not None and obj.status.observedGeneration is None and self._gang_of(obj) is None:
             return None  # its gang comes before it has anything to tell
-        problem: OperatorError | None = None
-        look_again: float | None = None
-        is_done = False
-        try:
-            clique = await self._cluster.add_finalizer(clique, CLIQUE_FINALIZER)
-            await keep_claims(self._cluster, owner, clique, clique_sharing(owner, clique))
-            clique, is_done, all_released = await self._sync_pods(owner, clique)
-            look_again = _RETRY_SECONDS if not is_done else None if all_released else _GATED_SECONDS
-        except OperatorError as error:
-            problem = error
-        except NotFound:
-            return None  # the PodClique is gone, or its namespace
-        except Conflict:
-            raise
-        except ApiError as error:
-            problem = OperatorError("ERR_SYNC_PODCLIQUE", error.message)
-        unsaid = await self._write_status(owner, clique, problem, done=is_done)
-        if problem is not None:
-            raise problem
-        return sooner(look_again, unsaid)
+        return owner
+
+    async def _sync(self, owner: PodCliqueSet, obj: PodClique) -> Synced[PodClique]:
+        await keep_claims(self._cluster, owner, obj, clique_sharing(owner, obj))
+        obj, is_done, all_released = await self._sync_pods(owner, obj)
+        requeue = _RETRY_SECONDS if not is_done else None if all_released else _GATED_SECONDS
+        return Synced(is_done, requeue, unwritten=obj)
 
     async def _sync_pods(self, owner: PodCliqueSet, clique: PodClique) -> tuple[PodClique, bool, bool]:
         """Make, delete, replace and release pods; whether they are as they should be, and whether none is gated."""
@@ -202,38 +171,23 @@ class CliqueController:
             await self._pods.delete(clique, step.delete)
         return clique, step.has_ended
 
-    async def _write_status(
-        self, owner: PodCliqueSet, clique: PodClique, problem: OperatorError | None, *, done: bool
-    ) -> float | None:
-        """Write it if there is something to tell; gives the seconds after which to look again, if something waits."""
-        now = self._clock.now()
-        observed = clique.metadata.generation if done else clique.status.observedGeneration
-        before = self._cluster.cliques.store.get(clique.key) or clique
-        errors = last_errors(before.status.lastErrors, problem, now)
-        if before.metadata.uid != clique.metadata.uid:
-            return None  # another one has its name by now
-        status = replace(clique.status, lastErrors=errors, observedGeneration=observed)
-        clique = replace(clique, status=status)
-        pods = self._cluster.owned(self._cluster.pods, clique)
-        status = clique_status(owner, clique, pods, now)
-        if status == before.status:
-            self._debounce.flushed(clique.key)
-            return None
-        left = self._debounce.seconds_left(clique.key, patience_seconds(clique, before.status, status))
-        if left:
-            return left
+    def _with_status(self, owner: PodCliqueSet, obj: PodClique, now: float) -> PodClique:
+        pods = self._cluster.owned(self._cluster.pods, obj)
+        return replace(obj, status=clique_status(owner, obj, pods, now))
+
+    def _patience_seconds(self, before: PodClique, after: PodClique) -> float:
+        return patience_seconds(after, before.status, after.status)
+
+    def _status_changes(self, before: PodClique, after: PodClique) -> None:
         lost = before.status.scheduledReplicas
-        if lost and not status.scheduledReplicas:
+        if lost and not after.status.scheduledReplicas:
             self._events.event(
-                clique,
+                after,
                 "Warning",
                 "AllScheduledReplicasLost",
                 f"All scheduled pods lost (was {lost}). The gang is terminated after its terminationDelay if the"
                 " PodClique stays below its minimum",
             )
-        with suppress(NotFound):
-            await self._cluster.write_status(before, replace(before, status=status))
-        return None
 
 
 def _ends(old: PodClique, new: PodClique) -> bool:

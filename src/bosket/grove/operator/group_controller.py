@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,43 +14,35 @@ from bosket.grove.operator.claims import keep_claims
 from bosket.grove.operator.cluster import Cluster, by_name
 from bosket.grove.operator.event_text import about_cliques
 from bosket.grove.operator.group_update import begun_update, by_replica, next_step
-from bosket.grove.operator.problem import OperatorError, last_errors, reported
+from bosket.grove.operator.problem import reported
+from bosket.grove.operator.reconciler import Reconciler, Synced
 from bosket.grove.render.claim import group_sharing
 from bosket.grove.render.clique import member_clique
 from bosket.grove.render.template import group_config_of, group_replica_of, is_on_delete, is_terminating, template_named
-from bosket.grove.status.gathering import CLIQUE_SECONDS, gather_seconds, sooner
+from bosket.grove.status.gathering import CLIQUE_SECONDS, gather_seconds
 from bosket.grove.status.group import group_status, patience_seconds
 from bosket.grove.status.termination import clique_breaches, is_breached
 from bosket.grove.status.update import is_group_updating
-from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change
 from bosket.runtime.concurrent import for_each
-from bosket.runtime.controller import Controller
-from bosket.runtime.debounce import Debounce
 from bosket.runtime.service import Environment
 
 NAME: Final = "podcliquescalinggroup-controller"
 _RETRY_SECONDS: Final = 5.0
 
 
-class GroupController:
+class GroupController(Reconciler[PodCliqueScalingGroup]):
     """Reconciles PodCliqueScalingGroups."""
 
+    name = NAME
+    finalizer = GROUP_FINALIZER
+    error_code = "ERR_SYNC_PODCLIQUESCALINGGROUP"
+
     def __init__(self, env: Environment, cluster: Cluster, *, workers: int) -> None:
-        self._cluster = cluster
-        self._clock = env.clock
-        self._events = env.events.for_component(NAME)
-        self._debounce: Debounce[ObjectKey] = Debounce(env.clock)
-        self._controller: Controller[ObjectKey] = Controller(
-            NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
-        )
+        super().__init__(env, cluster, cluster.groups, workers=workers)
         cluster.groups.subscribe(self._group_changed)
         cluster.cliques.subscribe(self._clique_changed)
         cluster.sets.subscribe(self._set_changed)
-
-    async def run(self) -> None:
-        """Until cancelled."""
-        await self._controller.run()
 
     # --- what brings a scaling group here
 
@@ -89,37 +80,14 @@ class GroupController:
 
     # --- what is done about it
 
-    async def _reconcile(self, key: ObjectKey) -> float | None:
-        group = self._cluster.groups.store.get(key)
-        if group is None:
-            self._debounce.flushed(key)
-            return None
-        if is_terminating(group):
-            self._debounce.flushed(key)
-            await self._cluster.drop_finalizer(group, GROUP_FINALIZER)
-            return None
-        owner = self._cluster.set_of(group)
-        if owner is None:
-            return None
-        problem: OperatorError | None = None
-        look_again: float | None = None
-        try:
-            group = await self._cluster.add_finalizer(group, GROUP_FINALIZER)
-            group = await self._begin_update(owner, group)
-            await keep_claims(self._cluster, owner, group, group_sharing(owner, group))
-            group, look_again = await self._sync_cliques(owner, group)
-        except OperatorError as error:
-            problem = error
-        except NotFound:
-            return None
-        except Conflict:
-            raise
-        except ApiError as error:
-            problem = OperatorError("ERR_SYNC_PODCLIQUESCALINGGROUP", error.message)
-        unsaid = await self._write_status(owner, group, problem, done=problem is None and look_again is None)
-        if problem is not None:
-            raise problem
-        return sooner(look_again, unsaid)
+    def _owner_of(self, obj: PodCliqueScalingGroup) -> PodCliqueSet | None:
+        return self._cluster.set_of(obj)
+
+    async def _sync(self, owner: PodCliqueSet, obj: PodCliqueScalingGroup) -> Synced[PodCliqueScalingGroup]:
+        obj = await self._begin_update(owner, obj)
+        await keep_claims(self._cluster, owner, obj, group_sharing(owner, obj))
+        requeue = await self._sync_cliques(owner, obj)
+        return Synced(is_done=requeue is None, requeue_seconds=requeue)
 
     async def _begin_update(self, owner: PodCliqueSet, group: PodCliqueScalingGroup) -> PodCliqueScalingGroup:
         progress = begun_update(owner, group, self._clock.now())
@@ -128,10 +96,8 @@ class GroupController:
         status = replace(group.status, updateProgress=progress, updatedReplicas=0)
         return await self._cluster.write_status(group, replace(group, status=status))
 
-    async def _sync_cliques(
-        self, owner: PodCliqueSet, group: PodCliqueScalingGroup
-    ) -> tuple[PodCliqueScalingGroup, float | None]:
-        """Delete, make and replace PodCliques; with the seconds after which to look again, if there is a reason."""
+    async def _sync_cliques(self, owner: PodCliqueSet, group: PodCliqueScalingGroup) -> float | None:
+        """Delete, make and replace PodCliques; gives the seconds after which to look again, if there is a reason."""
         there = self._cluster.owned(self._cluster.cliques, group)
         surplus = sorted({index for each in there if (index := group_replica_of(each)) >= group.spec.replicas})
         await self._delete_replicas(owner, group, by_replica(there), surplus)
@@ -140,8 +106,8 @@ class GroupController:
             each for each in self._cluster.owned(self._cluster.cliques, group) if not self._cluster.is_going(each)
         )
         if is_group_updating(group.status.updateProgress):
-            return (group, None) if is_on_delete(owner) else await self._update(owner, group, replicas)
-        return group, await self._terminate(owner, group, replicas)
+            return None if is_on_delete(owner) else await self._update(owner, group, replicas)
+        return await self._terminate(owner, group, replicas)
 
     async def _make_cliques(
         self, owner: PodCliqueSet, group: PodCliqueScalingGroup, there: Mapping[str, PodClique]
@@ -186,12 +152,12 @@ class GroupController:
 
     async def _update(
         self, owner: PodCliqueSet, group: PodCliqueScalingGroup, replicas: Mapping[int, Sequence[PodClique]]
-    ) -> tuple[PodCliqueScalingGroup, float | None]:
+    ) -> float | None:
         step = next_step(owner, group, replicas, self._clock.now())
         status = replace(group.status, updateProgress=step.progress)
         group = await self._cluster.write_status(group, replace(group, status=status))
         await self._delete_replicas(owner, group, replicas, step.delete)
-        return group, None if step.has_ended else _RETRY_SECONDS
+        return None if step.has_ended else _RETRY_SECONDS
 
     async def _terminate(
         self, owner: PodCliqueSet, group: PodCliqueScalingGroup, replicas: Mapping[int, Sequence[PodClique]]
@@ -229,35 +195,23 @@ class GroupController:
                 message = f"Deleted PodCliqueScalingGroup {group.metadata.name} replicaIndex: {index}"
                 self._events.event(owner, "Normal", "PodCliqueScalingGroupReplicaDeleteSuccessful", message)
 
-    async def _write_status(
-        self, owner: PodCliqueSet, group: PodCliqueScalingGroup, problem: OperatorError | None, *, done: bool
-    ) -> float | None:
-        """Write it if there is something to tell; gives the seconds after which to look again, if something waits."""
-        now = self._clock.now()
-        observed = group.metadata.generation if done else group.status.observedGeneration
-        before = self._cluster.groups.store.get(group.key) or group
-        errors = last_errors(before.status.lastErrors, problem, now)
-        status = replace(before.status, lastErrors=errors, observedGeneration=observed)
-        cliques = self._cluster.owned(self._cluster.cliques, group)
-        status = group_status(owner, replace(before, status=status), cliques, now)
-        if status == before.status:
-            self._debounce.flushed(group.key)
-            return None
-        left = self._debounce.seconds_left(group.key, patience_seconds(group, before.status, status))
-        if left:
-            return left
+    def _with_status(self, owner: PodCliqueSet, obj: PodCliqueScalingGroup, now: float) -> PodCliqueScalingGroup:
+        cliques = self._cluster.owned(self._cluster.cliques, obj)
+        return replace(obj, status=group_status(owner, obj, cliques, now))
+
+    def _patience_seconds(self, before: PodCliqueScalingGroup, after: PodCliqueScalingGroup) -> float:
+        return patience_seconds(after, before.status, after.status)
+
+    def _status_changes(self, before: PodCliqueScalingGroup, after: PodCliqueScalingGroup) -> None:
         lost = before.status.scheduledReplicas
-        if lost and not status.scheduledReplicas:
+        if lost and not after.status.scheduledReplicas:
             self._events.event(
-                group,
+                after,
                 "Warning",
                 "AllScheduledReplicasLost",
                 f"All scheduled replicas lost (was {lost}). The gang is terminated after its terminationDelay if the"
                 " scaling group stays below its minimum",
             )
-        with suppress(NotFound):
-            await self._cluster.write_status(before, replace(before, status=status))
-        return None
 
 
 def _update_may_go_on(old: PodCliqueScalingGroup, new: PodCliqueScalingGroup) -> bool:

@@ -7,7 +7,6 @@ repeated after a while, or when something changes.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -20,27 +19,29 @@ from bosket.grove.condition import BREACHED, status_of
 from bosket.grove.operator.cluster import BY_TOPOLOGY, Cluster, by_name, set_key
 from bosket.grove.operator.compute_domains import ComputeDomains
 from bosket.grove.operator.fault import find_faults
-from bosket.grove.operator.problem import OperatorError, last_errors
+from bosket.grove.operator.problem import OperatorError
+from bosket.grove.operator.reconciler import Reconciler, Synced
 from bosket.grove.operator.set_children import SetChildren
 from bosket.grove.operator.set_gangs import SetGangs
 from bosket.grove.operator.set_replicas import SetReplicas
 from bosket.grove.operator.set_update import begun_update
 from bosket.grove.render.template import is_in_group, is_terminating
 from bosket.grove.render.template_hash import generation_hash
-from bosket.grove.status.gathering import CLIQUE_SECONDS, gather_seconds, sooner
+from bosket.grove.status.gathering import CLIQUE_SECONDS, gather_seconds
 from bosket.grove.status.set import patience_seconds, set_status
-from bosket.kube.errors import ApiError, Conflict, NotFound
 from bosket.kube.informer import Change, Informer
-from bosket.runtime.controller import Controller
-from bosket.runtime.debounce import Debounce
 from bosket.runtime.service import Environment
 
 NAME: Final = "podcliqueset-controller"
 _RETRY_SECONDS: Final = 5.0
 
 
-class SetController:
+class SetController(Reconciler[PodCliqueSet]):
     """Reconciles PodCliqueSets."""
+
+    name = NAME
+    finalizer = SET_FINALIZER
+    error_code = "ERR_SYNC_PODCLIQUESET"
 
     def __init__(
         self,
@@ -52,19 +53,12 @@ class SetController:
         topology_aware: bool,
         workers: int,
     ) -> None:
-        events = env.events.for_component(NAME)
-        self._events = events
-        self._cluster = cluster
-        self._clock = env.clock
-        self._children = SetChildren(cluster, events)
-        self._replicas = SetReplicas(cluster, events)
+        super().__init__(env, cluster, cluster.sets, workers=workers)
+        self._children = SetChildren(cluster, self._events)
+        self._replicas = SetReplicas(cluster, self._events)
         self._gangs = gangs
         self._domains = domains
         self._topology_aware = topology_aware
-        self._debounce: Debounce[ObjectKey] = Debounce(env.clock)
-        self._controller: Controller[ObjectKey] = Controller(
-            NAME, self._reconcile, workers=workers, clock=env.clock, metrics=env.metrics
-        )
         cluster.sets.subscribe(self._set_changed)
         cluster.bindings.subscribe(self._binding_changed)
         cluster.cliques.subscribe(self._clique_changed)
@@ -81,10 +75,6 @@ class SetController:
         )
         for informer in repaired:
             informer.subscribe(self._child_gone)
-
-    async def run(self) -> None:
-        """Until cancelled."""
-        await self._controller.run()
 
     # --- what brings a set here
 
@@ -140,43 +130,24 @@ class SetController:
 
     # --- what is done about it
 
-    async def _reconcile(self, key: ObjectKey) -> float | None:
-        owner = self._cluster.sets.store.get(key)
-        if owner is None or is_terminating(owner):
-            self._debounce.flushed(key)
-        if owner is None:
-            return None
-        if is_terminating(owner):
-            await self._domains.release(owner)
-            await self._cluster.drop_finalizer(owner, SET_FINALIZER)
-            return None
-        if faults := find_faults(owner):
-            await self._complain(owner, "; ".join(faults))
+    async def _release(self, obj: PodCliqueSet) -> None:
+        await self._domains.release(obj)
+        await super()._release(obj)
+
+    async def _reconcile_live(self, obj: PodCliqueSet) -> float | None:
+        if faults := find_faults(obj):
+            await self._complain(obj, "; ".join(faults))
             return None  # nothing to try again before the set is changed
-        problem: OperatorError | None = None
-        look_again: float | None = None
-        try:
-            owner = await self._cluster.add_finalizer(owner, SET_FINALIZER)
-            owner = await self._note_generation(owner)
-            owner, look_again = await self._sync(owner)
-        except OperatorError as error:
-            problem = error
-        except NotFound:
-            return None  # the set is gone, or its namespace
-        except Conflict:
-            raise
-        except ApiError as error:
-            problem = OperatorError("ERR_SYNC_PODCLIQUESET", error.message)
-        unsaid = await self._write_status(owner, problem, done=problem is None and look_again is None)
-        if problem is not None:
-            raise problem
-        return sooner(look_again, unsaid)
+        return await super()._reconcile_live(obj)
+
+    def _owner_of(self, obj: PodCliqueSet) -> PodCliqueSet | None:
+        return obj
 
     async def _complain(self, owner: PodCliqueSet, faults: str) -> None:
         """Say in the set what is wrong with it, and tell it once. What was made of it before stays."""
         if not any(each.description == faults for each in owner.status.lastErrors):
             self._events.event(owner, "Warning", "InvalidPodCliqueSet", faults)
-        await self._write_status(owner, OperatorError("ERR_VALIDATE_PODCLIQUESET", faults), done=False)
+        await self._write_status(owner, owner, Synced(), OperatorError("ERR_VALIDATE_PODCLIQUESET", faults))
 
     async def _note_generation(self, owner: PodCliqueSet) -> PodCliqueSet:
         """Remember the template's hash. Where it isn't the one that was remembered, an update begins."""
@@ -189,43 +160,35 @@ class SetController:
             status = replace(status, updateProgress=progress, updatedReplicas=0)
         return await self._cluster.write_status(owner, replace(owner, status=status))
 
-    async def _sync(self, owner: PodCliqueSet) -> tuple[PodCliqueSet, float | None]:
-        """All steps as far as they go; with the seconds after which to look again, if there is a reason."""
+    async def _sync(self, owner: PodCliqueSet, obj: PodCliqueSet) -> Synced[PodCliqueSet]:
+        """All steps as far as they go."""
+        owner = await self._note_generation(obj)
         has_token = await self._children.prepare(owner)
         await self._domains.keep(owner)
         owner, waiting = await self._replicas.keep(owner)
         if not has_token:
-            return owner, _RETRY_SECONDS
+            return Synced(requeue_seconds=_RETRY_SECONDS)
         await self._children.keep_cliques(owner)
         await self._children.keep_groups(owner)
         if not await self._gangs.keep(owner):
             waiting = min(_RETRY_SECONDS, waiting or _RETRY_SECONDS)
-        return owner, waiting
+        return Synced(is_done=waiting is None, requeue_seconds=waiting)
 
-    async def _write_status(self, owner: PodCliqueSet, problem: OperatorError | None, *, done: bool) -> float | None:
-        """Write it if there is something to tell; gives the seconds after which to look again, if something waits."""
-        now = self._clock.now()
-        errors = last_errors(owner.status.lastErrors, problem, now)
-        observed = owner.metadata.generation if done else owner.status.observedGeneration
-        status = replace(owner.status, lastErrors=errors, observedGeneration=observed)
+    def _with_status(self, owner: PodCliqueSet, obj: PodCliqueSet, now: float) -> PodCliqueSet:
+        del owner  # the set itself, without what `obj` says so far
         status = set_status(
-            replace(owner, status=status),
-            by_name(self._cluster.part_of(self._cluster.cliques, owner)),
-            by_name(self._cluster.owned(self._cluster.groups, owner)),
-            self._cluster.owned(self._cluster.gangs, owner),
-            self._cluster.binding_of(owner),
+            obj,
+            by_name(self._cluster.part_of(self._cluster.cliques, obj)),
+            by_name(self._cluster.owned(self._cluster.groups, obj)),
+            self._cluster.owned(self._cluster.gangs, obj),
+            self._cluster.binding_of(obj),
             topology_aware=self._topology_aware,
             now=now,
         )
-        if status == owner.status:
-            self._debounce.flushed(owner.key)
-            return None
-        left = self._debounce.seconds_left(owner.key, patience_seconds(owner.status, status))
-        if left:
-            return left
-        with suppress(NotFound):
-            await self._cluster.write_status(owner, replace(owner, status=status))
-        return None
+        return replace(obj, status=status)
+
+    def _patience_seconds(self, before: PodCliqueSet, after: PodCliqueSet) -> float:
+        return patience_seconds(before.status, after.status)
 
 
 def _asked(owner: PodCliqueSet) -> tuple[object, ...]:
