@@ -24,7 +24,7 @@ from bosket.scheduler.loop import service
 from bosket.scheduler.options import Options
 from bosket.testing.build import node, pod, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
-from tests.scheduler.peers import near, term
+from tests.scheduler.affinity import near, term
 
 pytestmark = pytest.mark.looptime
 

@@ -16,7 +16,7 @@ from bosket.scheduler.model.verdict import MOST, VerdictMemory
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, drop_named, placements, snapshot_of, state_of
-from tests.scheduler.peers import away, term
+from tests.scheduler.affinity import away, term
 
 
 def request(pod_name, node_name, phase="", attempts=0, limit=None):

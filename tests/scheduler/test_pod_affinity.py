@@ -9,7 +9,7 @@ from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, decided, drop_named, placements, reasons, state_of
-from tests.scheduler.peers import HOST, away, near, term
+from tests.scheduler.affinity import HOST, away, near, term
 
 ZONES = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b")]
 

@@ -33,7 +33,7 @@ from bosket.testing.build import node, numa_zones, pod, pod_group
 from bosket.testing.cluster import NOW
 from bosket.testing.device import device, device_class, device_slice, named_claims, resource_claim
 from tests.scheduler import storage
-from tests.scheduler.peers import away, near, spread, term
+from tests.scheduler.affinity import away, near, spread, term
 from tests.scheduler.random_cluster import RandomCluster
 from tests.scheduler.transcript import transcript
 
@@ -260,7 +260,7 @@ def amounts(snapshot: Snapshot) -> dict[str, Any]:
         "use": contents(snapshot.use),
         "jobs": sorted(snapshot.jobs),
         "unsettled": [job.key for job in snapshot.unsettled],
-        "tallies": sorted(sum(counts.values()) for counts in snapshot.tallies.values()),
+        "tallies": sorted(sum(counts.values()) for counts in snapshot.match_counts.values()),
         "claimants": sorted(snapshot.inventory.claimants),
         "attached": contents(snapshot.volumes.attached),
     }

@@ -23,7 +23,7 @@ from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.proposal import Proposal
 from bosket.scheduler.model.reason import DelayNotElapsed, GangShort, MinRuntimeNotElapsed, PodUnfit, SearchCutShort
-from bosket.scheduler.model.search_tally import SearchResult, SearchTally
+from bosket.scheduler.model.search_counts import SearchCounts, SearchResult
 from bosket.scheduler.solver.budget import ActionBudget, Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.failed import FailedJobs
@@ -117,7 +117,7 @@ class Policy(ABC):
             others = {each for each in candidates if self.has_no_better_right(each, victim)}
             among = (others | set(victims)) - {victim}
             tally = session.outcome.searches
-            session.outcome.searches = SearchTally(turns=tally.turns)  # the rest is about searches that were asked for
+            session.outcome.searches = SearchCounts(turns=tally.turns)  # the rest is about searches that were asked for
             try:
                 return self.solve(job, tables, JobBudget(budget.left, budget, limits), among)
             finally:

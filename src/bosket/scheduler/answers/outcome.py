@@ -97,7 +97,7 @@ def _pod_groups(snapshot: Snapshot, decisions: Decisions) -> Json:
     waiting = {each.job.key: each for each in decisions.waiting}
     settled = {job.key for job in decisions.settled}
     started = {job.key for job in decisions.started}
-    stale = {mark.job.key: mark for mark in decisions.stale}
+    stale = {stale.job.key: stale for stale in decisions.stale}
     recovered = {job.key for job in decisions.recovered}
     result: Json = {}
     for key, job in sorted(snapshot.jobs.items()):

@@ -23,7 +23,7 @@ from bosket.scheduler.io.evictor import Evictor
 from bosket.scheduler.io.memory_store import MemoryStore
 from bosket.scheduler.io.note_writer import NoteWriter, stamp
 from bosket.scheduler.io.status_writer import StatusWriter, Wish
-from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, StaleMark, Waiting
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, StaleGang, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.proposal import stands_alike
 from bosket.scheduler.model.reason import (
@@ -217,24 +217,24 @@ class Applier:
                 self._events.event(each.task.pod, "Normal", PIPELINED, f"Pod {key} was pipelined to node {each.node}")
 
     def _tell_stale(self, decisions: Decisions) -> None:
-        for mark in decisions.stale:
-            self._mark_stale(mark)
+        for each in decisions.stale:
+            self._mark_stale(each)
         for job in decisions.recovered:
             self._notes.write(job.group, STALE_SINCE_ANNOTATION, None)
             self._status.forget((STALE, job.key))
-        stale = {mark.job.key for mark in decisions.stale}
+        stale = {each.job.key for each in decisions.stale}
         self._staleness = {key: text for key, text in self._staleness.items() if key in stale}
 
-    def _mark_stale(self, mark: StaleMark) -> None:
-        key, text = mark.job.key, _staleness(mark)
-        if mark.job.history.stale_since is None:
-            self._notes.write(mark.job.group, STALE_SINCE_ANNOTATION, stamp(mark.since))
+    def _mark_stale(self, stale: StaleGang) -> None:
+        key, text = stale.job.key, _staleness(stale)
+        if stale.job.history.stale_since is None:
+            self._notes.write(stale.job.group, STALE_SINCE_ANNOTATION, stamp(stale.since))
         elif self._staleness.get(key) == text:
             return  # said already
 
         async def write() -> None:
             self._staleness[key] = text
-            self._events.event(mark.job.group, "Normal", STALE, text)
+            self._events.event(stale.job.group, "Normal", STALE, text)
 
         self._status.wish((STALE, key), Wish((text,), write))
 
@@ -361,16 +361,16 @@ def _pending_pods(job: Job) -> frozenset[str]:
     return frozenset(task.uid for task in job.tasks if task.status == TaskStatus.PENDING)
 
 
-def _staleness(mark: StaleMark) -> str:
+def _staleness(stale: StaleGang) -> str:
     """KAI's sentence, and why nothing happens though it should."""
-    sets = [(each, sum(task.status in ACTIVE_USED for task in each.tasks)) for each in mark.job.pod_sets]
+    sets = [(each, sum(task.status in ACTIVE_USED for task in each.tasks)) for each in stale.job.pod_sets]
     needed = sum(each.min_available for each, _ in sets)
     text = f"Job is stale. {sum(active for _, active in sets)} pods are active, minMember is {needed}"
     for each, active in sets:
-        name = mark.job.shown_name(each)
+        name = stale.job.shown_name(each)
         if name and active < each.min_available:
             text += f", subGroup {name} minMember is {each.min_available} and {active} pods are active"
-    return f"{text}. {mark.refused}" if mark.refused is not None else text
+    return f"{text}. {stale.refused}" if stale.refused is not None else text
 
 
 def _last_transition(conditions: tuple[SchedulingCondition, ...]) -> int:

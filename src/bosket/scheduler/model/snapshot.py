@@ -18,7 +18,7 @@ from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.mig_node import mig_strategies
 from bosket.scheduler.model.node import Mask, NodeTable, taking
 from bosket.scheduler.model.numa import NumaZones
-from bosket.scheduler.model.peer import Mark, PeerTerm, PodSelector
+from bosket.scheduler.model.pod_affinity import AffinityTerm, MatchKey, PodSelector
 from bosket.scheduler.model.pod_mix import NO_MIX, PodMix
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.resource import Shares
@@ -74,11 +74,11 @@ class Snapshot:
     passed_over: frozenset[ObjectKey] = frozenset()
     #: bind requests that nobody will carry out: failed for good, or for a node that is gone
     dead_bind_requests: tuple[BindRequest, ...] = ()
-    marked: bool = False  #: whether any pod leaves marks; the next two are empty without
-    #: by mark: on which nodes, by name, how many pods with it are
-    tallies: Mapping[Mark, Mapping[str, int]] = field(default_factory=dict)
+    has_match_keys: bool = False  #: whether any pod leaves match keys; the next two are empty without
+    #: by match key: on which nodes, by name, how many pods with it are
+    match_counts: Mapping[MatchKey, Mapping[str, int]] = field(default_factory=dict)
     #: by selector: the terms with it that pods carry which are on a node, or may be placed
-    terms: Mapping[PodSelector, tuple[PeerTerm, ...]] = field(default_factory=dict)
+    terms: Mapping[PodSelector, tuple[AffinityTerm, ...]] = field(default_factory=dict)
     volumes: VolumeAccounts = NO_VOLUME_ACCOUNTS
     topologies: Mapping[str, TopologyTree] = field(default_factory=dict)  #: by name
     numa: Mapping[str, NumaZones] = field(default_factory=dict)  #: by node, where nodes tell about their zones

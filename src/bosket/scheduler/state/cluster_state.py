@@ -82,7 +82,10 @@ class ClusterState:
             self._nodes.nodes, self._queues.objects, self._jobs.priorities, self._topologies.objects
         )
         self._access = Access(
-            self._queues.objects, self._jobs.priorities, self._tasks.peers.namespaces, enabled=options.access_control
+            self._queues.objects,
+            self._jobs.priorities,
+            self._tasks.pod_selectors.namespaces,
+            enabled=options.access_control,
         )
         self._usage = NO_USAGE
         # Without a way back to this object: a state that nobody needs goes at once, with all that it holds.
@@ -148,9 +151,9 @@ class ClusterState:
             BindRequest: Intake(tasks.put_bind_request, tasks.drop_bind_request, tasks.requests.known.values),
             PodDisruptionBudget: by_key(budgets.put_budget, budgets.drop_budget, budgets.budgets.values),
             Namespace: by_name(
-                partial(put_namespace, tasks.peers, self._touched),
-                tasks.peers.drop_namespace,
-                tasks.peers.namespaces.values,
+                partial(put_namespace, tasks.pod_selectors, self._touched),
+                tasks.pod_selectors.drop_namespace,
+                tasks.pod_selectors.namespaces.values,
                 then=self._touched.pods.update,
             ),
             PodGroup: by_key(jobs.put_group, jobs.drop_group, jobs.groups_with_notes),
@@ -266,9 +269,9 @@ class ClusterState:
             passed_over=passed_over,
             # The scheduler of another shard looks after its own: nodes that aren't here may be there.
             dead_bind_requests=tuple(filter(self._options.in_shard, tasks.requests.dead())),
-            marked=tasks.tallies.any,
-            tallies=tasks.tallies.freeze(),
-            terms=tasks.peers.terms(),
+            has_match_keys=tasks.match_counts.any,
+            match_counts=tasks.match_counts.freeze(),
+            terms=tasks.pod_selectors.terms(),
             volumes=self._volume_accounts(),
             topologies=self._topologies.arrange(nodes),
             numa=self._zones.freeze(),

@@ -19,20 +19,20 @@ from bosket.api.kai import BindRequest
 from bosket.api.keys import POD_GROUP_ANNOTATION
 from bosket.api.object import ObjectKey
 from bosket.api.time import time_or_zero
-from bosket.scheduler.model.peer import NO_MARKS
+from bosket.scheduler.model.pod_affinity import NO_MATCH_KEYS
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.model.volume import NO_STORAGE
 from bosket.scheduler.state.devices.claims import DeviceClaims
 from bosket.scheduler.state.devices.numa_zones import NumaTopologies
+from bosket.scheduler.state.match_counts import MatchCounts
 from bosket.scheduler.state.node_accounts import NodeAccounts
 from bosket.scheduler.state.options import StateOptions
 from bosket.scheduler.state.own.bind_requests import BindRequests, pod_of
 from bosket.scheduler.state.own.evictions import Evictions
 from bosket.scheduler.state.own.hold import Holds
-from bosket.scheduler.state.peers import Peers
 from bosket.scheduler.state.pod_classes import PodClasses
 from bosket.scheduler.state.pod_mixes import PodMixes
-from bosket.scheduler.state.tally import Tallies
+from bosket.scheduler.state.pod_selectors import PodSelectors
 from bosket.scheduler.state.task_reader import Surroundings, TaskReader, UncountablePod, stand_alike
 from bosket.scheduler.state.touched import Touched
 from bosket.scheduler.state.volumes.attachments import Attachments
@@ -75,11 +75,11 @@ class Tasks:
         self.requests = BindRequests(self.pods, nodes.nodes)
         self.evictions = Evictions(self.pods, honour_budgets=options.honour_budgets)
         self.holds = Holds()  #: pods whose binding failed
-        self.peers = Peers(self._tasks)
-        self.tallies = Tallies()
+        self.pod_selectors = PodSelectors(self._tasks)
+        self.match_counts = MatchCounts()
         self.attachments = Attachments()
         self.mixes = PodMixes()
-        around = Surroundings(self.requests, self.evictions, self.peers, volumes, devices, zones)
+        around = Surroundings(self.requests, self.evictions, self.pod_selectors, volumes, devices, zones)
         self._reader = TaskReader(classes, around, options.scheduler_name, report)
 
     def get(self, pod: ObjectKey) -> Task | None:
@@ -202,12 +202,12 @@ class Tasks:
         if (task is not None and task.devices is not None) or (before is not None and before.devices is not None):
             self._devices.follow(key, task)
         if (
-            self.peers.selectors
-            or (task is not None and task.pod_class.marks is not NO_MARKS)
-            or (before is not None and before.pod_class.marks is not NO_MARKS)
+            self.pod_selectors.in_use
+            or (task is not None and task.pod_class.match_keys is not NO_MATCH_KEYS)
+            or (before is not None and before.pod_class.match_keys is not NO_MATCH_KEYS)
         ):
-            self.tallies.replace(before, task)
-            self._touched.pods.update(self.peers.follow(key, before, task))
+            self.match_counts.replace(before, task)
+            self._touched.pods.update(self.pod_selectors.follow(key, before, task))
 
     def _forget(self, key: ObjectKey, task: Task) -> None:
         del self._tasks[key]
