@@ -96,8 +96,8 @@ def test_pods_that_are_there_keep_others_away():
     loner = pod("loner").with_spec(affinity=away(term("zone", app="web"))).running_on("a1").build()
     assert placements(one(ZONES, loner, member().label("app", "web").build())) == {"g-0": "b1"}
     assert placements(one(ZONES, loner, member().label("app", "other").build())) == {"g-0": "a1"}
-    told = reasons(one(ZONES[:2], loner, member().label("app", "web").build()))["g"]
-    assert "2 node(s) didn't satisfy existing pods anti-affinity rules." in told
+    reported = reasons(one(ZONES[:2], loner, member().label("app", "web").build()))["g"]
+    assert "2 node(s) didn't satisfy existing pods anti-affinity rules." in reported
 
 
 def test_pods_placed_in_the_same_cycle_keep_others_away_too():

@@ -284,7 +284,7 @@ def test_a_state_that_followed_events_equals_one_made_anew(seed, count, apart):
             for _ in state.settling():
                 pass
     fresh = ClusterState()
-    for kind in state._intakes:
+    for kind in state._handlers:
         for each in state.objects(kind):
             fresh.put(each)
     assert amounts(state.snapshot(NOW)) == amounts(fresh.snapshot(NOW))

@@ -201,7 +201,7 @@ class SimulatedCluster:
 
     def _carry_out(self, snapshot: Snapshot, decisions: Decisions) -> None:
         for dead in snapshot.dead_bind_requests:
-            self.state.own.hold_back(ObjectKey(dead.metadata.namespace, dead.spec.podName), _owner(dead), self.now)
+            self.state.own.back_off(ObjectKey(dead.metadata.namespace, dead.spec.podName), _owner(dead), self.now)
             self.delete(dead)
         for bind in decisions.lasting_binds:
             request = bind_request_for(bind)

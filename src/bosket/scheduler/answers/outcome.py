@@ -41,7 +41,7 @@ def states(snapshot: Snapshot, decisions: Decisions) -> dict[ObjectKey, PodState
     result = {
         task.key: PodState(task.status, task.node, task.gpu_groups)
         for job in snapshot.jobs.values()
-        for task in (*job.tasks, *job.strangers)
+        for task in (*job.tasks, *job.orphan_tasks)
     }
     for task, operation in decisions.outcome.items():
         groups = task.gpu_groups if isinstance(operation, Eviction) else operation.gpu_groups

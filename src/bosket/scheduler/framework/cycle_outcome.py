@@ -12,7 +12,7 @@ from bosket.scheduler.framework.operation import Tentative
 from bosket.scheduler.model.decisions import Eviction, Operation, StaleGang
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.reason import JobReason, TopologyUnsatisfied
-from bosket.scheduler.model.search_counts import SearchCounts
+from bosket.scheduler.model.search_statistics import SearchStatistics
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import Task
 
@@ -29,7 +29,7 @@ class CycleOutcome:
         self.recovered: list[Job] = []
         self.passed_over: list[Job] = []
         self.look_again_at = math.inf
-        self.searches = SearchCounts()
+        self.searches = SearchStatistics()
         #: searches that found room for a gang that isn't served all the same; they count as decided until taken back
         self.left_in_effect: list[Tentative] = []
         self._evictions = 0  # among the operations

@@ -7,7 +7,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from bosket.scheduler.configuration.configuration import DEFAULT_KEY, Configuration
-from bosket.scheduler.model.search_counts import SearchCounts
+from bosket.scheduler.model.search_statistics import SearchStatistics
 
 #: Of durations, in seconds: 0.001, 0.002 … 32.768.
 _BUCKETS: Final = tuple(0.001 * 2**power for power in range(16))
@@ -77,7 +77,7 @@ class SearchMetrics:
         """Of a generator; in the order of the turns that `add` is told of."""
         self._turn_seconds.append(seconds)
 
-    def add(self, counts: SearchCounts) -> None:
+    def add(self, counts: SearchStatistics) -> None:
         """A cycle has ended."""
         for (action, result, reduced), count in counts.jobs.items():
             self._jobs.labels(action, result, str(reduced).lower()).inc(count)

@@ -13,8 +13,8 @@ from bosket.api.kai import ExtendedResourceClaimAllocation, NUMAZonePlacement, R
 from bosket.scheduler.model.cause import Cause
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.reason import EvictionRefused, JobReason, in_words
-from bosket.scheduler.model.resource import Shares
-from bosket.scheduler.model.search_counts import SearchCounts
+from bosket.scheduler.model.resource import QueueAmounts
+from bosket.scheduler.model.search_statistics import SearchStatistics
 from bosket.scheduler.model.task import Task, TaskStatus
 
 
@@ -113,10 +113,10 @@ class Decisions:
     passed_over: tuple[Job, ...] = ()
     look_again_at: float = math.inf  #: from then on the outcome may differ though nothing but the time has changed
     #: (GPUs, millicores, bytes) by queue, with all ancestors, after the cycle
-    queue_allocated: Mapping[str, Shares] = field(default_factory=dict)
+    queue_allocated: Mapping[str, QueueAmounts] = field(default_factory=dict)
     #: (GPUs, millicores, bytes) by queue: what each may count on, as divided when the cycle began
-    fair_share: Mapping[str, Shares] = field(default_factory=dict)
-    searches: SearchCounts = field(default_factory=SearchCounts)
+    fair_share: Mapping[str, QueueAmounts] = field(default_factory=dict)
+    searches: SearchStatistics = field(default_factory=SearchStatistics)
     #: configured actions that look for victims and never find any, because no plugin generates scenarios
     idle_actions: tuple[str, ...] = ()
     #: (plugin, what it raised) when it was told of all this; nothing was decided differently for it

@@ -17,7 +17,7 @@ from bosket.scheduler.model.device import NO_DEVICES, DeviceNeeds, PodDevices
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.numa import NumaNeeds, Record
 from bosket.scheduler.model.pod_affinity import NO_MATCH_KEYS, AffinityTerms, HostPort, MatchKeys, PodSelector
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY, NOTHING, PODS, Shares, Vector
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, NOTHING, PODS, QueueAmounts, Vector
 from bosket.scheduler.model.volume import NO_STORAGE, Contest, PodStorage, VolumeNeeds
 
 
@@ -110,7 +110,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     #: the same, with `pods`
     holds: tuple[tuple[int, float], ...] = ()
     #: what is asked for of the resources that queues account for; GPU memory apart, which depends on the device
-    shared: Shares = NOTHING
+    charge: QueueAmounts = NOTHING
     wants_gpu: bool = False
     _request: Vector | None = None
 
@@ -122,7 +122,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
         force_setattr(self, "needs", needs)
         force_setattr(self, "holds", holds)
         gpus = amounts[GPU] + self.extra_gpus + (self.share.gpus_by(None) if self.share is not None else 0.0)
-        force_setattr(self, "shared", (gpus, amounts[CPU], amounts[MEMORY]))
+        force_setattr(self, "charge", (gpus, amounts[CPU], amounts[MEMORY]))
         force_setattr(self, "wants_gpu", gpus > 0 or self.share is not None or self.mig is not Mig.NONE)
 
     @property
@@ -146,23 +146,23 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
         demand[GPU] = self.share.gpus_by(device_mib)
         return demand
 
-    def shared_by(self, device_mib: int | None) -> Shares:
-        """`shared`, if all devices were of this size."""
+    def charge_by(self, device_mib: int | None) -> QueueAmounts:
+        """`charge`, if all devices were of this size."""
         if self.share is None:
-            return self.shared
-        return self.share.gpus_by(device_mib), self.shared[1], self.shared[2]
+            return self.charge
+        return self.share.gpus_by(device_mib), self.charge[1], self.charge[2]
 
-    def shared_on(self, device_mib: int) -> Shares:
-        """`shared`, for a pod that is on a node with devices of this size."""
+    def charge_on(self, device_mib: int) -> QueueAmounts:
+        """`charge`, for a pod that is on a node with devices of this size."""
         if self.share is None:
-            return self.shared
-        return self.share.gpus_on(device_mib), self.shared[1], self.shared[2]
+            return self.charge
+        return self.share.gpus_on(device_mib), self.charge[1], self.charge[2]
 
-    def required_on(self, device_mib: int) -> Shares:
-        """`shared`, as a queue must have it left for a pod to go there."""
+    def required_on(self, device_mib: int) -> QueueAmounts:
+        """`charge`, as a queue must have it left for a pod to go there."""
         if self.share is None:
-            return self.shared
-        return self.share.required_on(device_mib), self.shared[1], self.shared[2]
+            return self.charge
+        return self.share.required_on(device_mib), self.charge[1], self.charge[2]
 
     @property
     def kind(self) -> tuple[object, ...]:
