@@ -106,5 +106,5 @@ def outcome(objects: list[KubeObject], strategy: str) -> Outcome:
     snapshot = state_of(objects).snapshot(NOW)
     decisions = decide(snapshot, Configuration(plugins=plugins))
     spent = time.process_time() - began
-    allocated = sum(bind.task.pod_class.shared[0] for bind in decisions.binds)
+    allocated = sum(bind.task.pod_class.charge[0] for bind in decisions.binds)
     return Outcome(100 * allocated / float(snapshot.nodes.allocatable[GPU].sum()), spent)

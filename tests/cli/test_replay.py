@@ -133,7 +133,7 @@ def test_everything_that_can_wait_says_why(tmp_path: Path, capsys: pytest.Captur
             pod("stray-1").of_group("stray", "nowhere").build(),
         ]
     )
-    state.own.hold_back(ObjectKey("default", "held-0"), "uid-held-0", NOW)
+    state.own.back_off(ObjectKey("default", "held-0"), "uid-held-0", NOW)
     file = tmp_path / "snapshot.zip"
     file.write_bytes(zipped(take(state, StateOptions(), Configuration(), NOW)))
     assert main(["replay", str(file)]) == 0

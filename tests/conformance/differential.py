@@ -17,7 +17,7 @@ from bosket.scheduler.decide import decide, known_part
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.queue import UNLIMITED
-from bosket.scheduler.model.resource import SHARED, Shares
+from bosket.scheduler.model.resource import QUEUE_RESOURCES, QueueAmounts
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, TaskStatus
 from bosket.scheduler.recording.recorded import read
@@ -150,7 +150,7 @@ def _is_leaner(expected: Json, snapshot: Snapshot, decisions: Decisions) -> bool
             difference -= their_ends.get(name, task.status) in ACTIVE_ALLOCATED
             if (name in ours) != (name in theirs):
                 (instead if name in ours else spared).add(right)
-                gpu_seconds = (NOW - max(job.history.last_started or 0.0, task.created)) * task.pod_class.shared[0]
+                gpu_seconds = (NOW - max(job.history.last_started or 0.0, task.created)) * task.pod_class.charge[0]
                 work += gpu_seconds if name in ours else -gpu_seconds
         if difference < 0 and (job.has_pending or ours.keys() == theirs.keys()):
             return False
@@ -204,7 +204,7 @@ def _broken_rules(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
             yield f"queue {queue.name} holds more non-preemptible work than its quota"
 
 
-def _exceeds(bound: Shares, before: np.ndarray, after: np.ndarray) -> Iterator[bool]:
+def _exceeds(bound: QueueAmounts, before: np.ndarray, after: np.ndarray) -> Iterator[bool]:
     """For each resource, whether it was given more of than the bound allows."""
     for most, had, has in zip(bound, before, after, strict=True):
         yield most != UNLIMITED and has > most and has > had
@@ -219,7 +219,9 @@ class _Held(NamedTuple):
     @classmethod
     def of(cls, snapshot: Snapshot, ends: Mapping[Any, PodState]) -> _Held:
         tree = snapshot.queues
-        held = cls(np.zeros((len(tree.queues), len(SHARED))), np.zeros((len(tree.queues), len(SHARED))))
+        held = cls(
+            np.zeros((len(tree.queues), len(QUEUE_RESOURCES))), np.zeros((len(tree.queues), len(QUEUE_RESOURCES)))
+        )
         for job in snapshot.jobs.values():
             _charge(job, ends, snapshot, held)
         return held
@@ -233,7 +235,7 @@ def _charge(job: Job, ends: Mapping[Any, PodState], snapshot: Snapshot, held: _H
     for task in job.tasks:
         end = ends[task.key]
         if end.status in ALLOCATED | {TaskStatus.PIPELINED} and end.node in table.rows:
-            cost = task.pod_class.shared_on(table.devices.sizes[table.rows[end.node]])
+            cost = task.pod_class.charge_on(table.devices.sizes[table.rows[end.node]])
             held.total[list(tree.paths[row])] += cost
             if not job.preemptible:
                 held.firm[list(tree.paths[row])] += cost

@@ -192,7 +192,7 @@ def _place(pod: Json, wanted: Json, session: Session) -> Iterator[str]:
 
 
 def _amounts(pods: list[Json], wanted: Json, session: Session, case: Json) -> Iterator[str]:
-    tasks = {task.key.name: task for job in session.snapshot.jobs.values() for task in (*job.tasks, *job.strangers)}
+    tasks = {task.key.name: task for job in session.snapshot.jobs.values() for task in (*job.tasks, *job.orphan_tasks)}
     requests = [tasks[pod["name"]].pod_class.request for pod in pods if pod["name"] in tasks]
     got = {
         "gpusRequested": sum(_gpus_requested(pod, tasks[pod["name"]]) for pod in pods if pod["name"] in tasks),
@@ -209,7 +209,7 @@ def _gpus_requested(pod: Json, task: Task) -> float:
     """Whole GPUs and fractions count; GPU memory, MIG instances and claimed devices don't."""
     if pod["gpuMemoryMiB"] is not None or pod.get("resourceClaims"):
         return 0.0
-    return 0.0 if any("/mig-" in name for name in pod["requests"]) else task.pod_class.shared[0]
+    return 0.0 if any("/mig-" in name for name in pod["requests"]) else task.pod_class.charge[0]
 
 
 def _gpus_accepted(pod: Json, session: Session, case: Json) -> float:

@@ -223,8 +223,8 @@ def test_a_webhook_whose_authority_is_unreadable() -> None:
 
 def test_a_webhook_that_trusts_somebody_else() -> None:
     broken = without(without(installed(), MutatingWebhookConfiguration), ValidatingWebhookConfiguration)
-    strangers = webhooks(make_authority("another").cert_pem)
-    assert {code for code, _, _ in told([*broken, *strangers])} == {"webhook-ca-mismatch"}
+    orphan_tasks = webhooks(make_authority("another").cert_pem)
+    assert {code for code, _, _ in told([*broken, *orphan_tasks])} == {"webhook-ca-mismatch"}
 
 
 def test_a_serving_certificate_that_ends_soon_or_has_ended() -> None:

@@ -23,7 +23,7 @@ from bosket.api.time import format_time
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.model.decisions import Decisions, Eviction
 from bosket.scheduler.model.job import PodSet, SubGroupSet
-from bosket.scheduler.model.resource import NOTHING, Shares, plus
+from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task, TaskStatus
 from bosket.scheduler.state.own.preemption_history import REMEMBERED_SECONDS
@@ -279,14 +279,14 @@ def _happens(random: Random, cluster: SimulatedCluster, coming: list[tuple[PodGr
 def _judge_cycle(snapshot: Snapshot, decisions: Decisions) -> None:
     """Gangs whole, queues within limits, firm work within quota; all by what is really carried out."""
     held: dict[ObjectKey, set[Task]] = {}
-    gained: dict[int, Shares] = {}  # by the queue's row
-    firm: dict[int, Shares] = {}  # the part of it that can't be preempted
+    gained: dict[int, QueueAmounts] = {}  # by the queue's row
+    firm: dict[int, QueueAmounts] = {}  # the part of it that can't be preempted
     for bind in decisions.lasting_binds:
         held.setdefault(bind.job.key, set()).add(bind.task)
         for row in snapshot.queues.paths[snapshot.queues.rows[bind.job.queue]]:
-            gained[row] = plus(gained.get(row, NOTHING), bind.task.pod_class.shared)
+            gained[row] = plus(gained.get(row, NOTHING), bind.task.pod_class.charge)
             if not bind.job.preemptible:
-                firm[row] = plus(firm.get(row, NOTHING), bind.task.pod_class.shared)
+                firm[row] = plus(firm.get(row, NOTHING), bind.task.pod_class.charge)
     for key, bound in held.items():
         job = snapshot.jobs[key]
         active = bound | {task for task in job.tasks if task.status in ACTIVE_ALLOCATED}
@@ -306,7 +306,7 @@ def _runs(subgroup: PodSet | SubGroupSet, active: set[Task]) -> bool:
     return sum(_runs(child, active) for child in subgroup.children) >= subgroup.min_children
 
 
-def _use(snapshot: Snapshot) -> list[tuple[Shares, Shares]]:
+def _use(snapshot: Snapshot) -> list[tuple[QueueAmounts, QueueAmounts]]:
     """(all, firm) that each queue holds, its children included; by the queue's row."""
     tree = snapshot.queues
     result = [(NOTHING, NOTHING) for _ in tree.queues]

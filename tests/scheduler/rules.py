@@ -15,7 +15,7 @@ from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.reason import GangShort, NotReady, OverCapacity
-from bosket.scheduler.model.resource import GPU, SHARED, Vector
+from bosket.scheduler.model.resource import GPU, QUEUE_RESOURCES, Vector
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, ALLOCATED, Task, TaskStatus
 from bosket.scheduler.model.topology import OUTSIDE
@@ -184,12 +184,12 @@ def victims_that_may_not_be(snapshot: Snapshot, decisions: Decisions) -> Iterato
 
 def queues_over_their_limit(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
     """Of what was given in this cycle, no queue on the way up holds more than its limit."""
-    limits = np.array([queue.limit for queue in snapshot.queues.queues]).reshape(-1, len(SHARED))
+    limits = np.array([queue.limit for queue in snapshot.queues.queues]).reshape(-1, len(QUEUE_RESOURCES))
     yield from _exceeded(snapshot, decisions, limits, "limit", firm_only=False)
 
 
 def non_preemptible_work_over_quota(snapshot: Snapshot, decisions: Decisions) -> Iterator[str]:
-    quotas = np.array([queue.quota for queue in snapshot.queues.queues]).reshape(-1, len(SHARED))
+    quotas = np.array([queue.quota for queue in snapshot.queues.queues]).reshape(-1, len(QUEUE_RESOURCES))
     yield from _exceeded(snapshot, decisions, quotas, "quota", firm_only=True)
 
 
@@ -305,7 +305,7 @@ def _exceeded(
 
 def _cost(snapshot: Snapshot, task: Task, node: str) -> Vector:
     """What a task costs its queue on a node."""
-    cost = task.pod_class.request[list(SHARED)]
+    cost = task.pod_class.request[list(QUEUE_RESOURCES)]
     share = task.pod_class.share
     if share is not None:
         cost[0] = share.gpus_on(snapshot.nodes.devices.sizes[snapshot.nodes.rows[node]])

@@ -52,16 +52,16 @@ def beside_what_is_fine(*objects: KubeObject) -> Outcome:
 def test_a_job_that_suffers_is_told_why(case: Case) -> None:
     outcome = beside_what_is_fine(*case.objects)
     assert outcome.others == {}
-    told = reasons(outcome.decisions)
-    assert case.text in told.pop(case.name)
-    assert not told
+    reported = reasons(outcome.decisions)
+    assert case.text in reported.pop(case.name)
+    assert not reported
 
 
 def test_all_of_it_at_once() -> None:
     outcome = beside_what_is_fine(*(each for case in CASES for each in case.objects))
     assert outcome.others == {}
-    told = reasons(outcome.decisions)
-    assert {case.name: case.text for case in CASES if case.text not in told[case.name]} == {}
+    reported = reasons(outcome.decisions)
+    assert {case.name: case.text for case in CASES if case.text not in reported[case.name]} == {}
 
 
 # What can be made sense of
@@ -137,7 +137,7 @@ def test_a_pod_of_an_unknown_subgroup_waits_and_the_others_of_its_job_run() -> N
     outcome = beside_what_is_fine(group, *members)
     assert list(outcome.others) == ["odd-a"]
     (waiting,) = outcome.decisions.waiting
-    assert sorted(task.key.name for task in waiting.job.strangers) == ["odd-", "odd-zzz"]
+    assert sorted(task.key.name for task in waiting.job.orphan_tasks) == ["odd-", "odd-zzz"]
 
 
 def test_a_deletion_time_that_is_none_leaves_the_pod_where_it_is() -> None:
@@ -225,5 +225,5 @@ def test_an_empty_cluster_has_nothing_to_decide() -> None:
 
 def test_without_queues_and_without_nodes_everybody_is_told() -> None:
     assert reasons(Outcome([node("n"), pod_group("odd"), ONE]).decisions) == {"odd": "Queue 'q' does not exist"}
-    told = reasons(Outcome([queue("q"), pod_group("odd"), ONE]).decisions)["odd"]
-    assert "No node in the default node-pool has GPU resources" in told
+    reported = reasons(Outcome([queue("q"), pod_group("odd"), ONE]).decisions)["odd"]
+    assert "No node in the default node-pool has GPU resources" in reported

@@ -253,8 +253,8 @@ async def test_the_running_scheduler_warns_of_them_once(caplog):
             await rig.clock.sleep(5)
             await rig.apply(node("n2", gpus=1))
             await rig.clock.sleep(5)
-    told = [each for each in caplog.messages if "will never evict anybody" in each]
-    assert told == [
+    reported = [each for each in caplog.messages if "will never evict anybody" in each]
+    assert reported == [
         "no configured plugin generates scenarios (sg-nodelocalgreedy, sg-multinodegang), "
         "so consolidation, reclaim, preempt will never evict anybody"
     ]

@@ -21,7 +21,7 @@ from tests.rig import NAMESPACE, make_rig
 DETAILED = Configuration(settings=Settings(detailed_fit_errors=True))
 
 
-def told(*objects, configuration=DETAILED):
+def reported(*objects, configuration=DETAILED):
     (waiting,) = decided(*objects, configuration=configuration).waiting
     return waiting.text
 
@@ -37,7 +37,7 @@ def cordoned(each):
 
 
 def test_each_node_is_named_with_what_is_asked_for_used_and_there():
-    text = told(
+    text = reported(
         node("n1", gpus=2),
         cordoned(node("n2", gpus=4)),
         node("n3", gpus=4),
@@ -58,7 +58,7 @@ def test_each_node_is_named_with_what_is_asked_for_used_and_there():
 
 def test_several_things_that_a_node_lacks_are_all_named_in_units_for_people():
     large = pod("g-0").of_group("g").cpu("2500m").memory("6G").build()
-    text = told(
+    text = reported(
         node("n1", cpu="4", memory="8G"), queue("q"), pod_group("g"), large, busy("x", "n1", cpu="2", memory="4G")
     )
     assert "n1 didn't have enough resources: CPU cores, requested: 2.5, used: 2, capacity: 4" in text
@@ -67,7 +67,7 @@ def test_several_things_that_a_node_lacks_are_all_named_in_units_for_people():
 
 def test_what_shared_gpus_lack_is_named():
     shares = pod("g-0").of_group("g").shares_gpu(0.5).build()
-    text = told(node("n1", gpus=1), queue("q"), pod_group("g"), shares, busy("x", "n1", gpus=1))
+    text = reported(node("n1", gpus=1), queue("q"), pod_group("g"), shares, busy("x", "n1", gpus=1))
     assert "<n1>: node(s) didn't have enough resources: GPUs." in text
 
 
@@ -75,14 +75,14 @@ def test_of_many_nodes_the_first_are_named_and_the_others_counted():
     count = MOST_NODES_NAMED + 7
     nodes = [node(f"n{number:03}", gpus=2) for number in range(count)]
     others = [busy(f"x{number}", f"n{number:03}", gpus=1) for number in range(count)]
-    text = told(*nodes, *others, queue("q"), pod_group("g"), *gang("g", 1, gpus=2)).split("\n")
+    text = reported(*nodes, *others, queue("q"), pod_group("g"), *gang("g", 1, gpus=2)).split("\n")
     assert text[-1] == "and 7 other nodes."
     assert len(text) == MOST_NODES_NAMED + 3
 
 
 def test_without_the_flag_nodes_are_counted():
     objects = [node("n1", gpus=2), busy("x", "n1", gpus=1), queue("q"), pod_group("g"), *gang("g", 1, gpus=2)]
-    assert "1 node(s) didn't have enough resources: GPUs" in told(*objects, configuration=Configuration())
+    assert "1 node(s) didn't have enough resources: GPUs" in reported(*objects, configuration=Configuration())
 
 
 def test_a_recording_knows_of_the_flag():

@@ -148,9 +148,9 @@ def test_a_stale_gang_whose_budget_forbids_it_stays_and_says_so():
     spec = msgspec.structs.replace(group.spec, stalenessGracePeriod="0s")
     objects[2] = msgspec.structs.replace(group, spec=spec)
     decisions = decided(objects)
-    (mark,) = decisions.stale
-    assert (evicted(decisions), mark.is_due) == ([], True)
-    assert str(mark.refused) == (
+    (stale,) = decisions.stale
+    assert (evicted(decisions), stale.is_due) == ([], True)
+    assert str(stale.refused) == (
         "Evicting pod default/g-0, which could make room, is refused by PodDisruptionBudget default/keep"
     )
 

@@ -316,12 +316,12 @@ async def test_who_may_not_be_evicted_at_all_is_left_alone_longer_and_longer():
     broken.add(refuse(EVICTION, 403, times=None))
     async with rig.running(scheduler, broken):
         await high_comes(rig)
-        await rig.until(lambda: told(rig, "is refused by the API server"))
+        await rig.until(lambda: reported(rig, "is refused by the API server"))
         await rig.clock.sleep(60)
     assert sum(each.path.endswith("/eviction") for each in broken.requests) < 20
 
 
-async def told(rig: Rig, text: str):
+async def reported(rig: Rig, text: str):
     return text in await reasons(rig, "high")
 
 

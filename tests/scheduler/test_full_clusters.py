@@ -44,10 +44,10 @@ def turns(monkeypatch):
 
 
 def test_all_who_wait_are_told_why_without_turns(turns):
-    told = reasons(decided(*full(), *BACKLOG[:9]))
-    assert set(told) == {"a", "b", "c"}
-    assert "GPUs" in told["a"]
-    assert "small quota has reached the allowable limit" in told["c"]
+    reported = reasons(decided(*full(), *BACKLOG[:9]))
+    assert set(reported) == {"a", "b", "c"}
+    assert "GPUs" in reported["a"]
+    assert "small quota has reached the allowable limit" in reported["c"]
     assert not turns
 
 

@@ -79,7 +79,7 @@ def test_a_pod_of_an_unknown_sub_group_is_set_aside_and_the_others_run():
     members = [*gang("g", 2), pod("lost").gpu(1).of_group("g", "nowhere").build()]
     decisions = decided(node("n1"), queue("q"), pod_group("g", min_member=2), members)
     assert sorted(placements(decisions)) == ["g-0", "g-1"]
-    assert [task.key.name for waiting in decisions.waiting for task in waiting.job.strangers] == ["lost"]
+    assert [task.key.name for waiting in decisions.waiting for task in waiting.job.orphan_tasks] == ["lost"]
 
 
 def test_a_gang_that_needs_what_is_being_released_waits_as_a_whole():

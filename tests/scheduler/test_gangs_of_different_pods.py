@@ -122,8 +122,8 @@ def test_a_level_that_there_is_one_domain_of_is_fulfilled_by_it(level: str) -> N
 
 
 def test_a_gang_that_doesnt_fit_in_the_one_domain_is_told_what_it_lacks() -> None:
-    told = reasons(decided(racks((4,)), queue("q"), LEVELS, mixed("g", *[1] * 5, level=ZONE)))["g"]
-    assert "4 of 4 GPUs are free, 5 are asked for" in told
+    reported = reasons(decided(racks((4,)), queue("q"), LEVELS, mixed("g", *[1] * 5, level=ZONE)))["g"]
+    assert "4 of 4 GPUs are free, 5 are asked for" in reported
 
 
 def test_a_gang_that_waits_is_told_how_many_of_its_pods_have_room() -> None:
@@ -132,8 +132,8 @@ def test_a_gang_that_waits_is_told_how_many_of_its_pods_have_room() -> None:
     _, decisions = two_cycles(*others, *mixed("g", 8, 5, 3))
     assert "The best is a.r0: 12 of 16 GPUs are free, 16 are asked for" in reasons(decisions)["g"]
     _, decisions = two_cycles(*others, *mixed("g", 5, 5, 1))
-    told = reasons(decisions)["g"]
-    assert "The best is a.r0: 12 of 16 GPUs are free, 11 are asked for; it could take 2 of 3 pods." in told
+    reported = reasons(decisions)["g"]
+    assert "The best is a.r0: 12 of 16 GPUs are free, 11 are asked for; it could take 2 of 3 pods." in reported
 
 
 def test_a_search_ends_when_its_steps_are_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,13 +168,13 @@ def test_a_domain_that_can_hold_a_gang_is_never_ruled_out(places: list[int], gpu
         holds = capacity.may_hold(left, 2)
         for rack in range(len(holds)):
             rows = [row for row in range(len(places)) if row // 3 == rack]
-            sizes = [int(each.pod_class.shared[0]) for each in tasks[number:]]
+            sizes = [int(each.pod_class.charge[0]) for each in tasks[number:]]
             assert holds[rack] or not fits_on([free[row] for row in rows], sizes)
-        row = next((row for row, there in enumerate(free) if there >= task.pod_class.shared[0]), None)
+        row = next((row for row, there in enumerate(free) if there >= task.pod_class.charge[0]), None)
         if row is None:
             return
         statement.allocate(job, task, row)
-        free[row] -= int(task.pod_class.shared[0])
+        free[row] -= int(task.pod_class.charge[0])
 
 
 def fits_on(free: list[int], sizes: list[int]) -> bool:

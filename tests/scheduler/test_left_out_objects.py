@@ -57,16 +57,16 @@ def fails_with_queues(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 @pytest.mark.looptime
 async def test_an_object_that_can_not_be_taken_in_is_left_out() -> None:
     state, failed = ClusterState(), []
-    intake = state.intake(PodGroup)
+    handlers = state.handlers(PodGroup)
 
     def put(group: PodGroup) -> None:
-        intake.put(group)
+        handlers.put(group)
         if group.metadata.name == "bad":
             raise RecursionError
 
     class Poisoned:
-        def intake(self, kind: type[KubeObject]) -> object:
-            return intake._replace(put=put) if kind is PodGroup else state.intake(kind)
+        def handlers(self, kind: type[KubeObject]) -> object:
+            return handlers._replace(put=put) if kind is PodGroup else state.handlers(kind)
 
     rig = await make_rig([pod_group(name, namespace=NAMESPACE) for name in ("bad", "fine")])
     informers = Informers(rig.client)

@@ -24,7 +24,7 @@ from bosket.scheduler.loop import service
 from bosket.scheduler.options import Options
 from bosket.testing.build import node, pod, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
-from tests.scheduler.peers import near, term
+from tests.scheduler.affinity import near, term
 
 pytestmark = pytest.mark.looptime
 
@@ -42,7 +42,7 @@ def member():
     return pod("g-0", NAMESPACE).cpu("1").of_group("g")
 
 
-async def told(rig: Rig) -> str:
+async def reported(rig: Rig) -> str:
     found = await rig.client.get(Pod, "g-0", NAMESPACE)
     return next((each.message for each in found.status.conditions if each.type == "PodScheduled"), "")
 
@@ -55,7 +55,7 @@ async def test_a_pod_waits_for_its_config_map_says_so_and_goes_when_it_is_there(
     source = EnvFromSource(configMapRef=ConfigMapEnvSource(name="settings"))
     rig = await a_cluster(member().with_container(envFrom=(source,)).build())
     async with rig.running(scheduler):
-        assert "Missing required configmaps: [settings]" in await rig.until(lambda: told(rig))
+        assert "Missing required configmaps: [settings]" in await rig.until(lambda: reported(rig))
         await rig.apply(ConfigMap(metadata=ObjectMeta(name="settings", namespace=NAMESPACE), data={"k": "v"}))
         assert await rig.until(lambda: chosen(rig)) == "n1"
 
@@ -64,7 +64,7 @@ async def test_a_pod_waits_for_its_claim_and_the_claim_s_class():
     volume = Volume(name="data", persistentVolumeClaim=PersistentVolumeClaimVolumeSource(claimName="data"))
     rig = await a_cluster(member().with_spec(volumes=(volume,)).build())
     async with rig.running(scheduler):
-        assert 'persistentvolumeclaim "data" not found' in await rig.until(lambda: told(rig))
+        assert 'persistentvolumeclaim "data" not found' in await rig.until(lambda: reported(rig))
         spec = PersistentVolumeClaimSpec(
             accessModes=("ReadWriteOnce",),
             storageClassName="slow",
@@ -88,6 +88,6 @@ async def test_a_namespace_is_selected_by_the_labels_that_it_has_now():
     await rig.apply(pod("db", "data").label("app", "db").build())
     await rig.client.bind(await rig.client.get(Pod, "db", "data"), "n2")
     async with rig.running(scheduler):
-        assert "didn't match pod affinity rules" in await rig.until(lambda: told(rig))
+        assert "didn't match pod affinity rules" in await rig.until(lambda: reported(rig))
         await rig.client.patch(Namespace, "data", {"metadata": {"labels": {"team": "ml"}}}, type=PatchType.MERGE)
         assert await rig.until(lambda: chosen(rig)) == "n2"

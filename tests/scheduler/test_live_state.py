@@ -16,7 +16,7 @@ from bosket.scheduler.model.verdict import MOST, VerdictMemory
 from bosket.scheduler.state.cluster_state import ClusterState
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, drop_named, placements, snapshot_of, state_of
-from tests.scheduler.peers import away, term
+from tests.scheduler.affinity import away, term
 
 
 def request(pod_name, node_name, phase="", attempts=0, limit=None):
@@ -73,14 +73,14 @@ def test_a_bind_request_dies_with_its_node_and_lives_when_the_node_is_seen_late(
 
 
 def test_a_pod_with_a_nonsensical_request_is_reported_and_left_out():
-    told = []
-    state = ClusterState(report=told.append)
+    reported = []
+    state = ClusterState(report=reported.append)
     for each in [node("n1"), queue("q"), pod_group("g"), pod_group("bad"), *gang("g", 1)]:
         state.put(each)
     state.put(pod("bad-0").asks("cpu", "three").of_group("bad").build())
     assert placements(decide(state.snapshot(NOW), Configuration())) == {"g-0": "n1"}
-    assert "default/bad-0" in told[0]
-    assert "three" in told[0]
+    assert "default/bad-0" in reported[0]
+    assert "three" in reported[0]
 
 
 def test_resources_seen_for_the_first_time_later_are_counted():
@@ -226,10 +226,10 @@ def test_a_failed_bind_of_a_pod_that_is_gone_holds_nobody_back():
     state = state_of([*group, *gang("g", 1)])
     former = pod("g-0").build()
     state.drop(former)
-    state.own.hold_back(former.key, former.metadata.uid, NOW)
+    state.own.back_off(former.key, former.metadata.uid, NOW)
     (again,) = gang("g", 1)
     state.put(msgspec.structs.replace(again, metadata=msgspec.structs.replace(again.metadata, uid="another")))
-    assert not state.snapshot(NOW).held
+    assert not state.snapshot(NOW).backing_off
 
 
 def test_a_state_that_nobody_needs_goes_without_waiting_for_the_garbage_collector():

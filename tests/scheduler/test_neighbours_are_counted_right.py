@@ -20,7 +20,7 @@ from bosket.scheduler.model.task import TaskStatus
 from bosket.scheduler.plugins.counts import Counts
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, drop_named, placements, reasons, snapshot_of, state_of
-from tests.scheduler.peers import HOST, away, near, rather_away, rather_near, spread, term
+from tests.scheduler.affinity import HOST, away, near, rather_away, rather_near, spread, term
 
 EVERYWHERE = slice(None)
 APPS = ("web", "db")
@@ -357,8 +357,8 @@ def test_the_live_state_sees_neighbours_as_one_made_anew_does(changes, looks):
             state.snapshot(NOW)
     grown, anew = state.snapshot(NOW), snapshot_of(fixed, list(now.values()))
     assert outcome(grown) == outcome(anew)
-    assert sorted(map(sum_of, grown.tallies.values())) == sorted(map(sum_of, anew.tallies.values()))
-    assert grown.marked == anew.marked
+    assert sorted(map(sum_of, grown.match_counts.values())) == sorted(map(sum_of, anew.match_counts.values()))
+    assert grown.has_match_keys == anew.has_match_keys
 
 
 def outcome(snapshot):

@@ -17,8 +17,8 @@ from bosket.api.time import format_time
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.model.bind_request import bind_request_for
-from bosket.scheduler.model.claims import PATIENCE_SECONDS
 from bosket.scheduler.model.decisions import Pipeline
+from bosket.scheduler.model.nomination import PATIENCE_SECONDS
 from bosket.scheduler.state.own.commitments import Commitments
 from bosket.scheduler.state.own.preemption_history import REMEMBERED_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue, topology
@@ -79,7 +79,7 @@ def preemption(*more):
     )
 
 
-# ── claims ──
+# ── nominations ──
 
 
 def test_room_that_was_made_for_a_job_is_not_given_to_one_that_goes_before_it():
@@ -91,13 +91,13 @@ def test_room_that_was_made_for_a_job_is_not_given_to_one_that_goes_before_it():
     assert bound(cycle(state)) == {"high-0": "n1"}
 
 
-def test_without_the_claim_the_other_job_would_have_gone_first():
+def test_without_the_nomination_the_other_job_would_have_gone_first():
     state = preemption(pod_group("other", queue="a", priority="low"), *gang("other", 1))
     drop_named(state, Pod, "low-0")
     assert bound(cycle(state)) == {"other-0": "n1"}
 
 
-def test_a_job_keeps_its_claim_while_its_victims_leave():
+def test_a_job_keeps_its_nomination_while_its_victims_leave():
     state = preemption()
     cycle(state)
     for seconds in range(1, 100):
@@ -130,16 +130,16 @@ def test_an_elastic_job_gets_all_that_was_promised_to_it_its_extras_too():
     assert bound(cycle(state)) == {"grows-0": "n1", "grows-1": "n1"}
 
 
-def test_a_claim_ends_some_time_after_the_victims_are_gone():
+def test_a_nomination_ends_some_time_after_the_victims_are_gone():
     state = preemption()
     cycle(state)
     drop_named(state, Pod, "low-0")
-    assert len(state.snapshot(NOW + 1).claims) == 1
-    assert len(state.snapshot(NOW + PATIENCE_SECONDS).claims) == 1
-    assert state.snapshot(NOW + 1 + PATIENCE_SECONDS).claims == ()
+    assert len(state.snapshot(NOW + 1).nominations) == 1
+    assert len(state.snapshot(NOW + PATIENCE_SECONDS).nominations) == 1
+    assert state.snapshot(NOW + 1 + PATIENCE_SECONDS).nominations == ()
 
 
-def test_a_claim_ends_when_its_job_is_another_one_or_gone():
+def test_a_nomination_ends_when_its_job_is_another_one_or_gone():
     for change in (
         lambda state: drop_named(state, PodGroup, "high"),
         lambda state: drop_named(state, Pod, "high-0"),
@@ -147,24 +147,24 @@ def test_a_claim_ends_when_its_job_is_another_one_or_gone():
     ):
         state = preemption()
         cycle(state)
-        assert len(state.snapshot(NOW).claims) == 1
+        assert len(state.snapshot(NOW).nominations) == 1
         change(state)
-        assert state.snapshot(NOW).claims == ()
+        assert state.snapshot(NOW).nominations == ()
 
 
 def _edited(group):
     return msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, generation=2))
 
 
-def test_a_claim_ends_when_its_victim_stays():
+def test_a_nomination_ends_when_its_victim_stays():
     state = preemption()
     cycle(state)
     state.own.refuse_eviction(key("low-0"), "uid-low-0", NOW, "PodDisruptionBudget default/keep")
-    assert state.snapshot(NOW).claims == ()
+    assert state.snapshot(NOW).nominations == ()
     assert evicted(cycle(state)) == []
 
 
-def test_one_with_a_better_right_takes_the_claim_over_without_another_eviction():
+def test_one_with_a_better_right_takes_the_nomination_over_without_another_eviction():
     state = preemption()
     cycle(state)
     state.put(priority_class("highest", 95))
@@ -176,7 +176,7 @@ def test_one_with_a_better_right_takes_the_claim_over_without_another_eviction()
     assert bound(cycle(state)) == {"first-0": "n1"}
 
 
-def test_a_claim_is_over_when_another_pod_of_its_job_loses_the_place():
+def test_a_nomination_is_over_when_another_pod_of_its_job_loses_the_place():
     state = preemption()
     cycle(state)
     state.put(pod("earlier").of_group("high").gpu(1).build())  # goes before the one that was promised the place
@@ -185,11 +185,11 @@ def test_a_claim_is_over_when_another_pod_of_its_job_loses_the_place():
     state.put(pod_group("first", priority="highest"))
     state.put(gang("first", 1)[0])
     assert waits_for(cycle(state)) == {"first-0": "n1"}
-    assert [claim.job.name for claim in state.snapshot(NOW + 1).claims] == ["first"]
+    assert [nomination.job.name for nomination in state.snapshot(NOW + 1).nominations] == ["first"]
 
 
 def test_a_place_that_another_job_takes_in_the_same_cycle_is_not_bound_and_the_next_cycle_settles_it():
-    """`rich` gets the idle GPU in its turn, `poor` reclaims it together with one that `rich` holds."""
+    """`rich` gets the idle GPU in its turn, `poor` renominations it together with one that `rich` holds."""
     state = state_of(
         [
             node("n1", gpus=2),

@@ -49,8 +49,8 @@ def test_a_node_that_holds_more_than_it_has_takes_nobody():
     crowd = [pod(f"r{i}").gpu(5).running_on("n1").build() for i in range(2)]
     member = pod("g-0").cpu("1").of_group("g").build()
     assert placements(one(node("n1"), node("n2"), crowd, member)) == {"g-0": "n2"}
-    told = reasons(one(node("n1"), crowd, member))["g"]
-    assert "1 node(s) didn't have enough resources: GPUs." in told
+    reported = reasons(one(node("n1"), crowd, member))["g"]
+    assert "1 node(s) didn't have enough resources: GPUs." in reported
 
 
 def test_pods_without_gpus_prefer_nodes_without_gpus():
@@ -75,9 +75,9 @@ def test_node_selector_taints_and_cordons_are_respected():
 
 def test_reasons_name_every_objection_with_its_number_of_nodes():
     nodes = [tainted(node(f"t{i}"), "dedicated", "ml") for i in range(3)] + [node("small", gpus=0)]
-    told = reasons(one(nodes, gang("g", 1)))["g"]
-    assert "3 node(s) had untolerated taint {dedicated: ml}." in told
-    assert "1 node(s) didn't have enough resources: GPUs." in told
+    reported = reasons(one(nodes, gang("g", 1)))["g"]
+    assert "3 node(s) had untolerated taint {dedicated: ml}." in reported
+    assert "1 node(s) didn't have enough resources: GPUs." in reported
 
 
 def test_required_node_affinity_is_respected():
@@ -107,8 +107,8 @@ def test_extended_resources_count_like_any_other():
     taken = pod("taken").asks("example.com/fpga", "1").running_on("n1").build()
     member = pod("g-0").asks("example.com/fpga", "1").of_group("g").build()
     assert placements(one(equipped, member)) == {"g-0": "n1"}
-    told = reasons(one(equipped, taken, member))["g"]
-    assert "didn't have enough resources: example.com/fpga" in told
+    reported = reasons(one(equipped, taken, member))["g"]
+    assert "didn't have enough resources: example.com/fpga" in reported
 
 
 def test_pods_of_other_schedulers_hold_their_resources():

@@ -9,7 +9,7 @@ from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import NOW, decided, drop_named, placements, reasons, state_of
-from tests.scheduler.peers import HOST, away, near, term
+from tests.scheduler.affinity import HOST, away, near, term
 
 ZONES = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b")]
 
@@ -96,8 +96,8 @@ def test_pods_that_are_there_keep_others_away():
     loner = pod("loner").with_spec(affinity=away(term("zone", app="web"))).running_on("a1").build()
     assert placements(one(ZONES, loner, member().label("app", "web").build())) == {"g-0": "b1"}
     assert placements(one(ZONES, loner, member().label("app", "other").build())) == {"g-0": "a1"}
-    told = reasons(one(ZONES[:2], loner, member().label("app", "web").build()))["g"]
-    assert "2 node(s) didn't satisfy existing pods anti-affinity rules." in told
+    reported = reasons(one(ZONES[:2], loner, member().label("app", "web").build()))["g"]
+    assert "2 node(s) didn't satisfy existing pods anti-affinity rules." in reported
 
 
 def test_pods_placed_in_the_same_cycle_keep_others_away_too():

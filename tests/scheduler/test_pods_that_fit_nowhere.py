@@ -68,11 +68,11 @@ def by_projection(name, optional=None):
 @pytest.mark.parametrize("refer", [by_variable, by_environment, by_volume, by_projection])
 def test_a_config_map_that_is_missing_holds_the_pod_back(refer):
     wanting = refer("settings").build()
-    told = reasons(one(node("n"), wanting))["g"]
+    reported = reasons(one(node("n"), wanting))["g"]
     expected = (
         "Scheduling conditions were not met for pod default/g-0:\nConfigMap: Missing required configmaps: [settings].\n"
     )
-    assert expected in told
+    assert expected in reported
     assert placements(one(node("n"), config_map("settings"), wanting)) == {"g-0": "n"}
     assert placements(one(node("n"), config_map("settings", "other"), wanting)) == {}
     assert placements(one(node("n"), refer("settings", optional=True).build())) == {"g-0": "n"}
@@ -139,18 +139,18 @@ def test_a_config_map_may_come_and_go():
     ],
 )
 def test_a_request_that_is_larger_than_every_node_is_told_with_numbers(wanting, expected):
-    told = reasons(one(node("n1"), node("n2", gpus=4), wanting.of_group("g").build()))["g"]
-    assert f"MaxNodePoolResources: {expected}" in told
+    reported = reasons(one(node("n1"), node("n2", gpus=4), wanting.of_group("g").build()))["g"]
+    assert f"MaxNodePoolResources: {expected}" in reported
 
 
 def test_a_request_that_a_full_node_could_satisfy_is_not_too_large():
     full = pod("full").gpu(8).running_on("n1").build()
-    told = reasons(one(node("n1"), full, pod("g-0").gpu(8).of_group("g").build()))["g"]
-    assert "didn't have enough resources: GPUs" in told
+    reported = reasons(one(node("n1"), full, pod("g-0").gpu(8).of_group("g").build()))["g"]
+    assert "didn't have enough resources: GPUs" in reported
 
 
 def test_all_objections_are_told_at_once():
     wanting = by_variable("settings").gpu(9).build()
-    told = reasons(one(node("n"), wanting))["g"]
-    assert "MaxNodePoolResources: The pod default/g-0 requires GPU: 9" in told
-    assert "ConfigMap: Missing required configmaps: [settings]." in told
+    reported = reasons(one(node("n"), wanting))["g"]
+    assert "MaxNodePoolResources: The pod default/g-0 requires GPU: 9" in reported
+    assert "ConfigMap: Missing required configmaps: [settings]." in reported

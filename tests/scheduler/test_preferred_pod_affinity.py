@@ -6,7 +6,7 @@ from bosket.scheduler.configuration.configuration import Configuration, Configur
 from bosket.scheduler.plugins.podaffinity import PodAffinityScore
 from bosket.testing.build import node, pod, pod_group, queue
 from bosket.testing.cluster import decided, placements
-from tests.scheduler.peers import away, near, rather_away, rather_near, term
+from tests.scheduler.affinity import away, near, rather_away, rather_near, term
 
 ZONES = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b")]
 DEFAULT = Configuration()

@@ -222,8 +222,8 @@ class Story:
                     break
                 continue
             self.look_again_at = decisions.look_again_at - NOW
-            told = {each.job.key.name for each in decisions.waiting if "leaves it out" in each.text}
-            return set(placements(decisions)), told
+            reported = {each.job.key.name for each in decisions.waiting if "leaves it out" in each.text}
+            return set(placements(decisions)), reported
         raise AssertionError("nothing was decided")
 
 

@@ -149,12 +149,12 @@ def test_bad_queues_stop_their_own_jobs_only():
         *[gang(name, 1) for name in ("q", "a", "lost", "bad", "nowhere", "nameless")],
     )
     assert set(placements(decisions)) == {"q-0"}
-    told = reasons(decisions)
-    assert "form a circle (a → b → a)" in told["a"]
-    assert told["lost"] == "Queue 'lost' can't be used: its parent queue 'gone' does not exist"
-    assert told["bad"] == "Queue bad: spec.resources.gpu.quota is -5, it must be 0 or more, or -1 for unlimited"
-    assert told["nowhere"] == "Queue 'nowhere' does not exist"
-    assert told["nameless"] == "The pod group names no queue (spec.queue is empty)"
+    reported = reasons(decisions)
+    assert "form a circle (a → b → a)" in reported["a"]
+    assert reported["lost"] == "Queue 'lost' can't be used: its parent queue 'gone' does not exist"
+    assert reported["bad"] == "Queue bad: spec.resources.gpu.quota is -5, it must be 0 or more, or -1 for unlimited"
+    assert reported["nowhere"] == "Queue 'nowhere' does not exist"
+    assert reported["nameless"] == "The pod group names no queue (spec.queue is empty)"
 
 
 def test_a_queue_with_children_holds_no_jobs():

@@ -161,7 +161,7 @@ def test_the_same_is_decided_from_the_file_as_from_the_live_state(objects, assum
     for bind in waiting[:assumed]:  # decided, and not yet written
         state.own.assume_bind_request(request(bind.task.key.name, bind.node))
     for bind in waiting[assumed : assumed + held]:
-        state.own.hold_back(bind.task.key, bind.task.uid, NOW - 0.5)
+        state.own.back_off(bind.task.key, bind.task.uid, NOW - 0.5)
     recorded = read(written(state))
     assert recorded.now == NOW
     assert outcome(recorded.snapshot(recorded.now)) == outcome(state.snapshot(NOW))
@@ -169,7 +169,7 @@ def test_the_same_is_decided_from_the_file_as_from_the_live_state(objects, assum
 
 def test_a_pod_that_waits_after_a_failed_binding_waits_in_the_file_too():
     state = state_of([node("n"), queue("q"), pod_group("g"), *gang("g", 1)])
-    state.own.hold_back(ObjectKey("default", "g-0"), "uid-g-0", NOW)
+    state.own.back_off(ObjectKey("default", "g-0"), "uid-g-0", NOW)
     recorded = read(written(state, now=NOW + 0.25))
     assert recorded.now == NOW + 0.25
     assert not decide(recorded.snapshot(recorded.now), Configuration()).binds
@@ -323,9 +323,9 @@ def test_the_file_tells_no_secrets_of_a_pod_and_keeps_what_decides():
 
 @pytest.mark.parametrize("name", LISTS)
 def test_annotations_that_nobody_decides_by_are_left_out_of_every_kind(name):
-    told = {"example.com/token": SECRET, "user": SECRET, "kai.scheduler/top-owner-metadata": SECRET}
+    reported = {"example.com/token": SECRET, "user": SECRET, "kai.scheduler/top-owner-metadata": SECRET}
     kept = {"kai.scheduler/last-start-timestamp": "2025-01-01T00:00:00Z", "gpu-fraction": "0.5", "bosket.dev/x": "1"}
-    kind, meta = LISTS[name].kind, ObjectMeta(name="a", annotations={**told, **kept})
+    kind, meta = LISTS[name].kind, ObjectMeta(name="a", annotations={**reported, **kept})
     made = replace(topology("a", "zone"), metadata=meta) if name == "topologies" else kind(metadata=meta)
     assert LISTS[name].redact(made).metadata.annotations == kept
 
@@ -426,7 +426,7 @@ def test_what_earlier_cycles_promised_is_in_the_file_too():
     state.remember(decisions, NOW)
     snapshot = read(written(state)).snapshot(NOW)
     assert eviction.task.key.name == "low-0"
-    assert snapshot.claims == state.snapshot(NOW).claims != ()
+    assert snapshot.nominations == state.snapshot(NOW).nominations != ()
     assert snapshot.preempted_by == state.snapshot(NOW).preempted_by != {}
     assert dict(snapshot.disruptions.protected) == {ObjectKey("default", "lucky-0"): "PodDisruptionBudget default/keep"}
     assert outcome(snapshot) == outcome(state.snapshot(NOW))

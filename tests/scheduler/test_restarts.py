@@ -28,13 +28,13 @@ from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.io.apply import Applier
 from bosket.scheduler.loop import service
-from bosket.scheduler.model.claims import Claim, Place
+from bosket.scheduler.model.nomination import NominatedPod, Nomination
 from bosket.scheduler.options import Options
 from bosket.scheduler.state.own.memory import (
     MOST_BYTES,
     NO_MEMORY,
     VERSION,
-    KeptHold,
+    KeptBackoff,
     KeptJob,
     KeptPreemption,
     Memory,
@@ -207,7 +207,7 @@ async def test_what_was_about_to_happen_is_written_before_it_happens_and_little_
     kinds = ["eviction" if EVICTION(each) else each.method for each in about]
     assert kinds[:3] == ["POST", "eviction", "eviction"]
     assert kinds.count("POST") + kinds.count("PATCH") <= 3  # decided, observed, ended
-    assert [(each.claims, each.evictions) for each in [await kept(rig)]] == [((), ())]
+    assert [(each.nominations, each.evictions) for each in [await kept(rig)]] == [((), ())]
 
 
 @pytest.mark.looptime
@@ -251,7 +251,7 @@ async def test_evictions_wait_for_a_server_that_can_not_write_and_not_for_one_th
         async with rig.running(scheduler, transport):
             await rig.until(lambda: high_starts(rig))
             await rig.clock.sleep(60)
-    assert sum("a restart will forget claims" in each.message for each in caplog.records) == 1
+    assert sum("a restart will forget nominations" in each.message for each in caplog.records) == 1
 
 
 @pytest.mark.looptime
@@ -261,7 +261,7 @@ async def test_a_memory_that_somebody_spoilt_is_begun_anew():
     await rig.apply(spoilt)
     async with rig.running(scheduler):
         await rig.until(lambda: going(rig))
-        assert (await kept(rig)).claims
+        assert (await kept(rig)).nominations
         await rig.client.delete(ConfigMap, MEMORY_NAME, HOME)
         await rig.until(lambda: high_starts(rig))
         assert await rig.until(lambda: kept(rig))
@@ -275,7 +275,7 @@ async def test_a_write_that_was_refused_is_tried_again_though_nothing_more_chang
     transport.add(refuse(matching("POST", "/configmaps"), 403, times=5))
     async with rig.running(scheduler, transport):
         await rig.until(lambda: going(rig))
-        assert (await rig.until(lambda: kept(rig))).claims
+        assert (await rig.until(lambda: kept(rig))).nominations
         tried = sum(each.path.endswith("/configmaps") for each in transport.requests if each.method == "POST")
         assert tried == 6
 
@@ -372,7 +372,7 @@ def remembered(state=None):
         state.own.assume_eviction(each.task.key, each.task.uid, NOW, each.action, each.text)
     state.remember(decisions, NOW)
     memory = state.memory(NOW)
-    assert (len(memory.claims), len(memory.evictions), len(memory.preemptions)) == (1, 1, 1)
+    assert (len(memory.nominations), len(memory.evictions), len(memory.preemptions)) == (1, 1, 1)
     return decode(encode(memory))
 
 
@@ -400,8 +400,12 @@ def test_all_of_it_is_taken_over_by_a_state_that_sees_the_same_and_evictions_are
 def test_an_eviction_is_not_carried_out_when_it_is_no_longer_the_one_that_was_decided(seen, later):
     state = state_of(seen)
     assert state.restore(remembered(), NOW + later) == ()
-    claims = [claim for claim in state.snapshot(NOW + later).claims if (key("low-0"), "low-0") in claim.victims]
-    assert claims == []
+    nominations = [
+        nomination
+        for nomination in state.snapshot(NOW + later).nominations
+        if (key("low-0"), "low-0") in nomination.victims
+    ]
+    assert nominations == []
 
 
 @pytest.mark.parametrize(
@@ -438,12 +442,12 @@ def test_refusals_and_failed_bindings_go_on_counting_and_only_for_the_same_pods(
     high = next(each for each in state.objects(Pod) if each.metadata.name == "high-0")
     for _ in range(3):
         state.own.refuse_eviction(low.key, low.metadata.uid, NOW, "PodDisruptionBudget default/keep")
-        state.own.hold_back(high.key, high.metadata.uid, NOW)
+        state.own.back_off(high.key, high.metadata.uid, NOW)
     memory = decode(encode(state.memory(NOW)))
     again = state_of(objects())
     again.restore(memory, NOW + 3)
     assert again.memory(NOW + 3) == memory
-    assert again.own.held_pods(NOW + 3) == {key("high-0")}
+    assert again.own.pods_backing_off(NOW + 3) == {key("high-0")}
     assert again.own.commitments(NOW + 3).refused == ((key("low-0"), "PodDisruptionBudget default/keep"),)
     other = state_of(objects(uid="another"))
     other.restore(memory, NOW + 3)
@@ -471,28 +475,28 @@ def test_a_memory_of_another_version_is_not_read():
 
 
 def test_however_much_there_is_to_remember_it_fits_into_a_config_map():
-    """What is served first is kept the longest, and no claim stays of whose victims nothing is known."""
+    """What is served first is kept the longest, and no nomination stays of whose victims nothing is known."""
 
     def uid(*number):
         return base64.b16encode(repr(number).encode() * 7).decode()[:36] + os.urandom(9).hex()
 
-    def claim(number):
+    def nomination(number):
         pods = tuple((ObjectKey("ns", f"v{number}-{i}"), uid(number, i)) for i in range(40))
-        places = tuple(Place(ObjectKey("ns", f"p{number}-{i}"), uid(i, number), f"n{i}") for i in range(40))
-        return Claim(ObjectKey("ns", f"j{number}"), uid(number), 1, places, pods)
+        places = tuple(NominatedPod(ObjectKey("ns", f"p{number}-{i}"), uid(i, number), f"n{i}") for i in range(40))
+        return Nomination(ObjectKey("ns", f"j{number}"), uid(number), 1, places, pods)
 
     keys = [ObjectKey("ns", f"j{number}") for number in range(2000)]
     memory = Memory(
-        claims=tuple(claim(number) for number in range(400)),
-        refusals=tuple(KeptHold(each, uid(), 1, NOW) for each in keys),
+        nominations=tuple(nomination(number) for number in range(400)),
+        refusals=tuple(KeptBackoff(each, uid(), 1, NOW) for each in keys),
         jobs=tuple(KeptJob(each, uid(), 1) for each in keys),
         preemptions=tuple(KeptPreemption(each, keys[0], NOW + place) for place, each in enumerate(keys)),
     )
     encoded = encode(memory)
     assert len(encoded) <= MOST_BYTES
     read = decode(encoded)
-    assert 0 < len(read.claims) < 400
-    assert read.claims == memory.claims[: len(read.claims)]
+    assert 0 < len(read.nominations) < 400
+    assert read.nominations == memory.nominations[: len(read.nominations)]
     assert (read.refusals, read.preemptions) == ((), ())
 
 

@@ -180,11 +180,11 @@ async def test_a_finding_is_checked_again_when_its_node_has_changed(gate: Gate) 
 
 async def test_a_check_tells_nobody_why_they_wait(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """It searches for nobody, and knows less than the search did: here, that a delay is still to pass."""
-    told: list[str] = []
-    tell = Applier.tell_searched
+    reported: list[str] = []
+    tell = Applier.report_searched
 
     async def noted(self: Applier, decisions: Decisions) -> None:
-        told.extend(each.text for each in decisions.waiting if each.job.key.name == "delayed")
+        reported.extend(each.text for each in decisions.waiting if each.job.key.name == "delayed")
         await tell(self, decisions)
 
     monkeypatch.setattr(Applier, "tell_searched", noted)
@@ -202,8 +202,8 @@ async def test_a_check_tells_nobody_why_they_wait(gate: Gate, monkeypatch: pytes
         gate.opened.set()
         await rig.until(lambda: leaving(rig))
         assert await count(measured, "checked") == 1
-    assert told
-    assert all("delay" in text for text in told)
+    assert reported
+    assert all("delay" in text for text in reported)
 
 
 async def test_a_search_waits_while_many_pods_are_being_bound(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ OBJECTS = [node("n1", gpus=2), queue("q"), pod_group("g"), *gang("g", 1), pod_gr
 class Listens:
     """Notes what it is told."""
 
-    told: ClassVar[list] = []
+    reported: ClassVar[list] = []
 
     def __init__(self, arguments):
         self.name = arguments.get("name", "")
@@ -33,7 +33,7 @@ class Listens:
         self.session = session
 
     def close(self, snapshot, decisions):
-        self.told.append((self.name, snapshot, decisions))
+        self.reported.append((self.name, snapshot, decisions))
 
 
 class Fails(Listens):
@@ -51,7 +51,7 @@ class Meddles(Listens):
         ):
             with pytest.raises((AttributeError, TypeError)):
                 change()
-        self.told.append(("meddled", snapshot, decisions))
+        self.reported.append(("meddled", snapshot, decisions))
 
 
 @pytest.fixture(autouse=True)
@@ -68,14 +68,14 @@ def choosing(*names):
 def test_a_plugin_is_told_what_was_decided_on_which_snapshot():
     snapshot = snapshot_of(*OBJECTS)
     decisions = decide(snapshot, choosing("listens"))
-    assert Listens.told == [("listens", snapshot, decisions)]
+    assert Listens.reported == [("listens", snapshot, decisions)]
     assert placements(decisions) == {"g-0": "n1"}
     assert [each.job.key.name for each in decisions.waiting] == ["h"]
 
 
 def test_nothing_that_it_is_told_can_be_changed():
     decide(snapshot_of(*OBJECTS), choosing("meddles"))
-    assert [name for name, _, _ in Listens.told] == ["meddled"]
+    assert [name for name, _, _ in Listens.reported] == ["meddled"]
 
 
 def test_one_that_fails_changes_no_decision_and_keeps_no_other_from_being_told():
@@ -83,7 +83,7 @@ def test_one_that_fails_changes_no_decision_and_keeps_no_other_from_being_told()
     decisions = decide(snapshot, choosing("fails", "listens"))
     assert placements(decisions) == placements(decide(snapshot, Configuration()))
     assert decisions.plugin_failures == (("fails", "ZeroDivisionError: division by zero"),)
-    assert [name for name, _, _ in Listens.told] == ["listens"]
+    assert [name for name, _, _ in Listens.reported] == ["listens"]
 
 
 def test_the_time_that_it_takes_is_measured_as_kai_does_and_failures_are_counted():

@@ -92,11 +92,11 @@ async def test_a_node_and_a_group_that_change_shards_are_followed() -> None:
     await rig.client.patch(Node, "a-node", {"metadata": {"labels": {NODE_POOL_LABEL: "b"}}})
     async with rig.running(scheduler_of("a")):
 
-        async def told() -> bool:
+        async def reported() -> bool:
             group = await rig.client.get(PodGroup, "special", NAMESPACE)
             return any(each.nodePool == "a" for each in group.status.schedulingConditions)
 
-        await rig.until(told)
+        await rig.until(reported)
         await rig.client.patch(Node, "a-node", {"metadata": {"labels": {NODE_POOL_LABEL: "a"}}})
 
         async def placed() -> bool:

@@ -210,6 +210,6 @@ def test_who_takes_whole_gpus_keeps_away_from_partitioned_ones() -> None:
         queue("q"),
         jobs(member("a").gpu(1), member("b").shares_gpu(0.5)),
     )
-    told = reasons(decide(snapshot, Configuration()))
-    assert "MigStrategy='mixed'" in told["a"]
-    assert "MigStrategy='mixed'" in told["b"]
+    reported = reasons(decide(snapshot, Configuration()))
+    assert "MigStrategy='mixed'" in reported["a"]
+    assert "MigStrategy='mixed'" in reported["b"]

@@ -33,7 +33,7 @@ from bosket.testing.build import node, numa_zones, pod, pod_group
 from bosket.testing.cluster import NOW
 from bosket.testing.device import device, device_class, device_slice, named_claims, resource_claim
 from tests.scheduler import storage
-from tests.scheduler.peers import away, near, spread, term
+from tests.scheduler.affinity import away, near, spread, term
 from tests.scheduler.random_cluster import RandomCluster
 from tests.scheduler.transcript import transcript
 
@@ -260,7 +260,7 @@ def amounts(snapshot: Snapshot) -> dict[str, Any]:
         "use": contents(snapshot.use),
         "jobs": sorted(snapshot.jobs),
         "unsettled": [job.key for job in snapshot.unsettled],
-        "tallies": sorted(sum(counts.values()) for counts in snapshot.tallies.values()),
+        "tallies": sorted(sum(counts.values()) for counts in snapshot.match_counts.values()),
         "claimants": sorted(snapshot.inventory.claimants),
         "attached": contents(snapshot.volumes.attached),
     }
@@ -284,7 +284,7 @@ def test_a_state_that_followed_events_equals_one_made_anew(seed, count, apart):
             for _ in state.settling():
                 pass
     fresh = ClusterState()
-    for kind in state._intakes:
+    for kind in state._handlers:
         for each in state.objects(kind):
             fresh.put(each)
     assert amounts(state.snapshot(NOW)) == amounts(fresh.snapshot(NOW))

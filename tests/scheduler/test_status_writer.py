@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from bosket.api.object import ObjectKey
 from bosket.runtime.clock import LoopClock
-from bosket.scheduler.io.status_writer import NUMBERS_PER_SECOND, NUMBERS_SECONDS, StatusWriter, Wish
+from bosket.scheduler.io.status_writer import NUMBERS_PER_SECOND, NUMBERS_SECONDS, PendingWrite, StatusWriter
 
 pytestmark = pytest.mark.looptime
 
@@ -40,7 +40,7 @@ class Board:
         async def write() -> None:
             self.writes.append((self._clock.monotonic() - self._began, pod, text))
 
-        self.writer.wish(("Pod", ObjectKey("team", pod)), Wish((text,), write))
+        self.writer.submit(("Pod", ObjectKey("team", pod)), PendingWrite((text,), write))
 
     async def texts_after(self, seconds: float) -> list[str]:
         await self._clock.sleep(seconds)

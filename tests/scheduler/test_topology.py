@@ -40,28 +40,28 @@ def test_the_fullest_rack_that_fits_is_taken() -> None:
 def test_a_gang_that_fits_in_no_rack_waits_and_is_told_what_racks_lack() -> None:
     decisions = decided(TWO_RACKS, queue("q"), topology("t", ZONE, RACK), constrained("g", 5, within("t", RACK)))
     assert placements(decisions) == {}
-    told = reasons(decisions)["g"]
-    assert "node-group a.r1 can allocate only 3 of 5 required pods" in told
-    assert "node-group a.r2 can allocate only 4 of 5 required pods" in told
-    assert "topology t, requirement rack couldn't be satisfied for job <default/g>" in told
+    reported = reasons(decisions)["g"]
+    assert "node-group a.r1 can allocate only 3 of 5 required pods" in reported
+    assert "node-group a.r2 can allocate only 4 of 5 required pods" in reported
+    assert "topology t, requirement rack couldn't be satisfied for job <default/g>" in reported
     best = "The best is a.r2: 4 of 4 GPUs are free, 5 are asked for; it could take 4 of 5 pods."
-    assert told.startswith(f"None of 2 domains of level rack can hold the pods together. {best}")
+    assert reported.startswith(f"None of 2 domains of level rack can hold the pods together. {best}")
 
 
 def test_of_many_domains_only_some_are_named() -> None:
     nodes = racks(*(("a", f"r{i:03}", 1) for i in range(200)))
     decisions = decided(nodes, queue("q"), topology("t", ZONE, RACK), constrained("g", 2, within("t", RACK)))
-    told = reasons(decisions)["g"]
-    assert told.startswith("None of 200 domains of level rack")
-    assert "and 190 other domains that can't either" in told
-    assert len(told) < 1500
+    reported = reasons(decisions)["g"]
+    assert reported.startswith("None of 200 domains of level rack")
+    assert "and 190 other domains that can't either" in reported
+    assert len(reported) < 1500
 
 
 def test_a_gang_too_large_for_the_cluster_is_told_what_there_is() -> None:
     decisions = decided(TWO_RACKS, queue("q"), topology("t", ZONE, RACK), constrained("g", 9, within("t", ZONE, RACK)))
-    told = reasons(decisions)["g"]
-    assert "not enough resources in a to allocate the job" in told
-    assert told.startswith("All in all 7 of 7 GPUs are free, 9 are asked for.")
+    reported = reasons(decisions)["g"]
+    assert "not enough resources in a to allocate the job" in reported
+    assert reported.startswith("All in all 7 of 7 GPUs are free, 9 are asked for.")
 
 
 def test_a_preferred_rack_is_left_where_it_is_too_small() -> None:

@@ -5,7 +5,7 @@ import pytest
 from bosket.api.object import LabelSelector
 from bosket.testing.build import node, pod, pod_group, queue, tainted
 from bosket.testing.cluster import NOW, decided, placements, reasons
-from tests.scheduler.peers import HOST, spread
+from tests.scheduler.affinity import HOST, spread
 
 ZONES = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b")]
 

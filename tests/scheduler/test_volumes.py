@@ -71,8 +71,8 @@ def test_a_volume_that_is_gone_keeps_every_node_away():
 def test_claims_that_let_a_pod_run_nowhere_are_the_reason(objects, expected):
     decisions = one(NODES, volume("disk"), objects, member("data").build())
     assert placements(decisions) == {}
-    told = f"Scheduling conditions were not met for pod default/g-0:\nVolumeBinding: {expected}.\n"
-    assert told in reasons(decisions)["g"]
+    reported = f"Scheduling conditions were not met for pod default/g-0:\nVolumeBinding: {expected}.\n"
+    assert reported in reasons(decisions)["g"]
 
 
 def test_a_claim_that_names_its_volume_but_is_not_bound_yet_is_waited_for():
@@ -141,16 +141,16 @@ def test_a_claim_made_for_the_pod_is_named_after_it_and_must_be_its_own():
     }
     waiting = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "g-0-scratch"'
     assert waiting in reasons(one(NODES, own))["g"]
-    told = reasons(one(NODES, volume(), claim("g-0-scratch", "disk"), own))["g"]
-    assert "PVC default/g-0-scratch was not created for pod default/g-0 (pod is not owner)" in told
+    reported = reasons(one(NODES, volume(), claim("g-0-scratch", "disk"), own))["g"]
+    assert "PVC default/g-0-scratch was not created for pod default/g-0 (pod is not owner)" in reported
 
 
 def test_a_claim_of_one_pod_at_a_time_is_not_given_to_a_second_pod():
     objects = [volume(), claim(volume="disk", modes=ONE_POD)]
     assert placements(one(NODES, objects, member("data").build())) == {"g-0": "a1"}
     user = member("data", name="user").running_on("a1").build()
-    told = reasons(one(NODES, objects, user, member("data").build()))["g"]
-    assert "PersistentVolumeClaim with the same name and ReadWriteOncePod access mode" in told
+    reported = reasons(one(NODES, objects, user, member("data").build()))["g"]
+    assert "PersistentVolumeClaim with the same name and ReadWriteOncePod access mode" in reported
 
 
 def test_a_claim_of_one_pod_at_a_time_is_not_given_to_two_pods_of_one_cycle():

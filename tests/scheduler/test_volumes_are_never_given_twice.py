@@ -179,7 +179,7 @@ def test_a_view_kept_by_columns_equals_one_made_anew(objects, counted):
                 statement.allocate(job, task, kept)
 
 
-def told(snapshot, configuration):
+def reported(snapshot, configuration):
     decisions = decide(snapshot, configuration)
     return sorted((bind.task.key, bind.node, bind.volumes) for bind in decisions.binds), [
         each.text for each in decisions.waiting
@@ -195,7 +195,7 @@ def test_the_same_is_decided_from_a_recording(objects, assumed, counted):
         state.own.assume_bind_request(bind_request_for(bind))
     recorded = read(zipped(take(state, StateOptions(), configuration, NOW)))
     assert recorded.parameters.settings().schedule_csi_storage == counted
-    assert told(recorded.snapshot(NOW), configuration) == told(state.snapshot(NOW), configuration)
+    assert reported(recorded.snapshot(NOW), configuration) == reported(state.snapshot(NOW), configuration)
 
 
 @given(st.integers(0, 2**32))
@@ -220,4 +220,4 @@ def test_a_state_that_has_seen_many_changes_equals_a_new_one(seed):
             state.put(each)
         if dice.random() < 0.1:
             state.snapshot(NOW)
-    assert told(state.snapshot(NOW), Configuration()) == told(snapshot_of(objects), Configuration())
+    assert reported(state.snapshot(NOW), Configuration()) == reported(snapshot_of(objects), Configuration())

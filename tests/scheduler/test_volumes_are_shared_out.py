@@ -316,18 +316,18 @@ def test_pods_without_claims_are_told_nothing_of_volumes():
 # Bad input
 
 
-def told(*objects):
+def reported(*objects):
     return reasons(one(NODES, LOCAL, free("disk", "a"), *objects, member("data").build()))["g"]
 
 
 def test_a_claim_that_cannot_be_understood_is_named_with_its_field():
-    assert 'persistentvolumeclaim "data": spec.resources.requests.storage: ' in told(claim(size="much"))
+    assert 'persistentvolumeclaim "data": spec.resources.requests.storage: ' in reported(claim(size="much"))
     picky = claim()
     selector = {"matchExpressions": [{"key": "speed", "operator": "Faster", "values": ["x"]}]}
     picky = msgspec.convert(
         {**msgspec.to_builtins(picky), "spec": {"selector": selector, "storageClassName": "slow"}}, type(picky)
     )
-    assert 'persistentvolumeclaim "data": spec.selector: ' in told(picky)
+    assert 'persistentvolumeclaim "data": spec.selector: ' in reported(picky)
 
 
 def test_volumes_and_drivers_that_cannot_be_understood_are_reported_and_left_out():

@@ -46,9 +46,9 @@ def replayed(snapshot, operations):
             releasing[part] += request if isinstance(each, Eviction) else -request
         change = minus if isinstance(each, Eviction) else plus
         for step in queues.tree.paths[queues.tree.rows[each.job.queue]]:
-            queues.allocated[step] = change(queues.allocated[step], each.task.pod_class.shared)
+            queues.allocated[step] = change(queues.allocated[step], each.task.pod_class.charge)
             if not each.job.preemptible:
-                queues.non_preemptible[step] = change(queues.non_preemptible[step], each.task.pod_class.shared)
+                queues.non_preemptible[step] = change(queues.non_preemptible[step], each.task.pod_class.charge)
     return (idle + releasing).tobytes(), queues.allocated, queues.non_preemptible
 
 

@@ -5,7 +5,7 @@ import pytest
 from bosket.scheduler.solver.search import Search
 from bosket.testing.build import job, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import configured, decided, evictions
-from tests.scheduler.peers import away, rather_away, spread, term
+from tests.scheduler.affinity import away, rather_away, spread, term
 
 CLASSES = [priority_class("low", 10), priority_class("high", 90)]
 

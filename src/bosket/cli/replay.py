@@ -262,7 +262,7 @@ def _print_waiting(cycle: _Cycle) -> None:
         job = each.job
         if cycle.decisions.has_a_place(each):
             continue
-        pods = sum(ends[task.key].status in WAITING for task in (*job.tasks, *job.strangers))
+        pods = sum(ends[task.key].status in WAITING for task in (*job.tasks, *job.orphan_tasks))
         cause, sentence = _why(cycle.snapshot, each)
         causes.setdefault(cause, Counter()).update(jobs=1, pods=pods)
         rows.append((str(job.key), job.queue, str(pods), sentence))
@@ -288,9 +288,9 @@ def _why(snapshot: Snapshot, waiting: Waiting) -> tuple[str, str]:
     if waiting.reasons:
         words = sorted({reason.code or type(reason).__name__ for reason in waiting.reasons})
         return ", ".join(words), " ".join(waiting.text.split())
-    if waiting.job.key in snapshot.held:
+    if waiting.job.key in snapshot.backing_off:
         return "HeldBack", "The binding of one of its pods failed a short while ago"
-    if waiting.job.strangers:
+    if waiting.job.orphan_tasks:
         return "UnknownSubGroup", "Pods name a sub-group that the pod group doesn't have"
     return "GatesClosed", "What isn't placed waits for its scheduling gates to be lifted"
 

@@ -166,7 +166,7 @@ class Scheduler:
             while True:
                 await self._wait_for_change()
                 spent = await self._cycle()
-                self._failures.tell_metrics()
+                self._failures.update_metrics()
                 await self._failures.keep_evidence()
                 await self._rest(spent)
 

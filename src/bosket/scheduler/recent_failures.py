@@ -19,7 +19,7 @@ from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Operatio
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import Amounts2D
 from bosket.scheduler.model.reason import DomainsShort, GangShort, OverCapacity, TopologyUnsatisfied
-from bosket.scheduler.model.resource import GPU, NOTHING, Shares, plus
+from bosket.scheduler.model.resource import GPU, NOTHING, QueueAmounts, plus
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass
 
@@ -75,7 +75,7 @@ class RecentFailures:
         self._seen = snapshot
         self._placed = tuple(each for each in decisions.outcome.values() if not isinstance(each, Eviction))
         # Who was placed, or waits for what is being released, holds its place in every cycle anew.
-        busy = {each.job.key for each in decisions.operations} | {claim.job for claim in snapshot.claims}
+        busy = {each.job.key for each in decisions.operations} | {claim.job for claim in snapshot.nominations}
         for each in decisions.waiting:
             if each.tasks and each.job.key not in busy and _lies_in_room(each):
                 self._failed[each.job.key] = each
@@ -114,12 +114,12 @@ class _Change:
     def __init__(self, before: Snapshot, after: Snapshot, placed: tuple[Operation, ...]) -> None:
         """`placed`: by the cycle on the snapshot before, whose jobs found that much less."""
         had, has, tree = before.nodes, after.nodes, after.queues
-        left, taken = had.idle + had.releasing, dict[str, Shares]()
+        left, taken = had.idle + had.releasing, dict[str, QueueAmounts]()
         for each in placed:
             for place, amount in each.task.pod_class.holds:
                 left[place, had.rows[each.node]] -= amount
             if isinstance(each, Bind):
-                taken[each.job.queue] = plus(taken.get(each.job.queue, NOTHING), each.task.pod_class.shared)
+                taken[each.job.queue] = plus(taken.get(each.job.queue, NOTHING), each.task.pod_class.charge)
         more = (has.idle + has.releasing > left).any(axis=0)
         rows = {int(row) for row in np.flatnonzero(more)}
         if had.devices is not has.devices:

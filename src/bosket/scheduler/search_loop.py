@@ -222,7 +222,7 @@ class SearchLoop:
             parts = split(found.decisions, found.snapshot, newest)
             await self._applier.apply_findings(replace(newest, now=now), parts.current)
             if tells:
-                await self._applier.tell_searched(parts.current)
+                await self._applier.report_searched(parts.current)
         served = {each.preemptor.key for each in parts.current.lasting_evictions if each.preemptor}
         self._metrics.findings("applied", len(served))
         self._metrics.findings("checked", len(parts.outdated))

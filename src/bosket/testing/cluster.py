@@ -29,7 +29,7 @@ def state_of(objects: Iterable[KubeObject]) -> ClusterState:
 def drop_named(state: ClusterState, kind: type[KubeObject], name: str, namespace: str = "default") -> None:
     """Tells the state that an object is gone of which only the name is at hand."""
     metadata = ObjectMeta(name=name, namespace=namespace if resource_of(kind).namespaced else "")
-    state.intake(kind).drop(KubeObject(metadata=metadata))
+    state.handlers(kind).drop(KubeObject(metadata=metadata))
 
 
 def snapshot_of(*objects: KubeObject | Iterable[KubeObject], now: float = NOW) -> Snapshot:

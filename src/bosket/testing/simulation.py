@@ -201,7 +201,7 @@ class SimulatedCluster:
 
     def _carry_out(self, snapshot: Snapshot, decisions: Decisions) -> None:
         for dead in snapshot.dead_bind_requests:
-            self.state.own.hold_back(ObjectKey(dead.metadata.namespace, dead.spec.podName), _owner(dead), self.now)
+            self.state.own.back_off(ObjectKey(dead.metadata.namespace, dead.spec.podName), _owner(dead), self.now)
             self.delete(dead)
         for bind in decisions.lasting_binds:
             request = bind_request_for(bind)
@@ -215,9 +215,9 @@ class SimulatedCluster:
         for job in decisions.started:
             if job.key in bound:
                 self._note(job.group, LAST_START_ANNOTATION, format_time(self.now))
-        for mark in decisions.stale:
-            if mark.job.history.stale_since is None:
-                self._note(mark.job.group, STALE_SINCE_ANNOTATION, format_time(mark.since))
+        for stale in decisions.stale:
+            if stale.job.history.stale_since is None:
+                self._note(stale.job.group, STALE_SINCE_ANNOTATION, format_time(stale.since))
         for job in decisions.recovered:
             self._note(job.group, STALE_SINCE_ANNOTATION, None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bosket.scheduler.actions.claims import serve_claims
+from bosket.scheduler.actions.nominations import serve_nominations
 from bosket.scheduler.framework.job_order import JobsByQueue
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job, place_single
@@ -20,7 +20,7 @@ ALLOCATE = "allocate"
 
 def allocate(session: Session) -> None:
     """Claims first. Then turn by turn: the gang's minimum, then extras one at a time, each time behind the others."""
-    serve_claims(session)
+    serve_nominations(session)
     waiting = session.jobs.pending()
     shortages = _Shortages(session)
     if session.queue_depth is None and (refused := shortages.of_all(waiting)) is not None:

@@ -23,7 +23,7 @@ from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.proposal import Proposal
 from bosket.scheduler.model.reason import DelayNotElapsed, GangShort, MinRuntimeNotElapsed, PodUnfit, SearchCutShort
-from bosket.scheduler.model.search_tally import SearchResult, SearchTally
+from bosket.scheduler.model.search_statistics import SearchResult, SearchStatistics
 from bosket.scheduler.solver.budget import ActionBudget, Budget, JobBudget
 from bosket.scheduler.solver.domain_room import DomainRoom
 from bosket.scheduler.solver.failed import FailedJobs
@@ -116,12 +116,14 @@ class Policy(ABC):
                 candidates.extend(state for entries in tables.running.by_queue.values() for _, state in entries)
             others = {each for each in candidates if self.has_no_better_right(each, victim)}
             among = (others | set(victims)) - {victim}
-            tally = session.outcome.searches
-            session.outcome.searches = SearchTally(turns=tally.turns)  # the rest is about searches that were asked for
+            counts = session.outcome.searches
+            session.outcome.searches = SearchStatistics(
+                turns=tally.turns
+            )  # the rest is about searches that were asked for
             try:
                 return self.solve(job, tables, JobBudget(budget.left, budget, limits), among)
             finally:
-                session.outcome.searches = tally
+                session.outcome.searches = counts
 
         def work_lost(batch: Batch) -> float:
             return sum([lost_gpu_seconds(session.snapshot.now, batch.job, task) for task in batch.tasks])

@@ -6,7 +6,7 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.cause import GangBroken
-from bosket.scheduler.model.decisions import StaleMark
+from bosket.scheduler.model.decisions import StaleGang
 from bosket.scheduler.model.task import Task
 
 
@@ -32,7 +32,7 @@ def _handle(session: Session, state: JobState) -> None:
     is_due = 0 <= grace <= now - since
     tasks = state.active_tasks() if is_due else []
     refused = session.limits.objection(tasks)
-    session.outcome.stale.append(StaleMark(job, since, is_due, refused))
+    session.outcome.stale.append(StaleGang(job, since, is_due, refused))
     if not is_due and grace >= 0:
         session.outcome.consider_again_at(since + grace)
     if refused is not None:

@@ -41,7 +41,7 @@ def states(snapshot: Snapshot, decisions: Decisions) -> dict[ObjectKey, PodState
     result = {
         task.key: PodState(task.status, task.node, task.gpu_groups)
         for job in snapshot.jobs.values()
-        for task in (*job.tasks, *job.strangers)
+        for task in (*job.tasks, *job.orphan_tasks)
     }
     for task, operation in decisions.outcome.items():
         groups = task.gpu_groups if isinstance(operation, Eviction) else operation.gpu_groups
@@ -97,7 +97,7 @@ def _pod_groups(snapshot: Snapshot, decisions: Decisions) -> Json:
     waiting = {each.job.key: each for each in decisions.waiting}
     settled = {job.key for job in decisions.settled}
     started = {job.key for job in decisions.started}
-    stale = {mark.job.key: mark for mark in decisions.stale}
+    stale = {stale.job.key: stale for stale in decisions.stale}
     recovered = {job.key for job in decisions.recovered}
     result: Json = {}
     for key, job in sorted(snapshot.jobs.items()):

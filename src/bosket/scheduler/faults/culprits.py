@@ -166,7 +166,7 @@ class _Court:
 def without_suspects(
     snapshot: Snapshot, configuration: Configuration, out: Mapping[Suspect, str]
 ) -> tuple[Snapshot, Configuration]:
-    """What is left without these; jobs of queues are told the text."""
+    """The snapshot and configuration without these; the text becomes the reason of jobs whose queue is left out."""
     if not out:
         return snapshot, configuration
     plugins = {each.name for each in out if each.kind == PLUGIN}

@@ -44,7 +44,7 @@ class Failures:
     ) -> None:
         """`rest` waits after so many seconds of work."""
         self._options, self._state, self._feed, self._metrics, self._rest = options, state, feed, metrics, rest
-        self.quarantine = Quarantine(self._tell_left_out, rest, WorkerThread("trials", env.clock))
+        self.quarantine = Quarantine(self._report_left_out, rest, WorkerThread("trials", env.clock))
         self._evidence: list[Recorded] = []  # snapshots of cycles that failed, to be kept
         self._places: set[str] = set()  # where it was raised that nothing helped against
         self._failed = FailedSnapshots(options.failed_snapshots)
@@ -114,13 +114,13 @@ class Failures:
             if path is not None:
                 _log.error("the snapshot that the scheduler failed on is in %s, for bosket replay", path)
 
-    def tell_metrics(self) -> None:
+    def update_metrics(self) -> None:
         """Of all that cycles do without. Also where nothing was decided: what can't be read may make no other
         snapshot."""
         unread = {*self._state.unread(), *self._feed.left_out}
         suspects = {Suspect(kind.__name__, key.name, key.namespace) for kind, key in unread}
         self._metrics.left_out(suspects.union(each.suspect for each in self.quarantine.offenders))
 
-    def _tell_left_out(self, offender: Offender, obj: KubeObject | None) -> None:
+    def _report_left_out(self, offender: Offender, obj: KubeObject | None) -> None:
         if obj is not None:
             self._events.event(obj, "Warning", SCHEDULER_FAILED, offender.text)

@@ -2,7 +2,7 @@
 
 Used by `quarantine`: `decide` is pure, so what it does without an object can be tried. Pods of a job that is left out
 stay where they are and hold what they hold: nobody places or evicts them. A node that is left out isn't there for
-anybody; its pods run on. Jobs of a queue that is left out are told why they wait.
+anybody; its pods run on. Jobs of a queue that is left out wait, with the reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LeftOut:
 
     jobs: frozenset[ObjectKey] = frozenset()
     nodes: frozenset[str] = frozenset()
-    queues: Mapping[str, str] = field(default_factory=dict)  #: and what their jobs are told
+    queues: Mapping[str, str] = field(default_factory=dict)  #: name → reason for which their jobs wait
 
     def __bool__(self) -> bool:
         return bool(self.jobs or self.nodes or self.queues)
@@ -50,7 +50,7 @@ def _without_jobs(snapshot: Snapshot, jobs: frozenset[ObjectKey]) -> Snapshot:
         jobs={key: job for key, job in snapshot.jobs.items() if key not in jobs},
         unsettled=tuple(job for job in snapshot.unsettled if job.key not in jobs),
         stale=tuple(job for job in snapshot.stale if job.key not in jobs),
-        claims=tuple(claim for claim in snapshot.claims if claim.job not in jobs),
+        nominations=tuple(nomination for nomination in snapshot.nominations if nomination.job not in jobs),
     )
 
 

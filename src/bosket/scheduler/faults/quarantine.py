@@ -70,7 +70,7 @@ class Offender:
 
     @property
     def text(self) -> str:
-        """What people are told."""
+        """The message for people."""
         return f"{self.suspect} is left out of scheduling, because the scheduler fails with it: {self.error}"
 
 
@@ -79,13 +79,13 @@ class Quarantine:
 
     def __init__(
         self,
-        told: Callable[[Offender, KubeObject | None], None] = lambda *_: None,
+        reported: Callable[[Offender, KubeObject | None], None] = lambda *_: None,
         rest: Callable[[float], Awaitable[None]] = lambda spent: asyncio.sleep(2 * spent),
         worker: WorkerThread | None = None,
     ) -> None:
-        """`told` hears of everything that is left out anew, with the object where there is one; `rest` waits after a
-        trial that took so many seconds; trials run on the `worker`, without one on the loop."""
-        self._told, self._rest = told, rest
+        """`reported` is called for each offender that is newly left out, with its object where there is one; `rest`
+        waits after a trial that took so many seconds; trials run on the `worker`, without one on the loop."""
+        self._reported, self._rest = reported, rest
         self._worker = worker or WorkerThread("trials", LoopClock())
         self._offenders: dict[Suspect, Offender] = {}
         # Those that are scheduled again, and since when: what fails now and then keeps its count.
@@ -170,7 +170,7 @@ class Quarantine:
             offender = Offender(each, failure_text(error), looks, failures, snapshot.now)
             self._offenders[each] = offender
             _log.error("%s; tried again in %.0f s", offender.text, offender.due_at - snapshot.now)
-            self._told(offender, _object_of(snapshot, each))
+            self._reported(offender, _object_of(snapshot, each))
         return True
 
     def _search_again(self) -> None:
@@ -303,6 +303,6 @@ def _looks_of_job(job: Job) -> object:
             task.pod.metadata.annotations,
             task.pod.spec,
         )
-        for task in (*job.tasks, *job.strangers)
+        for task in (*job.tasks, *job.orphan_tasks)
     )
     return meta.uid, meta.labels, meta.annotations, job.group.spec, job.priority, pods

@@ -6,7 +6,7 @@ from bosket.scheduler.framework.extension_points import ExtensionPoints
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.reason import JobReason
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.task import PodClass, Task
 
 
@@ -16,7 +16,7 @@ class Capacity:
     def __init__(self, table: NodeTable, extensions: ExtensionPoints) -> None:
         self._devices, self._checks = table.devices, extensions.capacity_checks
         self._costly_sizes: dict[int, list[int]] = {}  # by class
-        self._prices: dict[tuple[int, int, int | None], Shares] = {}  # by class, number and size of devices
+        self._prices: dict[tuple[int, int, int | None], QueueAmounts] = {}  # by class, number and size of devices
 
     def objection(self, job: JobState) -> JobReason | None:
         """Why the job's queue has no room for its next tasks."""
@@ -41,13 +41,13 @@ class Capacity:
                     reasons.setdefault(size, reason)
         return reasons
 
-    def price(self, pod_class: PodClass, count: int, device_mib: int | None) -> Shares:
+    def price(self, pod_class: PodClass, count: int, device_mib: int | None) -> QueueAmounts:
         """What so many pods ask for together, if all devices were of this size. Jobs that are alike get the very same
         object: whether the next job of a queue asks for something else is then seen at once."""
         key = (pod_class.index, count, device_mib)
         found = self._prices.get(key)
         if found is None:
-            gpus, millicores, memory = pod_class.shared_by(device_mib)
+            gpus, millicores, memory = pod_class.charge_by(device_mib)
             found = self._prices[key] = (gpus * count, millicores * count, memory * count)
         return found
 
@@ -55,7 +55,7 @@ class Capacity:
         """Sizes of devices on which pods of a class cost more than was checked for their job as a whole."""
         found = self._costly_sizes.get(pod_class.index)
         if found is None:
-            checked = pod_class.shared_by(self._devices.largest)[0]
+            checked = pod_class.charge_by(self._devices.largest)[0]
             sizes = sorted(set(self._devices.sizes))
             found = [size for size in sizes if pod_class.required_on(size)[0] > checked]
             self._costly_sizes[pod_class.index] = found

@@ -9,10 +9,10 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.eviction_limits import EvictionLimits
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.operation import Tentative
-from bosket.scheduler.model.decisions import Eviction, Operation, StaleMark
+from bosket.scheduler.model.decisions import Eviction, Operation, StaleGang
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.reason import JobReason, TopologyUnsatisfied
-from bosket.scheduler.model.search_tally import SearchTally
+from bosket.scheduler.model.search_statistics import SearchStatistics
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import Task
 
@@ -25,11 +25,11 @@ class CycleOutcome:
         self.version = 0  #: changes with every commit
         self.operations: list[Operation] = []
         self.started: list[Job] = []
-        self.stale: list[StaleMark] = []
+        self.stale: list[StaleGang] = []
         self.recovered: list[Job] = []
         self.passed_over: list[Job] = []
         self.look_again_at = math.inf
-        self.searches = SearchTally()
+        self.searches = SearchStatistics()
         #: searches that found room for a gang that isn't served all the same; they count as decided until taken back
         self.left_in_effect: list[Tentative] = []
         self._evictions = 0  # among the operations

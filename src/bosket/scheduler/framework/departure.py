@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.job_state import NOWHERE, JobState, PodSetState, SetChange, Standing
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger, is_exact
 from bosket.scheduler.framework.operation import Operation
-from bosket.scheduler.model.resource import NOTHING, Shares, plus
+from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
 from bosket.scheduler.model.task import PodClass, Task, TaskStatus
 
 PIPELINED, RELEASING = TaskStatus.PIPELINED, TaskStatus.RELEASING
@@ -53,8 +53,8 @@ class Aftermath(NamedTuple):
 
     key: tuple[object, ...]  #: of the job, in the order of jobs
     tasks: list[Task]  #: that come next
-    request: Shares  #: what these ask for
-    least: Shares  #: the same, if all GPUs were as large as the largest
+    request: QueueAmounts  #: what these ask for
+    least: QueueAmounts  #: the same, if all GPUs were as large as the largest
 
 
 class Departure:
@@ -74,8 +74,8 @@ class Departure:
         self.operations: list[Operation] = []  #: one for each task, made by the first statement that evicts them
         #: what comes next in the job when these tasks and no others have gone, once somebody has found it out
         self.aftermath: Aftermath | None = None
-        self.costs: list[Shares] = []  #: what each task holds in its queue's account
-        self.cost: Shares = NOTHING  #: all of it
+        self.costs: list[QueueAmounts] = []  #: what each task holds in its queue's account
+        self.cost: QueueAmounts = NOTHING  #: all of it
         classes = {task.pod_class for task in tasks}
         #: whether the tasks ask nodes for whole numbers of everything, so that sums don't depend on their order
         self.is_whole = all(amount.is_integer() for each in classes for _, amount in each.holds)
@@ -102,8 +102,8 @@ class Departure:
                 released[place] = released.get(place, 0.0) + (2 * amount if is_promised else amount)
                 if is_promised:
                     from_idle[place] = from_idle.get(place, 0.0) - amount
-            self.costs.append(pod_class.shared)
-            self.cost = plus(self.cost, pod_class.shared)
+            self.costs.append(pod_class.charge)
+            self.cost = plus(self.cost, pod_class.charge)
             state = self.job.state_of(task)
             going.setdefault(state, []).append(task)
             if is_promised:
@@ -116,7 +116,7 @@ class Departure:
 
 def _is_simple(pod_class: PodClass) -> bool:
     """Whether no GPUs are shared, and queues are charged whole numbers."""
-    return pod_class.share is None and all(map(float.is_integer, pod_class.shared))
+    return pod_class.share is None and all(map(float.is_integer, pod_class.charge))
 
 
 def _change(amounts: dict[int, float]) -> Change:

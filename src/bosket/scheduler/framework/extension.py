@@ -20,7 +20,7 @@ from bosket.scheduler.model.decisions import Bind
 from bosket.scheduler.model.job import PodSet, SubGroupSet
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.reason import JobReason
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.task import PodClass, Task
 
 Rows = slice | NDArray[np.intp]  #: rows of the node table: all of them, or those that changed
@@ -255,7 +255,7 @@ class QueueOrder(Protocol):
     for, from what would be taken from it. It is kept until one of these changes.
     """
 
-    def rank(self, row: int, wanted: Shares, leaving: Shares) -> Any:
+    def rank(self, row: int, wanted: QueueAmounts, leaving: QueueAmounts) -> Any:
         """What compares with `<` and `==` to the ranks of siblings: the smaller goes first, equal is no opinion.
 
         Ranks are compared far more often than they are made; tuples of numbers are best.
@@ -322,7 +322,7 @@ class ScenarioGenerator(Protocol):
 class CapacityCheck(Protocol):
     """Whether a job's queue has room for what its next tasks ask for; a reason when it has not."""
 
-    def __call__(self, job: JobState, requested: Shares) -> JobReason | None: ...
+    def __call__(self, job: JobState, requested: QueueAmounts) -> JobReason | None: ...
 
 
 class ReasonBook:

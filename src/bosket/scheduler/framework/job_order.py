@@ -10,7 +10,7 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.turns import Ranked, Turns
 from bosket.scheduler.model.reason import NotTried
-from bosket.scheduler.model.resource import NOTHING, Shares
+from bosket.scheduler.model.resource import NOTHING, QueueAmounts
 
 SortKey = tuple[object, ...]
 
@@ -84,5 +84,5 @@ class _Jobs:
         self._at += 1
         return job
 
-    def change(self) -> tuple[Shares, Shares]:
+    def change(self) -> tuple[QueueAmounts, QueueAmounts]:
         return self.entries[self._at][1].next_request(), NOTHING

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
 from bosket.scheduler.model.reason import NotReady
-from bosket.scheduler.model.resource import NOTHING, Shares
+from bosket.scheduler.model.resource import NOTHING, QueueAmounts
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, PodClass, Task, TaskStatus
 
 PENDING, ALLOCATED, PIPELINED = TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED
@@ -75,11 +75,11 @@ class JobContext(Protocol):
     @property
     def largest_device_mib(self) -> int | None: ...
 
-    def cost(self, pod_class: PodClass, row: int) -> Shares:
+    def cost(self, pod_class: PodClass, row: int) -> QueueAmounts:
         """What a pod on a node costs its queue."""
         ...
 
-    def price(self, pod_class: PodClass, count: int, device_mib: int | None) -> Shares:
+    def price(self, pod_class: PodClass, count: int, device_mib: int | None) -> QueueAmounts:
         """What so many pods ask for together, if all devices were of this size; equal prices are the same object."""
         ...
 
@@ -92,13 +92,13 @@ class JobContext(Protocol):
         ...
 
 
-def requested_by(tasks: Sequence[Task], device_mib: int | None) -> Shares:
+def requested_by(tasks: Sequence[Task], device_mib: int | None) -> QueueAmounts:
     """What tasks ask for together, if all devices were of this size."""
     if len(tasks) == 1:
-        return tasks[0].pod_class.shared_by(device_mib)
+        return tasks[0].pod_class.charge_by(device_mib)
     gpus, millicores, memory = NOTHING
     for pod_class, count in Counter(task.pod_class for task in tasks).items():
-        gpu, cpu, size = pod_class.shared_by(device_mib)
+        gpu, cpu, size = pod_class.charge_by(device_mib)
         gpus, millicores, memory = gpus + count * gpu, millicores + count * cpu, memory + count * size
     return gpus, millicores, memory
 
@@ -132,8 +132,8 @@ class JobState:
         self._min_children: dict[str, int] | None = None  # of sets that are narrowed
         self.had_active = job.is_active
         self._next: list[Task] | None = None
-        self._next_request: Shares | None = None
-        self._least_request: Shares | None = None
+        self._next_request: QueueAmounts | None = None
+        self._least_request: QueueAmounts | None = None
 
     # Where tasks stand
 
@@ -151,10 +151,10 @@ class JobState:
             found = self._found[task] = Standing(task.status, row, task.gpu_groups)
         return found
 
-    def cost(self, task: Task) -> Shares:
+    def cost(self, task: Task) -> QueueAmounts:
         """What the task costs its queue, where it is."""
         row = self.standing(task).row
-        return self._context.cost(task.pod_class, row) if row != NOWHERE else task.pod_class.shared
+        return self._context.cost(task.pod_class, row) if row != NOWHERE else task.pod_class.charge
 
     def status(self, task: Task) -> TaskStatus:
         found = self._stands.get(task)
@@ -312,7 +312,7 @@ class JobState:
             state.pipelined -= pipelined
             state.evicted += tasks
 
-    def recall(self, tasks: list[Task], request: Shares, least: Shares) -> None:
+    def recall(self, tasks: list[Task], request: QueueAmounts, least: QueueAmounts) -> None:
         """What `next_tasks`, `next_request` and `least_request` would give, as things stand, found out before."""
         self._next, self._next_request, self._least_request = tasks, request, least
 
@@ -409,13 +409,13 @@ class JobState:
                 self._next = self._next_of(self.job.root)
         return self._next
 
-    def next_request(self) -> Shares:
+    def next_request(self) -> QueueAmounts:
         """What the next tasks ask for together, if all GPUs were as small as the smallest."""
         if self._next_request is None:
             self._next_request = self._request_by(self._context.smallest_device_mib)
         return self._next_request
 
-    def least_request(self) -> Shares:
+    def least_request(self) -> QueueAmounts:
         """What the next tasks ask for together, if all GPUs were as large as the largest."""
         if self._least_request is None:
             largest = self._context.largest_device_mib
@@ -423,7 +423,7 @@ class JobState:
             self._least_request = self.next_request() if is_same else self._request_by(largest)
         return self._least_request
 
-    def _request_by(self, device_mib: int | None) -> Shares:
+    def _request_by(self, device_mib: int | None) -> QueueAmounts:
         alike = self.next_alike()
         return requested_by(self.next_tasks(), device_mib) if alike is None else self._context.price(*alike, device_mib)
 

@@ -70,7 +70,7 @@ class JobStates:
     def _find_candidates(self) -> list[JobState]:
         result = []
         for job in self._snapshot.unsettled:
-            if job.problem is None and (not job.has_waiting or job.key in self._snapshot.held):
+            if job.problem is None and (not job.has_waiting or job.key in self._snapshot.backing_off):
                 continue
             reason = self._reason_against(job)
             if reason is not None:

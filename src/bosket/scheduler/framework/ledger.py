@@ -20,7 +20,7 @@ from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.node import Mask, NodeTable
 from bosket.scheduler.model.queue import QueueTree
-from bosket.scheduler.model.resource import GPU, NOTHING, PODS, Shares, plus
+from bosket.scheduler.model.resource import GPU, NOTHING, PODS, QueueAmounts, plus
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass, TaskStatus
 
@@ -59,20 +59,20 @@ class NodeLedger:
         self.overdrawn = bool((self.idle < 0).any())
         self._asked: tuple[int, PodClass, int] | None = None
         self._fits_idle = False
-        self._costs: dict[tuple[int, int], Shares] = {}  # by class and size of devices
+        self._costs: dict[tuple[int, int], QueueAmounts] = {}  # by class and size of devices
         self._free = self.idle + self.releasing
         self._free_seen = 0  # how much of the log it is true for
         self._sound: dict[bool, Mask] = {}  # by whether GPUs count, as of `_free_seen`
         self._unasked: dict[int, list[int]] = {}  # by class
 
-    def cost(self, pod_class: PodClass, row: int) -> Shares:
+    def cost(self, pod_class: PodClass, row: int) -> QueueAmounts:
         """What a pod on this node costs its queue."""
         if pod_class.share is None:
-            return pod_class.shared
+            return pod_class.charge
         key = (pod_class.index, self.shared.sizes[row])
         cost = self._costs.get(key)
         if cost is None:
-            cost = self._costs[key] = pod_class.shared_on(key[1])
+            cost = self._costs[key] = pod_class.charge_on(key[1])
         return cost
 
     def portion(self, pod_class: PodClass, row: int) -> float:
@@ -275,10 +275,10 @@ class NodeLedger:
         return np.asarray((there >= share.devices) & self.shared.possible(share)[rows])
 
 
-QueueAccounts = list[Shares]  #: of a queue and its ancestors, as they were
+QueueAccounts = list[QueueAmounts]  #: of a queue and its ancestors, as they were
 
 
-def is_exact(amounts: Shares) -> bool:
+def is_exact(amounts: QueueAmounts) -> bool:
     """Whether sums of such amounts don't depend on their order: whole numbers, and halves, quarters … of GPUs."""
     gpus, millicores, memory = amounts
     return not (gpus * SMALLEST_PART % 1 or millicores % 1 or memory % 1)
@@ -293,10 +293,10 @@ class QueueLedger:
     def __init__(self, snapshot: Snapshot) -> None:
         self.tree: QueueTree = snapshot.queues
         count = len(self.tree.queues)
-        self.allocated: list[Shares] = [NOTHING] * count
-        self.non_preemptible: list[Shares] = [NOTHING] * count
+        self.allocated: list[QueueAmounts] = [NOTHING] * count
+        self.non_preemptible: list[QueueAmounts] = [NOTHING] * count
         #: by queue: what each may count on; set by the plugin that knows about shares
-        self.fair_share: Sequence[Shares] = [(math.inf, math.inf, math.inf)] * count
+        self.fair_share: Sequence[QueueAmounts] = [(math.inf, math.inf, math.inf)] * count
         for name, use in sorted(snapshot.use.items()):
             row = self.tree.rows.get(name)
             if row is None or use.allocated == NOTHING:
@@ -305,10 +305,10 @@ class QueueLedger:
                 self.allocated[step] = plus(self.allocated[step], use.allocated)
                 self.non_preemptible[step] = plus(self.non_preemptible[step], use.non_preemptible)
 
-    def credit(self, row: int, amount: Shares, *, preemptible: bool) -> QueueAccounts:
+    def credit(self, row: int, amount: QueueAmounts, *, preemptible: bool) -> QueueAccounts:
         return self.charge(row, (-amount[0], -amount[1], -amount[2]), preemptible=preemptible)
 
-    def charge(self, row: int, amount: Shares, *, preemptible: bool) -> QueueAccounts:
+    def charge(self, row: int, amount: QueueAmounts, *, preemptible: bool) -> QueueAccounts:
         gpus, millicores, memory = amount
         before: QueueAccounts = []
         for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
@@ -319,7 +319,7 @@ class QueueLedger:
         return before
 
     def change_together(
-        self, row: int, amounts: Sequence[Shares], *, preemptible: bool, sign: int, total: Shares
+        self, row: int, amounts: Sequence[QueueAmounts], *, preemptible: bool, sign: int, total: QueueAmounts
     ) -> None:
         """Charges (or credits, by the sign) whole amounts one after the other; their total where that is the same.
 
@@ -339,12 +339,12 @@ class QueueLedger:
                     return False
         return True
 
-    def credit_all(self, amounts: Iterable[tuple[int, Shares]]) -> bool:
+    def credit_all(self, amounts: Iterable[tuple[int, QueueAmounts]]) -> bool:
         """Credits queues with what preemptible jobs held, if in any order that comes to the same; whether it did.
 
         `amounts`: by queue row, each exact.
         """
-        paths, totals = self.tree.paths, dict[int, Shares]()
+        paths, totals = self.tree.paths, dict[int, QueueAmounts]()
         for row, (gpus, millicores, memory) in amounts:
             for step in paths[row]:
                 total = totals.get(step)
@@ -360,7 +360,7 @@ class QueueLedger:
             accounts[step] = (had[0] - gpus, had[1] - millicores, had[2] - memory)
         return True
 
-    def charge_many(self, row: int, amount: Shares, times: int, *, preemptible: bool) -> list[QueueAccounts]:
+    def charge_many(self, row: int, amount: QueueAmounts, times: int, *, preemptible: bool) -> list[QueueAccounts]:
         """The same so many times."""
         gpus, millicores, memory = amount
         path = self.tree.paths[row]

@@ -14,5 +14,5 @@ def lost_gpu_seconds(now: float, job: JobState, task: Task) -> float:
     if task.status in WAITING:
         return 0.0  # it has its place since this cycle only
     since = max(job.job.history.last_started or 0.0, task.created)
-    gpus = (job.cost(task) if task.pod_class.share is not None else task.pod_class.shared)[0]
+    gpus = (job.cost(task) if task.pod_class.share is not None else task.pod_class.charge)[0]
     return max(0.0, now - since) * gpus

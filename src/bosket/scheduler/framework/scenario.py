@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bosket.scheduler.framework.job_state import JobState
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.task import Task
 
 
@@ -26,8 +26,8 @@ class Scenario:
     pending: tuple[Task, ...]
     batches: tuple[Batch, ...]  #: all that would go
     #: what queues hold (all of it, and by non-preemptible jobs), as of before the search
-    allocated: Sequence[Shares]
-    non_preemptible: Sequence[Shares]
+    allocated: Sequence[QueueAmounts]
+    non_preemptible: Sequence[QueueAmounts]
 
     def victims(self) -> Iterator[tuple[JobState, Task]]:
         """Every task that would go, once."""

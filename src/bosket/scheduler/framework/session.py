@@ -27,7 +27,7 @@ from bosket.scheduler.model.decisions import Decisions, Waiting
 from bosket.scheduler.model.proposal import Proposals
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.reason import NO_CODE, SpecUnusable, unknown_subgroup
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, UNBOUND, WAITING, PodClass, Task
 
@@ -101,9 +101,9 @@ class Session(Registrar):
             still_waits = not statuses.isdisjoint(WAITING)
             if still_waits and state is not None and state.was_evicted and (short := state.short_of_pods()) is not None:
                 reasons = [short]
-            if job.strangers and not reasons and not statuses:
-                reasons = [SpecUnusable(job.key, unknown_subgroup(job.strangers[0].subgroup, job.key), NO_CODE)]
-            if reasons or job.strangers or still_waits:
+            if job.orphan_tasks and not reasons and not statuses:
+                reasons = [SpecUnusable(job.key, unknown_subgroup(job.orphan_tasks[0].subgroup, job.key), NO_CODE)]
+            if reasons or job.orphan_tasks or still_waits:
                 left = state.left_over() if state else []
                 active = not statuses.isdisjoint(ACTIVE_ALLOCATED)
                 waiting.append(Waiting(job, tuple(left), tuple(reasons), active=active))
@@ -127,6 +127,6 @@ class Session(Registrar):
         )
 
 
-def _by_queue(tree: QueueTree, amounts: Sequence[Shares]) -> Mapping[str, Shares]:
+def _by_queue(tree: QueueTree, amounts: Sequence[QueueAmounts]) -> Mapping[str, QueueAmounts]:
     # Plugins see it when the session closes, and may not change it.
     return MappingProxyType({queue.name: amounts[row] for row, queue in enumerate(tree.queues)})

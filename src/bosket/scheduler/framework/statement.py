@@ -106,7 +106,7 @@ class Statement:
         columns = session.nodes.allocate_many(pod_class, row, end - start)
         count = len(columns)
         queues, preemptible = session.queues, job.job.preemptible
-        accounts = queues.charge_many(job.queue_row, pod_class.shared, count, preemptible=preemptible)
+        accounts = queues.charge_many(job.queue_row, pod_class.charge, count, preemptible=preemptible)
         placed = tasks[start : start + count]
         job.allocate_waiting(placed, Standing(ALLOCATED, row))
         self.operations += [
@@ -153,7 +153,7 @@ class Statement:
         if self._baseline is None:
             return False
         pod_class = tasks[0].pod_class
-        if pod_class.share is not None or not all(map(float.is_integer, pod_class.shared)):
+        if pod_class.share is not None or not all(map(float.is_integer, pod_class.charge)):
             return False
         return len(tasks) == 1 or all(task.pod_class is pod_class for task in tasks)
 
@@ -173,10 +173,10 @@ class Statement:
 
     def pipeline_all(self, job: JobState, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         """The same as `pipeline` for tasks that `may_place_together`, on resources that `ClassView.fill` has taken."""
-        (gpus, millicores, memory), count = tasks[0].pod_class.shared, len(tasks)
+        (gpus, millicores, memory), count = tasks[0].pod_class.charge, len(tasks)
         self._session.queues.change_together(
             job.queue_row,
-            [tasks[0].pod_class.shared] * count,
+            [tasks[0].pod_class.charge] * count,
             preemptible=job.job.preemptible,
             sign=1,
             total=(gpus * count, millicores * count, memory * count),
@@ -486,7 +486,7 @@ class Statement:
         ours = stands.row != NOWHERE
         accounts: QueueAccounts = []
         if ours:  # there may be no node at all
-            cost = pod_class.shared if share is None else session.nodes.cost(pod_class, stands.row)
+            cost = pod_class.charge if share is None else session.nodes.cost(pod_class, stands.row)
             accounts = change(job.queue_row, cost, preemptible=job.job.preemptible)
         stood = job.decide(task, stands)
         if share is not None and ours:

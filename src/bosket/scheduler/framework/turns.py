@@ -14,12 +14,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from bosket.scheduler.framework.extension import QueueOrder
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 
 #: Stands for the parent of the root queues.
 ROOT = -1
 #: Of a queue: its account and what the first that waits in it would change, and what it is compared by on that account.
-Ranked = tuple[Shares | None, tuple[Shares, Shares] | None, tuple[Any, ...]]
+Ranked = tuple[QueueAmounts | None, tuple[QueueAmounts, QueueAmounts] | None, tuple[Any, ...]]
 
 
 class Leaf(Protocol):
@@ -27,7 +27,7 @@ class Leaf(Protocol):
 
     def __bool__(self) -> bool: ...
 
-    def change(self) -> tuple[Shares, Shares]:
+    def change(self) -> tuple[QueueAmounts, QueueAmounts]:
         """What the queue's account would gain, and lose, by the first that waits."""
         ...
 
@@ -101,7 +101,7 @@ class Turns(Generic[L]):
                 heapq.heappush(turns, turn)
         self._outdate(row)
 
-    def change(self, row: int) -> tuple[Shares, Shares]:
+    def change(self, row: int) -> tuple[QueueAmounts, QueueAmounts]:
         """What the first that waits in a queue, or below it, would change."""
         leaf = self.leaves.get(row)
         while leaf is None:
@@ -143,7 +143,7 @@ class _FirstOpinionOf:
     def __init__(self, orders: Sequence[QueueOrder]) -> None:
         self._orders = orders
 
-    def rank(self, row: int, wanted: Shares, leaving: Shares) -> tuple[Any, ...]:
+    def rank(self, row: int, wanted: QueueAmounts, leaving: QueueAmounts) -> tuple[Any, ...]:
         return tuple([order.rank(row, wanted, leaving) for order in self._orders])
 
 
@@ -163,8 +163,8 @@ class _Turn:
         self.outdated = False  #: whether something came or went, so that something else may be first
         self._turns = turns
         self._accounts = turns.accounts
-        self._account: Shares | None = None
-        self._change: tuple[Shares, Shares] | None = None
+        self._account: QueueAmounts | None = None
+        self._change: tuple[QueueAmounts, QueueAmounts] | None = None
         queue = turns.tree.queues[row]
         self._name = (queue.created, queue.name)
         # The rank, and what decides among queues of equal rank: one tuple, because these are compared without Python.

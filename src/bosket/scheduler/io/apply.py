@@ -1,4 +1,4 @@
-"""Decisions out: bind requests, evictions, marks of stale gangs, and conditions and events about what waits."""
+"""Applier: carries decisions out: bind requests, evictions, annotations of pod groups, and conditions and events."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from bosket.scheduler.io.bind_writer import BindWriter
 from bosket.scheduler.io.evictor import Evictor
 from bosket.scheduler.io.memory_store import MemoryStore
 from bosket.scheduler.io.note_writer import NoteWriter, stamp
-from bosket.scheduler.io.status_writer import StatusWriter, Wish
-from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, StaleMark, Waiting
+from bosket.scheduler.io.status_writer import PendingWrite, StatusWriter
+from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Pipeline, StaleGang, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.proposal import stands_alike
 from bosket.scheduler.model.reason import (
@@ -80,10 +80,10 @@ class Applier:
         )  # fmt: skip
         self._pipelined: dict[ObjectKey, Pipeline] = {}  # of the last cycle, by pod
         self._staleness: dict[ObjectKey, str] = {}  # what was said of gangs that are stale
-        self._told: dict[ObjectKey, Waiting] = {}  # what jobs were told last
+        self._reported: dict[ObjectKey, Waiting] = {}  # the last report on each job
         self._find = state.task
         self._slices = Slices(env.clock)
-        # Jobs that the last search beside the loop has told why they wait, as they were then.
+        # Jobs on which the last search beside the loop reported, as they were then.
         self._searched_for: dict[ObjectKey, Job] = {}
 
     def reconfigure(self, configuration: Configuration) -> None:
@@ -103,7 +103,7 @@ class Applier:
         self._evictor.start_anew()
         self._memory.start_anew()
         self._searched_for = {}
-        self._told = {}
+        self._reported = {}
 
     async def restore(self) -> None:
         """Before the first cycle, once all objects are in: takes over what was remembered before a restart, or by
@@ -114,7 +114,7 @@ class Applier:
         """Carries out what was decided. What fails is named in the log and left; a later cycle decides on it anew.
 
         Others have their turns in between. Pods that have changed by then aren't bound, nor is the rest of their gang.
-        `tried_all`: False where jobs wait that weren't tried, and are told nothing new.
+        `tried_all`: False where jobs wait that weren't tried; the last report on them stays.
         """
         self._slices.begin()
         self._try("bind requests that nobody will carry out", self._binds.remove, snapshot.dead_bind_requests)
@@ -128,39 +128,39 @@ class Applier:
         await self._evict(snapshot, decisions)
         self._try("starts of jobs", self._note_starts, snapshot, decisions)
         before, self._pipelined = self._pipelined, _pipelined_pods(decisions)
-        self._try("events of pipelined pods", self._tell_pipelined, before)
-        self._try("stale gangs", self._tell_stale, decisions)
+        self._try("events of pipelined pods", self._report_pipelined, before)
+        self._try("stale gangs", self._report_stale, decisions)
         for waiting in decisions.waiting:
             if decisions.has_a_place(waiting):
                 self._forget(waiting.job)
             elif not self._is_searched_for(waiting.job):
-                await self._tell_once(waiting)
+                await self._report_once(waiting)
         for job in decisions.placed:
             self._forget(job)
         if tried_all:
             still = {each.job.key for each in decisions.waiting}
-            self._told = {key: told for key, told in self._told.items() if key in still}
+            self._reported = {key: reported for key, reported in self._reported.items() if key in still}
         for job in decisions.settled:
             self._try(f"the condition of pod group {job.key}", self._settle, job)
 
     async def apply_findings(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """Carries out what a search beside the loop found: evictions, and the places that they make."""
+        """Carries out what a search beside the loop found: evictions, and the nominations that go with them."""
         self._slices.begin()
         await self._evict(snapshot, decisions)
         before = self._pipelined
         self._pipelined = before | _pipelined_pods(decisions)
-        self._try("events of pipelined pods", self._tell_pipelined, before)
+        self._try("events of pipelined pods", self._report_pipelined, before)
 
-    async def tell_searched(self, decisions: Decisions) -> None:
-        """Tells jobs why nobody is evicted for them, after a search beside the loop."""
+    async def report_searched(self, decisions: Decisions) -> None:
+        """Reports why no pod is evicted for these jobs, after a search beside the loop."""
         self._slices.begin()
         self._searched_for = {each.job.key: each.job for each in decisions.waiting}
         for waiting in decisions.waiting:
-            await self._tell_once(waiting)
+            await self._report_once(waiting)
 
     def _is_searched_for(self, job: Job) -> bool:
-        """Whether the last search has told why these pods of the job wait. It has more to say than a cycle that only
-        places: what was tried, and why nobody is evicted."""
+        """Whether the last search reported why these pods of the job wait. A search knows more than a cycle that only
+        places: what was tried, and why no pod is evicted."""
         searched = self._searched_for.get(job.key)
         return searched is job or (searched is not None and _pending_pods(searched) == _pending_pods(job))
 
@@ -172,22 +172,22 @@ class Applier:
             self._try("evictions", self._evictor.evict, list(group))
             await self._slices.pause()
 
-    async def _tell_once(self, waiting: Waiting) -> None:
-        """Tells why a job waits, unless that is just what it was told last, and has been written since or will be."""
-        told = self._told.get(waiting.job.key)
-        if told is not None and told.job is waiting.job and _content(told) == _content(waiting):
+    async def _report_once(self, waiting: Waiting) -> None:
+        """Reports why a job waits, unless the last report said the same and was written, or will be."""
+        reported = self._reported.get(waiting.job.key)
+        if reported is not None and reported.job is waiting.job and _content(reported) == _content(waiting):
             return
         await self._slices.pause()
-        self._told[waiting.job.key] = waiting
-        self._try(f"the condition of pod group {waiting.job.key}", self._tell, waiting)
+        self._reported[waiting.job.key] = waiting
+        self._try(f"the condition of pod group {waiting.job.key}", self._report, waiting)
 
-    def _tell_again(self, job: Job) -> Callable[[], object]:
-        """For what couldn't be written: the next cycle tells the job once more."""
-        return lambda: self._told.pop(job.key, None)
+    def _report_again(self, job: Job) -> Callable[[], object]:
+        """For a write that was refused: the next cycle reports on the job again."""
+        return lambda: self._reported.pop(job.key, None)
 
     def _forget(self, job: Job) -> None:
         """Nothing is to be said about why the job waits."""
-        self._told.pop(job.key, None)
+        self._reported.pop(job.key, None)
         self._status.forget(("PodGroup", job.key))
 
     def _try(self, what: str, do: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -209,57 +209,57 @@ class Applier:
             if job.key in bound:
                 note(job.group, LAST_START_ANNOTATION, stamp(self._clock.now()))
 
-    def _tell_pipelined(self, before: Mapping[ObjectKey, Pipeline]) -> None:
+    def _report_pipelined(self, before: Mapping[ObjectKey, Pipeline]) -> None:
         """Once, and again only when it is another node."""
         for key, each in self._pipelined.items():
             self._status.forget(("Pod", key))
             if key not in before or before[key].node != each.node:
                 self._events.event(each.task.pod, "Normal", PIPELINED, f"Pod {key} was pipelined to node {each.node}")
 
-    def _tell_stale(self, decisions: Decisions) -> None:
-        for mark in decisions.stale:
-            self._mark_stale(mark)
+    def _report_stale(self, decisions: Decisions) -> None:
+        for each in decisions.stale:
+            self._mark_stale(each)
         for job in decisions.recovered:
             self._notes.write(job.group, STALE_SINCE_ANNOTATION, None)
             self._status.forget((STALE, job.key))
-        stale = {mark.job.key for mark in decisions.stale}
+        stale = {each.job.key for each in decisions.stale}
         self._staleness = {key: text for key, text in self._staleness.items() if key in stale}
 
-    def _mark_stale(self, mark: StaleMark) -> None:
-        key, text = mark.job.key, _staleness(mark)
-        if mark.job.history.stale_since is None:
-            self._notes.write(mark.job.group, STALE_SINCE_ANNOTATION, stamp(mark.since))
+    def _mark_stale(self, stale: StaleGang) -> None:
+        key, text = stale.job.key, _staleness(stale)
+        if stale.job.history.stale_since is None:
+            self._notes.write(stale.job.group, STALE_SINCE_ANNOTATION, stamp(stale.since))
         elif self._staleness.get(key) == text:
             return  # said already
 
         async def write() -> None:
             self._staleness[key] = text
-            self._events.event(mark.job.group, "Normal", STALE, text)
+            self._events.event(stale.job.group, "Normal", STALE, text)
 
-        self._status.wish((STALE, key), Wish((text,), write))
+        self._status.submit((STALE, key), PendingWrite((text,), write))
 
     # What waits
 
-    def _tell(self, waiting: Waiting) -> None:
+    def _report(self, waiting: Waiting) -> None:
         job = waiting.job
-        for task in job.strangers:
-            self._tell_pod(job, task, waiting.text if job.problem else unknown_subgroup(task.subgroup, job.key))
+        for task in job.orphan_tasks:
+            self._report_on_pod(job, task, waiting.text if job.problem else unknown_subgroup(task.subgroup, job.key))
         if not waiting.reasons:
             return
         text = waiting.text
         if any(isinstance(reason, NotReady) for reason in waiting.reasons):
-            self._tell_group_event(job, NOT_READY, text)
+            self._send_group_event(job, NOT_READY, text)
             return
         if job.group.spec.markUnschedulable is not False:
             for task in waiting.tasks or tuple(job.tasks):
                 if task.status == TaskStatus.PENDING:
-                    self._tell_pod(job, task, text)
+                    self._report_on_pod(job, task, text)
         if waiting.active and not any(isinstance(reason, LeftOutOfCycles) for reason in waiting.reasons):
-            self._tell_group_event(job, UNSCHEDULABLE, text)
+            self._send_group_event(job, UNSCHEDULABLE, text)
         else:
-            self._tell_group(job, waiting.reasons, text)
+            self._report_on_group(job, waiting.reasons, text)
 
-    def _tell_pod(self, job: Job, task: Task, text: str) -> None:
+    def _report_on_pod(self, job: Job, task: Task, text: str) -> None:
         pod = task.pod
         if any(
             c.type == "PodScheduled" and c.reason == UNSCHEDULABLE and c.message == text for c in pod.status.conditions
@@ -280,15 +280,15 @@ class Applier:
             )  # fmt: skip
             self._events.event(pod, "Warning", UNSCHEDULABLE, text)
 
-        self._status.wish(("Pod", task.key), Wish((text,), write, self._tell_again(job)))
+        self._status.submit(("Pod", task.key), PendingWrite((text,), write, self._report_again(job)))
 
-    def _tell_group_event(self, job: Job, reason: str, text: str) -> None:
+    def _send_group_event(self, job: Job, reason: str, text: str) -> None:
         async def write() -> None:
             self._events.event(job.group, "Normal", reason, text)
 
-        self._status.wish(("PodGroup", job.key), Wish((text,), write, self._tell_again(job)))
+        self._status.submit(("PodGroup", job.key), PendingWrite((text,), write, self._report_again(job)))
 
-    def _tell_group(self, job: Job, reasons: tuple[JobReason, ...], text: str) -> None:
+    def _report_on_group(self, job: Job, reasons: tuple[JobReason, ...], text: str) -> None:
         conditions = job.group.status.schedulingConditions
         if conditions and conditions[-1].message == text:
             self._status.is_written(("PodGroup", job.key))
@@ -311,7 +311,7 @@ class Applier:
             self._events.event(job.group, "Normal", UNSCHEDULABLE, text)
 
         content = (*(each.code for each in reasons), text)
-        self._status.wish(("PodGroup", job.key), Wish(content, write, self._tell_again(job)))
+        self._status.submit(("PodGroup", job.key), PendingWrite(content, write, self._report_again(job)))
 
     def _settle(self, job: Job) -> None:
         subject = ("PodGroup", job.key)
@@ -322,7 +322,7 @@ class Applier:
         async def write() -> None:
             await self._write_conditions(job, ())
 
-        self._status.wish(subject, Wish(("settled",), write))
+        self._status.submit(subject, PendingWrite(("settled",), write))
 
     async def _write_conditions(self, job: Job, conditions: tuple[SchedulingCondition, ...]) -> None:
         # The version keeps a patch that comes late off a group that says something else by now. What others wrote into
@@ -361,16 +361,16 @@ def _pending_pods(job: Job) -> frozenset[str]:
     return frozenset(task.uid for task in job.tasks if task.status == TaskStatus.PENDING)
 
 
-def _staleness(mark: StaleMark) -> str:
+def _staleness(stale: StaleGang) -> str:
     """KAI's sentence, and why nothing happens though it should."""
-    sets = [(each, sum(task.status in ACTIVE_USED for task in each.tasks)) for each in mark.job.pod_sets]
+    sets = [(each, sum(task.status in ACTIVE_USED for task in each.tasks)) for each in stale.job.pod_sets]
     needed = sum(each.min_available for each, _ in sets)
     text = f"Job is stale. {sum(active for _, active in sets)} pods are active, minMember is {needed}"
     for each, active in sets:
-        name = mark.job.shown_name(each)
+        name = stale.job.shown_name(each)
         if name and active < each.min_available:
             text += f", subGroup {name} minMember is {each.min_available} and {active} pods are active"
-    return f"{text}. {mark.refused}" if mark.refused is not None else text
+    return f"{text}. {stale.refused}" if stale.refused is not None else text
 
 
 def _last_transition(conditions: tuple[SchedulingCondition, ...]) -> int:

@@ -77,7 +77,7 @@ class BindWriter:
             self._controller.queue.add(key)
             if request.status.phase == "Failed":
                 owner = next((each.uid for each in request.metadata.ownerReferences if each.kind == "Pod"), "")
-                self._state.own.hold_back(pod_of(request), owner, self._clock.now())
+                self._state.own.back_off(pod_of(request), owner, self._clock.now())
 
     def _start_anew(self) -> None:
         """After a pause others may have decided: what wasn't written before it is no longer meant."""
@@ -136,7 +136,7 @@ class BindWriter:
         """The pod is pending again, and is decided on anew after a while."""
         _log.warning("the bind request of pod %s was refused: %s", bind.task.key, error)
         self._state.own.withdraw_bind_request(bind.task.key)
-        self._state.own.hold_back(bind.task.key, bind.task.pod.metadata.uid, self._clock.now())
+        self._state.own.back_off(bind.task.key, bind.task.pod.metadata.uid, self._clock.now())
         text = f"Failed to bind pod {bind.task.key} to node {bind.node}. {error}"
         self._events.event(bind.task.pod, "Warning", "FailedBinding", text)
         self._changed()

@@ -54,7 +54,7 @@ class _Batch:
     left: list[Eviction]
     size: int
     is_permitted: bool = False  #: whether all that could be asked beforehand was
-    #: Evicted, and nobody has been told yet: with the time, as the pod group's annotation has it.
+    #: Evicted and not reported yet: with the time, as the pod group's annotation has it.
     gone: list[tuple[Eviction, str]] = field(default_factory=list)
 
 
@@ -118,7 +118,7 @@ class Evictor:
                 await self._carry_out(batch)
             finally:
                 # Only now: with thousands of victims the API server is the limit, and somebody waits for their places.
-                await self._tell_all(batch)
+                await self._report_all(batch)
         except (ServerError, TooManyRequests, TransportError) as error:
             if self._controller.queue.failures(number) + 1 < ATTEMPTS:
                 raise  # it may yet be taken: the controller tries again, later each time
@@ -193,16 +193,16 @@ class Evictor:
 
     # What is said about it
 
-    async def _tell_all(self, batch: _Batch) -> None:
+    async def _report_all(self, batch: _Batch) -> None:
         gone, batch.gone = batch.gone, []
         for eviction, at in gone:
-            self._tell(eviction, batch.size)
+            self._report(eviction, batch.size)
             self._notes.write(eviction.job.group, LAST_EVICTION_ANNOTATION, at)
         if not self._by_deletion:
             # After the fact: the eviction API writes a condition of its own, and one that is refused must leave none.
             await asyncio.gather(*(self._mark(eviction) for eviction, _ in gone))
 
-    def _tell(self, eviction: Eviction, batch_size: int) -> None:
+    def _report(self, eviction: Eviction, batch_size: int) -> None:
         group, preemptor = eviction.job.group, eviction.preemptor
         annotations = {EVICTED_PODS_ANNOTATION: str(batch_size), EVICTOR_ACTION_ANNOTATION: eviction.action}
         if preemptor is not None:

@@ -61,7 +61,7 @@ class Feed:
         failed: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`in_shard`: whether a node, a queue or a pod group is ours; `budgets`: whether disruption budgets matter;
-        `failed` is told the kind of an object that couldn't be taken in."""
+        `failed` is called with the kind of an object that couldn't be put into the state."""
         self._failed = failed
         # What came in since the state could last be looked at, the newest last.
         self._recent: OrderedDict[tuple[type[KubeObject], ObjectKey], KubeObject] = OrderedDict()
@@ -130,7 +130,7 @@ class Feed:
     ) -> None:
         """`optional`: the server may not know the kind; `only`: others aren't there, and one that becomes so leaves."""
         kind: Kind[Any] = metadata_of(taken) if metadata_only else taken
-        put, drop, _ = self._state.intake(taken)
+        put, drop, _ = self._state.handlers(taken)
 
         def handle(change: Change[Any]) -> None:
             old, new = change
@@ -241,7 +241,7 @@ class Feed:
 
     def _drop(self, kind: type[KubeObject], obj: KubeObject) -> None:
         try:
-            self._state.intake(kind).drop(obj)
+            self._state.handlers(kind).drop(obj)
         except Exception:
             _log.exception("what was known of %s %s may still count", kind.__name__, obj.key)
 

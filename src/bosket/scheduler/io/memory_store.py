@@ -1,6 +1,6 @@
 """What the scheduler remembers, kept in one ConfigMap per shard, so that a restart forgets nothing that binds it.
 
-Claims, preemptions, refusals and evictions under way (`state.own.memory`) are written before anybody is evicted: a
+Nominations, preemptions, refusals and evictions under way (`state.own.memory`) are written before anybody is evicted: a
 process that dies at any moment leaves word of what it was about to do, and the next one goes on from there. Changes
 that lead to no eviction are gathered for `SAVE_SECONDS`. Nothing is written that stays as it was, and nothing at all by
 a scheduler that never evicted anybody.
@@ -91,7 +91,7 @@ class MemoryStore:
                 _log.warning("ConfigMap %s can't be read, next attempt in %.1f s: %s", self._label, delay, error)
                 await self._clock.sleep(delay)
             except ApiError as error:
-                _log.warning("ConfigMap %s can't be read, earlier claims are unknown: %s", self._label, error)
+                _log.warning("ConfigMap %s can't be read, earlier nominations are unknown: %s", self._label, error)
                 memory = NO_MEMORY
                 break
         unfinished: tuple[Eviction, ...] = ()
@@ -145,7 +145,7 @@ class MemoryStore:
         """Evictions go on: a scheduler that may not keep its memory still decides as well as KAI's, which has none.
         It tries again, less and less often: the right to write, or the namespace, may come."""
         if not self._refusals:
-            _log.warning("ConfigMap %s can't be written, a restart will forget claims: %s", self._label, error)
+            _log.warning("ConfigMap %s can't be written, a restart will forget nominations: %s", self._label, error)
         self._refusals += 1
         self._retry_at = self._clock.monotonic() + self._refusal_backoff.delay(self._refusals)
 

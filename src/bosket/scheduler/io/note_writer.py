@@ -14,7 +14,7 @@ from bosket.api.object import ObjectKey
 from bosket.api.time import format_time
 from bosket.kube.client import Client
 from bosket.kube.errors import ApiError, ServerError, TooManyRequests
-from bosket.scheduler.io.status_writer import StatusWriter, Wish
+from bosket.scheduler.io.status_writer import PendingWrite, StatusWriter
 from bosket.scheduler.state.own.own_decisions import OwnDecisions
 
 
@@ -57,4 +57,4 @@ class NoteWriter:
                 self._own.withdraw_note(key, annotation)
                 raise
 
-        self._status.wish((f"PodGroup {annotation}", key), Wish((uid, value or ""), write), delay_seconds=0)
+        self._status.submit((f"PodGroup {annotation}", key), PendingWrite((uid, value or ""), write), delay_seconds=0)

@@ -72,10 +72,10 @@ class _Trial:
         return True
 
     def put(self, entries: Sequence[Entry]) -> Steps:
-        return self._each(entries, lambda entry: self._state.intake(entry.kind).put(entry.obj))
+        return self._each(entries, lambda entry: self._state.handlers(entry.kind).put(entry.obj))
 
     def drop(self, entries: Sequence[Entry]) -> Steps:
-        return self._each(entries, lambda entry: self._state.intake(entry.kind).drop(entry.obj))
+        return self._each(entries, lambda entry: self._state.handlers(entry.kind).drop(entry.obj))
 
     def put_back(self, entries: Sequence[Entry]) -> Generator[None, None, list[Entry]]:
         """Those that can't be put back."""

@@ -1,8 +1,8 @@
 """Conditions and events about what waits: written late, once, and only when there is something new to say.
 
-A job that is placed within a moment of its arrival is never called unschedulable: what is wanted is written only when
-it is still wanted after `DELAY_SECONDS`. Of several wishes for one object the newest wins. An object is written at most
-once in `INTERVAL_SECONDS`. Numbers in messages (how much is free, how many nodes) change all the time in a busy
+A job that is placed within a moment of its arrival is never called unschedulable: a write is made only when it is
+still pending after `DELAY_SECONDS`. Of several pending writes of one object the newest wins. An object is written at
+most once in `INTERVAL_SECONDS`. Numbers in messages (how much is free, how many nodes) change all the time in a busy
 cluster: an object of which only these change is written once in `NUMBERS_SECONDS`, and less often where so many wait
 that the API server would have more than `NUMBERS_PER_SECOND` such writes to take.
 """
@@ -27,22 +27,22 @@ DELAY_SECONDS = 0.5
 INTERVAL_SECONDS = 5.0
 NUMBERS_SECONDS = 60.0
 NUMBERS_PER_SECOND = 5.0
-#: How long it is known what was written of an object. A controller doesn't tell when an object is gone.
+#: How long the last write of an object is remembered. Deletions of objects are not observed here.
 KEPT_SECONDS = 1800.0
 WORKERS = 5
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
-Subject = tuple[str, ObjectKey]  #: kind and key of the object that is spoken of
+Subject = tuple[str, ObjectKey]  #: kind and key of the object
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """Something to write. Two wishes with equal content are the same wish."""
+class PendingWrite:
+    """A write of one object. Two with equal content are the same write."""
 
     content: tuple[str, ...]
     write: Callable[[], Awaitable[None]]
-    refused: Callable[[], object] = lambda: None  #: called when it isn't written after all
+    refused: Callable[[], object] = lambda: None  #: called when the API server refuses the write
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class _Written:
 
 
 class StatusWriter:
-    """Wishes in, writes out, by a pool of workers that the scheduling loop never waits for."""
+    """Pending writes by object, made by a pool of workers; the scheduling loop never waits for them."""
 
     def __init__(self, env: Environment) -> None:
         self._clock: Clock = env.clock
-        self._wishes: dict[Subject, Wish] = {}
+        self._pending: dict[Subject, PendingWrite] = {}
         self._written: dict[Subject, _Written] = {}
         self._swept = 0.0
         self._controller: Controller[Subject] = Controller(
@@ -66,26 +66,26 @@ class StatusWriter:
     async def run(self) -> None:
         await self._controller.run()
 
-    def wish(self, subject: Subject, wish: Wish, *, delay_seconds: float = DELAY_SECONDS) -> None:
-        """Have this written unless something newer comes, or `forget` does."""
+    def submit(self, subject: Subject, write: PendingWrite, *, delay_seconds: float = DELAY_SECONDS) -> None:
+        """Makes this the pending write of the object, in place of an earlier one."""
         now = self._clock.monotonic()
         self._sweep(now)
         written = self._written.get(subject)
-        if written is not None and written.content == wish.content and now - written.at < 2 * INTERVAL_SECONDS:
+        if written is not None and written.content == write.content and now - written.at < 2 * INTERVAL_SECONDS:
             # The watch will show it. Later than that somebody has overwritten it.
-            self._wishes.pop(subject, None)
+            self._pending.pop(subject, None)
             return
-        self._wishes[subject] = wish
-        earliest = written.at + self._interval(written.content, wish.content) - now if written is not None else 0.0
+        self._pending[subject] = write
+        earliest = written.at + self._interval(written.content, write.content) - now if written is not None else 0.0
         self._controller.queue.add_after(subject, max(delay_seconds, earliest))  # the earliest of several counts
 
     def is_written(self, subject: Subject) -> None:
-        """The object says what it should: nothing newer is to be written."""
-        self._wishes.pop(subject, None)
+        """Drops the pending write: the object already says what it should."""
+        self._pending.pop(subject, None)
 
     def forget(self, subject: Subject) -> None:
-        """Nothing is wanted of this object any more, and what was written of it no longer counts."""
-        self._wishes.pop(subject, None)
+        """Drops the pending write, and what is known of the last one."""
+        self._pending.pop(subject, None)
         self._written.pop(subject, None)
 
     def _interval(self, before: tuple[str, ...], after: tuple[str, ...]) -> float:
@@ -102,23 +102,23 @@ class StatusWriter:
             del self._written[subject]
 
     async def _write(self, subject: Subject) -> None:
-        wish = self._wishes.get(subject)
-        if wish is None:
+        pending = self._pending.get(subject)
+        if pending is None:
             return
         try:
-            await wish.write()
+            await pending.write()
         except (NotFound, Conflict):
-            wish.refused()  # gone, or changed: a later cycle sees how it stands
+            pending.refused()  # gone, or changed: a later cycle decides anew
         except (ServerError, TooManyRequests):
             raise
         except ApiError as error:
             kind, key = subject
             _log.warning("the status of %s %s was refused: %s", kind, key, error)
-            wish.refused()
+            pending.refused()
         else:
-            self._written[subject] = _Written(wish.content, self._clock.monotonic())
-        if self._wishes.get(subject) is wish:
-            del self._wishes[subject]
+            self._written[subject] = _Written(pending.content, self._clock.monotonic())
+        if self._pending.get(subject) is pending:
+            del self._pending[subject]
         else:
             self._controller.queue.add_after(subject, INTERVAL_SECONDS)
 

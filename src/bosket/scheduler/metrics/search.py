@@ -7,7 +7,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from bosket.scheduler.configuration.configuration import DEFAULT_KEY, Configuration
-from bosket.scheduler.model.search_tally import SearchTally
+from bosket.scheduler.model.search_statistics import SearchStatistics
 
 #: Of durations, in seconds: 0.001, 0.002 … 32.768.
 _BUCKETS: Final = tuple(0.001 * 2**power for power in range(16))
@@ -77,18 +77,18 @@ class SearchMetrics:
         """Of a generator; in the order of the turns that `add` is told of."""
         self._turn_seconds.append(seconds)
 
-    def add(self, tally: SearchTally) -> None:
+    def add(self, counts: SearchStatistics) -> None:
         """A cycle has ended."""
-        for (action, result, reduced), count in tally.jobs.items():
+        for (action, result, reduced), count in counts.jobs.items():
             self._jobs.labels(action, result, str(reduced).lower()).inc(count)
-        for action in tally.exhausted:
+        for action in counts.exhausted:
             self._exhausted.labels(action).inc()
-        for (action, generator, state), count in tally.scenarios.items():
+        for (action, generator, state), count in counts.scenarios.items():
             self._scenarios.labels(action, generator, state).inc(count)
             if state == "simulated":
                 self._simulated.labels(action).inc(count)
-        for action, count in tally.filtered.items():
+        for action, count in counts.filtered.items():
             self._filtered.labels(action).inc(count)
-        for turn, seconds in zip(tally.turns, self._turn_seconds, strict=False):
+        for turn, seconds in zip(counts.turns, self._turn_seconds, strict=False):
             self._seconds.labels(*turn).observe(seconds)
         self._turn_seconds.clear()

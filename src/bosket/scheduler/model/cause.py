@@ -12,16 +12,16 @@ import msgspec
 
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.queue import UNLIMITED
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 
 
 class QueueStanding(msgspec.Struct, frozen=True):
     """A queue's account when the eviction was decided, before anything was taken from it."""
 
     queue: str
-    allocated: Shares
-    quota: Shares
-    fair_share: Shares
+    allocated: QueueAmounts
+    quota: QueueAmounts
+    fair_share: QueueAmounts
     priority: int
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ class Recalled(msgspec.Struct, frozen=True):
 Cause = Reclaimed | Preempted | Consolidated | GangBroken | Recalled
 
 
-def _amounts(shares: Shares) -> str:
+def _amounts(shares: QueueAmounts) -> str:
     gpus, millicores, memory = shares
     return f"GPU: {_amount(gpus, 1)}, CPU: {_amount(millicores, 1e3)} (cores), memory: {_amount(memory, 1e9)} (GB)"
 

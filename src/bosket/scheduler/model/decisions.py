@@ -13,8 +13,8 @@ from bosket.api.kai import ExtendedResourceClaimAllocation, NUMAZonePlacement, R
 from bosket.scheduler.model.cause import Cause
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.reason import EvictionRefused, JobReason, in_words
-from bosket.scheduler.model.resource import Shares
-from bosket.scheduler.model.search_tally import SearchTally
+from bosket.scheduler.model.resource import QueueAmounts
+from bosket.scheduler.model.search_statistics import SearchStatistics
 from bosket.scheduler.model.task import Task, TaskStatus
 
 
@@ -84,7 +84,7 @@ class Waiting(msgspec.Struct, frozen=True, eq=False):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StaleMark:
+class StaleGang:
     """A gang that runs below its minimum."""
 
     job: Job
@@ -106,17 +106,17 @@ class Decisions:
     placed: tuple[Job, ...] = ()  #: jobs with nothing left to say about, if binding succeeds: conditions stay till then
     settled: tuple[Job, ...] = ()  #: jobs with nothing left to say about: old conditions are cleared
     started: tuple[Job, ...] = ()  #: jobs whose first tasks were bound in this cycle
-    stale: tuple[StaleMark, ...] = ()
+    stale: tuple[StaleGang, ...] = ()
     recovered: tuple[Job, ...] = ()  #: jobs that are marked as stale and no longer are
     #: gangs that got nothing, and kept others from having it in this cycle, or for which KAI's estimates saw no room:
     #: that may happen once, and not again
     passed_over: tuple[Job, ...] = ()
     look_again_at: float = math.inf  #: from then on the outcome may differ though nothing but the time has changed
     #: (GPUs, millicores, bytes) by queue, with all ancestors, after the cycle
-    queue_allocated: Mapping[str, Shares] = field(default_factory=dict)
+    queue_allocated: Mapping[str, QueueAmounts] = field(default_factory=dict)
     #: (GPUs, millicores, bytes) by queue: what each may count on, as divided when the cycle began
-    fair_share: Mapping[str, Shares] = field(default_factory=dict)
-    searches: SearchTally = field(default_factory=SearchTally)
+    fair_share: Mapping[str, QueueAmounts] = field(default_factory=dict)
+    searches: SearchStatistics = field(default_factory=SearchStatistics)
     #: configured actions that look for victims and never find any, because no plugin generates scenarios
     idle_actions: tuple[str, ...] = ()
     #: (plugin, what it raised) when it was told of all this; nothing was decided differently for it

@@ -102,7 +102,7 @@ class Job(msgspec.Struct, frozen=True, eq=False, gc=False):
     created: float
     root: SubGroupSet
     pod_sets: tuple[PodSet, ...]
-    strangers: tuple[Task, ...]  #: tasks of a sub-group that the pod group doesn't have
+    orphan_tasks: tuple[Task, ...]  #: tasks of a sub-group that the pod group doesn't have
     problem: str | None  #: why the pod group's own spec can't be followed
     has_pending: bool
     has_waiting: bool  #: whether some task isn't placed yet, gated or not

@@ -58,7 +58,7 @@ def build_job(
     except InvalidDuration as error:
         delay_seconds, grace_seconds = 0.0, None
         problem = problem or f"spec.preemptionDelay or spec.stalenessGracePeriod: {error}"
-    strangers: tuple[Task, ...] = ()
+    orphan_tasks: tuple[Task, ...] = ()
     pod_sets: tuple[PodSet, ...]
     is_plain = not spec.subGroups or problem is not None
     if not is_plain:
@@ -68,12 +68,12 @@ def build_job(
         root = _build_root(spec, by_subgroup)
         pod_sets = tuple(root.pod_sets())
         known = {pod_set.name for pod_set in pod_sets}
-        strangers = tuple(task for task in ordered if task.subgroup not in known)
+        orphan_tasks = tuple(task for task in ordered if task.subgroup not in known)
     else:
         mine = ordered
         if any(map(_subgroup, ordered)) if len(ordered) > 1 else ordered and ordered[0].subgroup:
             mine = tuple(task for task in ordered if task.subgroup in ("", DEFAULT_POD_SET))
-            strangers = tuple(task for task in ordered if task.subgroup not in ("", DEFAULT_POD_SET))
+            orphan_tasks = tuple(task for task in ordered if task.subgroup not in ("", DEFAULT_POD_SET))
         minimum = 1 if spec.minMember is None else spec.minMember
         only = _pod_set(DEFAULT_POD_SET, minimum, mine)
         pod_sets = (only,)
@@ -90,7 +90,7 @@ def build_job(
         created=created,
         root=root,
         pod_sets=pod_sets,
-        strangers=strangers,
+        orphan_tasks=orphan_tasks,
         problem=problem,
         has_pending=has_pending,
         has_waiting=has_pending or any(map(_gated, pod_sets)),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from bosket.api.kai import Queue as QueueObject
 from bosket.api.kai import QueueResource, QueueResources
 from bosket.api.time import InvalidDuration, parse_duration, time_or_zero
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 
 UNLIMITED = -1.0
 DEFAULT_PRIORITY = 100
@@ -33,9 +33,9 @@ class Queue:
     display_name: str
     priority: int
     created: float
-    quota: Shares
-    limit: Shares
-    weight: Shares
+    quota: QueueAmounts
+    limit: QueueAmounts
+    weight: QueueAmounts
     preempt_min_runtime: float | None = None  #: seconds that a job runs before others of its queue may take its place
     reclaim_min_runtime: float | None = None  #: the same for jobs of other queues
 
@@ -81,9 +81,9 @@ class _UnusableAmount(ValueError):
 class _Amounts(NamedTuple):
     """What a queue is owed, may use at most, and weighs."""
 
-    quota: Shares
-    limit: Shares
-    weight: Shares
+    quota: QueueAmounts
+    limit: QueueAmounts
+    weight: QueueAmounts
 
 
 @lru_cache(maxsize=1024)
@@ -91,7 +91,7 @@ def _amounts(resources: QueueResources | None) -> _Amounts:
     """Of a thousand queues most say the same. Raises _UnusableAmount."""
     shares = (resources.gpu, resources.cpu, resources.memory) if resources else (None, None, None)
 
-    def amounts(part: str) -> Shares:
+    def amounts(part: str) -> QueueAmounts:
         gpus = _amount("gpu", part, shares[0])
         millicores = _amount("cpu", part, shares[1])
         memory = _amount("memory", part, shares[2])
@@ -154,7 +154,7 @@ class QueueTree:
         return None
 
 
-def fits(held: Shares, bound: Shares) -> bool:
+def fits(held: QueueAmounts, bound: QueueAmounts) -> bool:
     """Whether amounts stay within a bound of which -1 is none."""
     return all(most == UNLIMITED or has <= most for has, most in zip(held, bound, strict=True))
 

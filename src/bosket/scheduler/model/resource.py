@@ -25,18 +25,18 @@ CPU, MEMORY, GPU, PODS = range(4)
 FIXED_NAMES = ("cpu", "memory", "gpu", "pods")
 GPU_NAMES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 #: The resources that queues account for, as places on the resource axis, and in KAI's words.
-SHARED = (GPU, CPU, MEMORY)
-SHARED_NAMES = ("GPUs", "CPU cores", "GB memory")
-Shares = tuple[float, float, float]  #: GPUs, millicores, bytes
-NOTHING: Shares = (0.0, 0.0, 0.0)
+QUEUE_RESOURCES = (GPU, CPU, MEMORY)
+QUEUE_RESOURCE_NAMES = ("GPUs", "CPU cores", "GB memory")
+QueueAmounts = tuple[float, float, float]  #: GPUs, millicores, bytes
+NOTHING: QueueAmounts = (0.0, 0.0, 0.0)
 
 
-def plus(left: Shares, right: Shares) -> Shares:
+def plus(left: QueueAmounts, right: QueueAmounts) -> QueueAmounts:
     """The sum, resource by resource."""
     return left[0] + right[0], left[1] + right[1], left[2] + right[2]
 
 
-def minus(left: Shares, right: Shares) -> Shares:
+def minus(left: QueueAmounts, right: QueueAmounts) -> QueueAmounts:
     """The difference, resource by resource."""
     return left[0] - right[0], left[1] - right[1], left[2] - right[2]
 

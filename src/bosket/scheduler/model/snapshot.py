@@ -12,16 +12,16 @@ from bosket.api.kai import BindRequest
 from bosket.api.keys import CPU_WORKER_LABEL, DEFAULT_NODE_POOL, GPU_WORKER_LABEL
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.budgets import Disruptions
-from bosket.scheduler.model.claims import Claim
 from bosket.scheduler.model.inventory import NO_INVENTORY, Inventory
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.mig_node import mig_strategies
 from bosket.scheduler.model.node import Mask, NodeTable, taking
+from bosket.scheduler.model.nomination import Nomination
 from bosket.scheduler.model.numa import NumaZones
-from bosket.scheduler.model.peer import Mark, PeerTerm, PodSelector
+from bosket.scheduler.model.pod_affinity import AffinityTerm, MatchKey, PodSelector
 from bosket.scheduler.model.pod_mix import NO_MIX, PodMix
 from bosket.scheduler.model.queue import QueueTree
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.topology import TopologyTree
 from bosket.scheduler.model.usage import NO_USAGE, Usage
@@ -35,9 +35,9 @@ PreemptedBy = Mapping[ObjectKey, frozenset[ObjectKey]]  #: job → jobs that pre
 class QueueUse:
     """What the jobs of one queue hold and want."""
 
-    allocated: Shares
-    non_preemptible: Shares
-    requested: Shares  #: allocated, and what pending tasks ask for
+    allocated: QueueAmounts
+    non_preemptible: QueueAmounts
+    requested: QueueAmounts  #: allocated, and what pending tasks ask for
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +64,21 @@ class Snapshot:
     #: jobs of which too little runs, and those that are marked so
     stale: tuple[Job, ...]
     use: Mapping[str, QueueUse]  #: by queue name, of the queue's own jobs only
-    held: frozenset[ObjectKey] = frozenset()  #: jobs that wait because the binding of one of their pods failed
+    backing_off: frozenset[ObjectKey] = frozenset()  #: jobs that wait because the binding of one of their pods failed
     denied: Mapping[ObjectKey, str] = field(default_factory=dict)  #: jobs that may not use their queue, with the reason
     disruptions: Disruptions = field(default_factory=Disruptions)  #: who may be evicted now
-    claims: tuple[Claim, ...] = ()  #: room that was made for jobs by earlier cycles, the oldest claim first
+    nominations: tuple[Nomination, ...] = ()  #: nodes that earlier cycles freed for jobs, the oldest first
     preempted_by: PreemptedBy = field(default_factory=dict)  #: by which jobs a job was preempted in recent cycles
     #: gangs that got nothing in a recent cycle though it was held open for them, or that KAI's estimates refused:
     #: `Session.judges_by_fit` follows what really fits for them
     passed_over: frozenset[ObjectKey] = frozenset()
     #: bind requests that nobody will carry out: failed for good, or for a node that is gone
     dead_bind_requests: tuple[BindRequest, ...] = ()
-    marked: bool = False  #: whether any pod leaves marks; the next two are empty without
-    #: by mark: on which nodes, by name, how many pods with it are
-    tallies: Mapping[Mark, Mapping[str, int]] = field(default_factory=dict)
+    has_match_keys: bool = False  #: whether any pod leaves match keys; the next two are empty without
+    #: by match key: on which nodes, by name, how many pods with it are
+    match_counts: Mapping[MatchKey, Mapping[str, int]] = field(default_factory=dict)
     #: by selector: the terms with it that pods carry which are on a node, or may be placed
-    terms: Mapping[PodSelector, tuple[PeerTerm, ...]] = field(default_factory=dict)
+    terms: Mapping[PodSelector, tuple[AffinityTerm, ...]] = field(default_factory=dict)
     volumes: VolumeAccounts = NO_VOLUME_ACCOUNTS
     topologies: Mapping[str, TopologyTree] = field(default_factory=dict)  #: by name
     numa: Mapping[str, NumaZones] = field(default_factory=dict)  #: by node, where nodes tell about their zones

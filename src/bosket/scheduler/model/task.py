@@ -16,8 +16,8 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.model.device import NO_DEVICES, DeviceNeeds, PodDevices
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.numa import NumaNeeds, Record
-from bosket.scheduler.model.peer import NO_MARKS, HostPort, Marks, PeerWishes, PodSelector
-from bosket.scheduler.model.resource import CPU, GPU, MEMORY, NOTHING, PODS, Shares, Vector
+from bosket.scheduler.model.pod_affinity import NO_MATCH_KEYS, AffinityTerms, HostPort, MatchKeys, PodSelector
+from bosket.scheduler.model.resource import CPU, GPU, MEMORY, NOTHING, PODS, QueueAmounts, Vector
 from bosket.scheduler.model.volume import NO_STORAGE, Contest, PodStorage, VolumeNeeds
 
 
@@ -75,8 +75,8 @@ class Mig(Enum):
     __hash__ = object.__hash__  # as above
 
 
-#: The number of the wishes of pods that ask nothing of their neighbours.
-NO_WISHES = -1
+#: The number of the affinity terms of pods that ask nothing of their neighbours.
+NO_AFFINITY_TERMS = -1
 
 
 class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
@@ -90,8 +90,8 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     host_ports: tuple[HostPort, ...]
     #: the same number for all classes that differ in nothing that nodes' fixed properties are judged by
     fixed_index: int
-    wishes: PeerWishes | None = None  #: what the pods ask of their neighbours
-    marks: Marks = NO_MARKS  #: what they leave on their node for others to count
+    affinity_terms: AffinityTerms | None = None  #: what the pods ask of their neighbours
+    match_keys: MatchKeys = NO_MATCH_KEYS  #: what they leave on their node for others to count
     volumes: VolumeNeeds | None = None
     contest: Contest | None = None  #: what of volumes the pods take from others
     share: GpuShare | None = None  #: of GPUs that they share; then `amounts` has none
@@ -110,7 +110,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
     #: the same, with `pods`
     holds: tuple[tuple[int, float], ...] = ()
     #: what is asked for of the resources that queues account for; GPU memory apart, which depends on the device
-    shared: Shares = NOTHING
+    charge: QueueAmounts = NOTHING
     wants_gpu: bool = False
     _request: Vector | None = None
 
@@ -122,7 +122,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
         force_setattr(self, "needs", needs)
         force_setattr(self, "holds", holds)
         gpus = amounts[GPU] + self.extra_gpus + (self.share.gpus_by(None) if self.share is not None else 0.0)
-        force_setattr(self, "shared", (gpus, amounts[CPU], amounts[MEMORY]))
+        force_setattr(self, "charge", (gpus, amounts[CPU], amounts[MEMORY]))
         force_setattr(self, "wants_gpu", gpus > 0 or self.share is not None or self.mig is not Mig.NONE)
 
     @property
@@ -146,34 +146,34 @@ class PodClass(msgspec.Struct, frozen=True, eq=False, weakref=True):
         demand[GPU] = self.share.gpus_by(device_mib)
         return demand
 
-    def shared_by(self, device_mib: int | None) -> Shares:
-        """`shared`, if all devices were of this size."""
+    def charge_by(self, device_mib: int | None) -> QueueAmounts:
+        """`charge`, if all devices were of this size."""
         if self.share is None:
-            return self.shared
-        return self.share.gpus_by(device_mib), self.shared[1], self.shared[2]
+            return self.charge
+        return self.share.gpus_by(device_mib), self.charge[1], self.charge[2]
 
-    def shared_on(self, device_mib: int) -> Shares:
-        """`shared`, for a pod that is on a node with devices of this size."""
+    def charge_on(self, device_mib: int) -> QueueAmounts:
+        """`charge`, for a pod that is on a node with devices of this size."""
         if self.share is None:
-            return self.shared
-        return self.share.gpus_on(device_mib), self.shared[1], self.shared[2]
+            return self.charge
+        return self.share.gpus_on(device_mib), self.charge[1], self.charge[2]
 
-    def required_on(self, device_mib: int) -> Shares:
-        """`shared`, as a queue must have it left for a pod to go there."""
+    def required_on(self, device_mib: int) -> QueueAmounts:
+        """`charge`, as a queue must have it left for a pod to go there."""
         if self.share is None:
-            return self.shared
-        return self.share.required_on(device_mib), self.shared[1], self.shared[2]
+            return self.charge
+        return self.share.required_on(device_mib), self.charge[1], self.charge[2]
 
     @property
     def kind(self) -> tuple[object, ...]:
         """What nodes and plugins treat its pods by, what they ask for apart. Kinds can be put in order."""
         devices = NO_DEVICES if self.device_needs is None else self.device_needs.number
-        if self.marks is NO_MARKS and self.wishes is None and self.contest is None:
-            return (self.fixed_index, devices, (), NO_WISHES, (), self.numa or (), ())
-        matched = tuple(mark.number for mark in self.marks.lasting if isinstance(mark, PodSelector))
-        wishes = NO_WISHES if self.wishes is None else self.wishes.number
+        if self.match_keys is NO_MATCH_KEYS and self.affinity_terms is None and self.contest is None:
+            return (self.fixed_index, devices, (), NO_AFFINITY_TERMS, (), self.numa or (), ())
+        matched = tuple(match_key.number for match_key in self.match_keys.lasting if isinstance(match_key, PodSelector))
+        affinity_terms = NO_AFFINITY_TERMS if self.affinity_terms is None else self.affinity_terms.number
         extent = self.contest.extent if self.contest is not None else ()
-        return (self.fixed_index, devices, self.host_ports, wishes, matched, self.numa or (), extent)
+        return (self.fixed_index, devices, self.host_ports, affinity_terms, matched, self.numa or (), extent)
 
 
 class Task(msgspec.Struct, frozen=True, eq=False, gc=False):

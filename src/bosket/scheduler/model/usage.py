@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from bosket.api.document import UnreadableDocument, read_json
-from bosket.scheduler.model.resource import NOTHING, Shares
+from bosket.scheduler.model.resource import NOTHING, QueueAmounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class Usage:
     """The use of a window of time, as of one moment."""
 
     #: by queue name, inner queues with all below them: (GPU, CPU, memory); 1.0 is the whole cluster all the time
-    parts: Mapping[str, Shares] = field(default_factory=dict)
+    parts: Mapping[str, QueueAmounts] = field(default_factory=dict)
     as_of: float | None = None  #: epoch seconds; None where nobody looked
     source: str = ""  #: where it was found, for people
 
-    def of(self, queue: str) -> Shares:
+    def of(self, queue: str) -> QueueAmounts:
         """Of a queue that isn't known nothing was ever used."""
         return self.parts.get(queue, NOTHING)
 

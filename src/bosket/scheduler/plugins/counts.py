@@ -1,4 +1,4 @@
-"""Whole numbers by place, most of them 0: pods with a mark by node, or by domain."""
+"""Whole numbers by place, most of them 0: pods with a match key by node, or by domain."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FEW = 32
 class Counts:
     """Numbers by place. Few are kept one by one, more of them in an array.
 
-    A gang that selects its own pods has marks that nobody else has, on as many nodes as it has pods. Arrays over all
-    nodes for each of thousands of such gangs would take far more time and memory than everything else of a cycle.
+    A gang that selects its own pods has match keys of its own, on as many nodes as it has pods. Arrays over all nodes
+    for each of thousands of such gangs would take far more time and memory than everything else of a cycle.
     """
 
     __slots__ = ("_array", "_array_at", "_few", "_size")

@@ -1,4 +1,4 @@
-"""Topology domains: nodes with the same value of a label, and how many pods with a mark are in each."""
+"""Topology domains: nodes with the same value of a label, and how many pods with a match key are in each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.plugins.counts import FEW, Counts
-from bosket.scheduler.plugins.mark_ledger import Tally
+from bosket.scheduler.plugins.match_ledger import MatchCount
 
 #: The domain of nodes that lack the label: the last place of every array over domains, where nothing is ever counted.
 NONE = -1
@@ -59,17 +59,17 @@ def domains_of(session: Session, label: str) -> Domains:
 
 
 class DomainCount:
-    """Pods with a mark per domain, kept up to date; of nodes in `eligible` only, if that is given."""
+    """Pods with a match key per domain, kept up to date; of nodes in `eligible` only, if that is given."""
 
-    __slots__ = ("_counts", "_eligible", "_seen", "changes", "domains", "flips", "tally")
+    __slots__ = ("_counts", "_eligible", "_seen", "changes", "domains", "flips", "match_count")
 
-    def __init__(self, tally: Tally, domains: Domains, eligible: Mask | None = None) -> None:
-        self.tally, self.domains, self._eligible = tally, domains, eligible
+    def __init__(self, match_count: MatchCount, domains: Domains, eligible: Mask | None = None) -> None:
+        self.match_count, self.domains, self._eligible = match_count, domains, eligible
         #: how often a domain of several nodes got its first such pod, or lost its last: what is said of the other nodes
         #: of that domain is then another
         self.flips = 0
         self.changes = 0  #: how often the count of a domain of several nodes changed
-        self._seen = len(tally.log)
+        self._seen = len(match_count.log)
         self._counts: Counts | None = None
         if not domains.each_alone or eligible is not None:
             self._counts = self._count()
@@ -77,31 +77,31 @@ class DomainCount:
     def at(self, rows: Rows) -> NDArray[np.int64]:
         """The count in the domain of each of these nodes; 0 where it has none."""
         counts = self.per_domain()
-        return self.tally.rows.at(rows) if counts is None else counts.at(self.domains.of_row[rows])
+        return self.match_count.rows.at(rows) if counts is None else counts.at(self.domains.of_row[rows])
 
     def here(self, row: int) -> int:
         """The same for one node."""
         counts = self.per_domain()
-        return self.tally.rows[row] if counts is None else counts[int(self.domains.of_row[row])]
+        return self.match_count.rows[row] if counts is None else counts[int(self.domains.of_row[row])]
 
     def rows(self) -> NDArray[np.intp]:
         """The nodes in whose domain there is such a pod."""
         counts = self.per_domain()
-        return self.tally.rows.places() if counts is None else self.domains.rows_in(counts.places())
+        return self.match_count.rows.places() if counts is None else self.domains.rows_in(counts.places())
 
     def is_anywhere(self) -> bool:
         """Whether some domain has such a pod."""
         counts = self.per_domain()
-        return len(self.tally.rows if counts is None else counts) > 0
+        return len(self.match_count.rows if counts is None else counts) > 0
 
     def per_domain(self) -> Counts | None:
-        """By domain, and a place for `NONE`. None where each node is a domain of its own: the tally says it all."""
-        if self._counts is not None and self._seen != len(self.tally.log):
+        """By domain, and an entry for `NONE`. None where each node is a domain of its own: see `match_count.rows`."""
+        if self._counts is not None and self._seen != len(self.match_count.log):
             self.catch_up()
         return self._counts
 
     def catch_up(self) -> Self:
-        log, counts = self.tally.log, self._counts
+        log, counts = self.match_count.log, self._counts
         if counts is not None:
             for row, change in log[self._seen :]:
                 domain = int(self.domains.of_row[row])
@@ -116,8 +116,8 @@ class DomainCount:
 
     def _count(self) -> Counts:
         counts = Counts(len(self.domains) + 1)
-        for row in self.tally.rows.places().tolist() if self.tally.total else ():
+        for row in self.match_count.rows.places().tolist() if self.match_count.total else ():
             domain = int(self.domains.of_row[row])
             if domain != NONE and (self._eligible is None or self._eligible[row]):
-                counts.add(domain, self.tally.rows[row])
+                counts.add(domain, self.match_count.rows[row])
         return counts

@@ -44,7 +44,7 @@ class _Nodes:
         self._free = search.free_gpus()
         for job, task in search.start.victims():
             self._free[job.standing(task).row] += job.cost(task)[0]
-        gpus = [task.pod_class.shared[0] for task in search.start.pending]
+        gpus = [task.pod_class.charge[0] for task in search.start.pending]
         self._least, self._wanted = min(gpus), sum(gpus)
         self._batches_on: dict[int, dict[Batch, None]] = {}  # in the order in which nodes were seen
         self._capacity: dict[int, float] = {}  # GPUs of each, with all its victims gone

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.peer import PeerTerm, PodSelector, Role
+from bosket.scheduler.model.pod_affinity import AffinityTerm, PodSelector, Role
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.domain import NO_ROWS, DomainCount, domains_of
-from bosket.scheduler.plugins.mark_ledger import MarkLedger
+from bosket.scheduler.plugins.match_ledger import MatchLedger
 from bosket.scheduler.plugins.score import POD_AFFINITY
 
 
@@ -32,14 +32,14 @@ class PodAffinityScore:
         self._hard_weight = int(weight)
 
     def open(self, session: Session) -> None:
-        if session.snapshot.marked:
+        if session.snapshot.has_match_keys:
             session.extensions.node_scores.add(_Neighbourhood(session, self._hard_weight))
 
 
 class _Neighbourhood(NodeScorer):
     def __init__(self, session: Session, hard_weight: int) -> None:
         self._session = session
-        self._ledger = MarkLedger(session)
+        self._ledger = MatchLedger(session)
         self._hard_weight = hard_weight
         self._weighed: dict[int, list[tuple[int, DomainCount]]] = {}
         self._nothing = np.zeros(len(session.snapshot.nodes))
@@ -67,20 +67,21 @@ class _Neighbourhood(NodeScorer):
         """Pods that count for this class, by domain, with the weight of each."""
         found = self._weighed.get(pod_class.index)
         if found is None:
-            own = pod_class.wishes.preferences if pod_class.wishes is not None else ()
+            own = pod_class.affinity_terms.preferences if pod_class.affinity_terms is not None else ()
             found = [(term.weight, self._count(term.selector, term)) for term in own]
-            for mark in pod_class.marks.lasting:
-                for term in self._session.snapshot.terms.get(mark, ()) if isinstance(mark, PodSelector) else ():
+            for match_key in pod_class.match_keys.lasting:
+                terms = self._session.snapshot.terms
+                for term in terms.get(match_key, ()) if isinstance(match_key, PodSelector) else ():
                     weight = self._weight(term)
                     if weight:
                         found.append((weight, self._count(term, term)))
             self._weighed[pod_class.index] = found
         return found
 
-    def _count(self, mark: PodSelector | PeerTerm, term: PeerTerm) -> DomainCount:
-        return DomainCount(self._ledger.tally(mark), domains_of(self._session, term.topology_key))
+    def _count(self, match_key: PodSelector | AffinityTerm, term: AffinityTerm) -> DomainCount:
+        return DomainCount(self._ledger.match_count(match_key), domains_of(self._session, term.topology_key))
 
-    def _weight(self, term: PeerTerm) -> int:
+    def _weight(self, term: AffinityTerm) -> int:
         """What a pod that carries the term adds to the domain it is in, for pods that satisfy it."""
         match term.role:
             case Role.PREFERENCE:

@@ -22,7 +22,7 @@ from bosket.scheduler.model.decisions import Bind
 from bosket.scheduler.model.task import Task
 from bosket.scheduler.model.volume import Contest, Offer, OpenClaim
 from bosket.scheduler.plugins.attached_volumes import AttachedVolumes
-from bosket.scheduler.plugins.mark_ledger import is_evicted
+from bosket.scheduler.plugins.match_ledger import is_evicted
 from bosket.scheduler.plugins.volume_offer import OfferView, Reach
 
 

@@ -144,7 +144,7 @@ class Recorded:
         shard = self.parameters.partition_params or Partition()
         with gc_paused():
             for name, each in LISTS.items():
-                put, objects = state.intake(each.kind).put, self.objects.get(name, ())
+                put, objects = state.handlers(each.kind).put, self.objects.get(name, ())
                 for obj in filter(shard.has, objects) if each.sharded else objects:
                     try:
                         put(obj)
@@ -152,7 +152,7 @@ class Recorded:
                         report(f"{each.kind.__name__} {obj.key} is left out: {type(error).__name__}: {error}")
         uids = {pod.key: pod.metadata.uid for pod in self.objects.get("pods", ())} if self.held else {}
         for pod in self.held:
-            state.own.hold_back(pod, uids.get(pod, ""), self.now or 0.0)
+            state.own.back_off(pod, uids.get(pod, ""), self.now or 0.0)
         state.put_usage(self.usage)
         state.own.commit(self.commitments, self.now or 0.0)
         if self.pod_mix is not None:

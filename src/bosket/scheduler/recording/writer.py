@@ -45,7 +45,7 @@ def take(state: ClusterState, options: StateOptions, configuration: Configuratio
         parameters=parameters_of(options, configuration.settings),
         objects={name: state.objects(each.kind) for name, each in LISTS.items()},
         now=now,
-        held=tuple(sorted(state.own.held_pods(now))),
+        held=tuple(sorted(state.own.pods_backing_off(now))),
         usage=state.usage,
         commitments=state.own.commitments(now),
         pod_mix=state.pod_mix(now),

@@ -47,7 +47,7 @@ class DomainRoom:
                 waiting[key] -= counted
             else:
                 counted = {task for task in members if task in waiting[key] or job.status(task) in ACTIVE_ALLOCATED}
-            by_level.setdefault(key, []).append(sum(task.pod_class.shared[0] for task in members if task in counted))
+            by_level.setdefault(key, []).append(sum(task.pod_class.charge[0] for task in members if task in counted))
         free = _gpus(session, at_best=at_best) if levels else np.zeros(0)
         self._levels = [
             (_LevelRoom if by_fit else _LevelRoomAsInKai)(level, free, sorted(demands, reverse=True))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bosket.scheduler.framework.job_state import NOWHERE, JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
-from bosket.scheduler.model.resource import NOTHING, Shares, plus
+from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ALLOCATED, Task
 
 
@@ -22,7 +22,7 @@ class Victim:
     tasks: tuple[Task, ...]
     staying: tuple[Task, ...] = ()  #: active tasks that can't be evicted: they count for the minimum all the same
 
-    def held(self) -> Shares:
+    def held(self) -> QueueAmounts:
         """What the tasks are taken to hold when queues are asked in order; as in KAI, what they ask for.
 
         That is no GPU where memory of one is asked for.
@@ -31,7 +31,7 @@ class Victim:
         for task in self.tasks:
             status, row, _ = self.original.standing(task)
             if status in ALLOCATED and row != NOWHERE:
-                total = plus(total, task.pod_class.shared)
+                total = plus(total, task.pod_class.charge)
         return total
 
     def without(self, tasks: Iterable[Task]) -> Victim | None:

@@ -15,8 +15,8 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.model.peer import Marks, PeerTerm, PeerWishes, PodSelector
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, NO_WISHES, PodClass
+from bosket.scheduler.model.pod_affinity import AffinityTerm, AffinityTerms, MatchKeys, PodSelector
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, NO_AFFINITY_TERMS, PodClass
 
 ClassKind = tuple[object, ...]
 
@@ -26,15 +26,17 @@ class JobKinds:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._shapes: dict[Hashable, int] = {}  # of wishes, numbered from below those that have a number themselves
+        self._shapes: dict[Hashable, int] = {}  # of AffinityTerms; negative numbers, as these have others
         self._related: dict[PodSelector, set[ObjectKey]] | None = None  # jobs by what they select or are selected by
         self._placed: set[PodSelector] | None = None  # what pods with a place select, or are selected by
 
     def of(self, job: JobState) -> Hashable:
         """What tasks that weren't placed at first have in common with those of another job, their requests apart."""
         waiting, kinds = waiting_at_first(job), []
-        wishing = {pod_class for classes in waiting for pod_class in classes if pod_class.wishes is not None}
-        by_shape = len(wishing) == 1 and len(job.left_over()) == sum(classes.total() for classes in waiting)
+        with_affinity = {
+            pod_class for classes in waiting for pod_class in classes if pod_class.affinity_terms is not None
+        }
+        by_shape = len(with_affinity) == 1 and len(job.left_over()) == sum(classes.total() for classes in waiting)
         for classes in waiting:
             counts: Counter[ClassKind] = Counter()
             for pod_class, count in classes.items():
@@ -43,15 +45,19 @@ class JobKinds:
         return job.job.topologies(), tuple(sorted(kinds))
 
     def _kind(self, job: Job, pod_class: PodClass) -> ClassKind:
-        kind, wishes = pod_class.kind, pod_class.wishes
-        if wishes is None:
+        kind, affinity_terms = pod_class.kind, pod_class.affinity_terms
+        if affinity_terms is None:
             return kind
-        marks = {each for each in (*pod_class.marks.lasting, *pod_class.marks.staying) if isinstance(each, PodSelector)}
-        selectors = wishes.selectors
-        if marks - selectors or not all(self._is_own(each, job) for each in selectors):
+        matched = {
+            each
+            for each in (*pod_class.match_keys.lasting, *pod_class.match_keys.staying)
+            if isinstance(each, PodSelector)
+        }
+        selectors = affinity_terms.selectors
+        if matched - selectors or not all(self._is_own(each, job) for each in selectors):
             return kind
-        shape = _shape(wishes, pod_class.marks)
-        number = self._shapes.setdefault(shape, NO_WISHES - 1 - len(self._shapes))
+        shape = _shape(affinity_terms, pod_class.match_keys)
+        number = self._shapes.setdefault(shape, NO_AFFINITY_TERMS - 1 - len(self._shapes))
         fixed_index, devices, host_ports, _, _, *rest = kind
         return (fixed_index, devices, host_ports, number, (), *rest)
 
@@ -61,9 +67,9 @@ class JobKinds:
             snapshot = self._session.snapshot
             self._related = _related_jobs(snapshot.unsettled)
             self._placed = {
-                mark.selector if isinstance(mark, PeerTerm) else mark
-                for mark, counts in snapshot.tallies.items()
-                if counts and isinstance(mark, PeerTerm | PodSelector)
+                match_key.selector if isinstance(match_key, AffinityTerm) else match_key
+                for match_key, counts in snapshot.match_counts.items()
+                if counts and isinstance(match_key, AffinityTerm | PodSelector)
             }
         return selector not in self._placed and self._related.get(selector, set()) <= {job.key}
 
@@ -72,32 +78,32 @@ def _related_jobs(jobs: Iterable[Job]) -> dict[PodSelector, set[ObjectKey]]:
     found: dict[PodSelector, set[ObjectKey]] = {}
     for job in jobs:
         for pod_class in {task.pod_class for task in job.tasks}:
-            marks = (*pod_class.marks.lasting, *pod_class.marks.staying)
-            selectors = {mark for mark in marks if isinstance(mark, PodSelector)}
-            if pod_class.wishes is not None:
-                selectors |= pod_class.wishes.selectors
+            match_keys = (*pod_class.match_keys.lasting, *pod_class.match_keys.staying)
+            selectors = {match_key for match_key in match_keys if isinstance(match_key, PodSelector)}
+            if pod_class.affinity_terms is not None:
+                selectors |= pod_class.affinity_terms.selectors
             for selector in selectors:
                 found.setdefault(selector, set()).add(job.key)
     return found
 
 
-def _shape(wishes: PeerWishes, marks: Marks) -> Hashable:
+def _shape(affinity_terms: AffinityTerms, match_keys: MatchKeys) -> Hashable:
     """What is asked of neighbours, with selectors by the order in which they come up."""
     numbers: dict[PodSelector, int] = {}
 
     def number(selector: PodSelector) -> tuple[int, bool, bool]:
         found = numbers.setdefault(selector, len(numbers))
-        return found, selector in marks.lasting, selector in marks.staying
+        return found, selector in match_keys.lasting, selector in match_keys.staying
 
-    terms = tuple((each.role, number(each.selector), each.topology_key, each.weight) for each in wishes.terms)
+    terms = tuple((each.role, number(each.selector), each.topology_key, each.weight) for each in affinity_terms.terms)
     spread = tuple(
         (
             number(each.selector), each.selects_all, each.topology_key, each.max_skew, each.min_domains,
             each.honors_affinity, each.honors_taints,
         )
-        for each in wishes.spread
+        for each in affinity_terms.spread
     )  # fmt: skip
-    together = number(wishes.affinity_selector) if wishes.affinity_selector is not None else None
+    together = number(affinity_terms.affinity_selector) if affinity_terms.affinity_selector is not None else None
     return terms, spread, together
 
 

@@ -10,7 +10,7 @@ from operator import itemgetter
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.turns import Turns
-from bosket.scheduler.model.resource import NOTHING, Shares, plus
+from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
 from bosket.scheduler.solver.eviction import Victim, victim_of
 from bosket.scheduler.solver.room import Held, Holdings
 
@@ -33,7 +33,7 @@ class JobTable:
         for entries in self.by_queue.values():
             entries.sort(key=_key)
         self._runs: dict[int, list[int]] = {}  # of queues that were asked about since they changed
-        self._requests: dict[int, list[Shares]] = {}
+        self._requests: dict[int, list[QueueAmounts]] = {}
         self._changed = set(self.by_queue)  # queues whose requests aren't known
         self._versions: dict[int, int] = {}  # of queues, and of those above them
         self._children: dict[int, dict[int, None]] = {}
@@ -95,7 +95,7 @@ class JobTable:
                 found.renew(job, keep=True)
         return found.held()
 
-    def requests(self, row: int) -> list[Shares]:
+    def requests(self, row: int) -> list[QueueAmounts]:
         """What each job of a queue asks for next; as of `find_requests`."""
         return self._requests.get(row, [])
 
@@ -155,7 +155,7 @@ class _Victims:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def change(self) -> tuple[Shares, Shares]:
+    def change(self) -> tuple[QueueAmounts, QueueAmounts]:
         return NOTHING, plus(self._taken, self._victim(self._entries[-1][1]).held())
 
     def pop(self) -> Victim:

@@ -25,7 +25,7 @@ from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.node import Mask
 from bosket.scheduler.model.reason import EvictionRefused
 from bosket.scheduler.model.resource import GPU, mig_gpus
-from bosket.scheduler.model.search_tally import CHEAPEST_MOVES, ScenarioState, SearchResult, Turn
+from bosket.scheduler.model.search_statistics import CHEAPEST_MOVES, ScenarioState, SearchResult, Turn
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.solver.accumulation import Accumulation, VictimSequence
 from bosket.scheduler.solver.batch_index import BatchIndex

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.turns import ROOT, queue_order
-from bosket.scheduler.model.resource import NOTHING, Shares
+from bosket.scheduler.model.resource import NOTHING, QueueAmounts
 from bosket.scheduler.solver.order import Entries, JobTable, SortKey
 
 _key = itemgetter(0)
@@ -39,7 +39,7 @@ class Head(NamedTuple):
     """What a queue is judged by: what the first that waits in it asks for."""
 
     key: RankKey
-    request: Shares
+    request: QueueAmounts
 
 
 class Ranks:
@@ -53,9 +53,9 @@ class Ranks:
         self._order = queue_order(session)
         self._names = [(queue.created, queue.name) for queue in session.snapshot.queues.queues]
         #: by queue: keys by what it holds and what the first that waits asks for
-        self._known: list[dict[tuple[Shares, Shares], RankKey]] = [{} for _ in self._names]
+        self._known: list[dict[tuple[QueueAmounts, QueueAmounts], RankKey]] = [{} for _ in self._names]
 
-    def key(self, row: int, request: Shares) -> RankKey:
+    def key(self, row: int, request: QueueAmounts) -> RankKey:
         known, basis = self._known[row], (self.accounts[row], request)
         key = known.get(basis)
         if key is None:
@@ -139,7 +139,7 @@ class _Member(Protocol):
 
     ours: int  #: how many that take part are left in it
     is_empty: bool
-    request: Shares  #: what it is judged by
+    request: QueueAmounts  #: what it is judged by
 
     def key(self) -> RankKey: ...
 

@@ -13,16 +13,16 @@ from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
 from bosket.kube.access import against_namespace, class_rules, queue_rules
 from bosket.scheduler.model.job import Job
-from bosket.scheduler.state.peers import Peers
-from bosket.scheduler.state.touched import Touched
+from bosket.scheduler.state.invalidation import Dirty
+from bosket.scheduler.state.pod_selectors import PodSelectors
 
 
-def put_namespace(peers: Peers, touched: Touched, namespace: Namespace) -> Iterable[ObjectKey]:
-    """Takes a namespace in; its labels may admit jobs to queues, beside what they mean to pods (`Peers`)."""
-    before = peers.namespaces.get(namespace.metadata.name)
+def put_namespace(pod_selectors: PodSelectors, dirty: Dirty, namespace: Namespace) -> Iterable[ObjectKey]:
+    """Takes a namespace in; its labels may admit jobs to queues, beside what they mean to pods (`PodSelectors`)."""
+    before = pod_selectors.namespaces.get(namespace.metadata.name)
     if before is None or before.metadata.labels != namespace.metadata.labels:
-        touched.rest = True
-    return peers.put_namespace(namespace)
+        dirty.other = True
+    return pod_selectors.put_namespace(namespace)
 
 
 class Access:

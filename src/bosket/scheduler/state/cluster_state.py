@@ -32,10 +32,10 @@ from bosket.scheduler.model.verdict import VerdictMemory
 from bosket.scheduler.model.volume import VolumeAccounts
 from bosket.scheduler.state.access import Access, put_namespace
 from bosket.scheduler.state.config_maps import ConfigMaps
-from bosket.scheduler.state.consequence import Consequences
 from bosket.scheduler.state.devices.claims import DeviceClaims
 from bosket.scheduler.state.devices.numa_zones import NumaTopologies
-from bosket.scheduler.state.intake import Intake, by_key, by_name
+from bosket.scheduler.state.handlers import KindHandlers, by_key, by_name
+from bosket.scheduler.state.invalidation import Dirty, Invalidation
 from bosket.scheduler.state.jobs import Jobs
 from bosket.scheduler.state.node_accounts import NodeAccounts
 from bosket.scheduler.state.node_objects import NodeObjects
@@ -48,7 +48,6 @@ from bosket.scheduler.state.queue_objects import QueueObjects
 from bosket.scheduler.state.situation import Situation
 from bosket.scheduler.state.tasks import Tasks
 from bosket.scheduler.state.topologies import Topologies
-from bosket.scheduler.state.touched import Touched
 from bosket.scheduler.state.volumes.volumes import Volumes
 
 #: After so many jobs and nodes others may have a turn: a few milliseconds.
@@ -61,33 +60,36 @@ class ClusterState:
     def __init__(self, options: StateOptions | None = None, report: Callable[[str], None] | None = None) -> None:
         self._options = options = options or StateOptions()
         self._report = report = report or (lambda _: None)
-        self._touched = touched = Touched()
+        self._dirty = dirty = Dirty()
         self._axis = ResourceAxis()
         self._nodes = NodeAccounts(self._axis, options.scheduler_name)
         self._queues = QueueObjects(report, full_hierarchy=options.full_hierarchy_fairness)
         self._topologies = Topologies()
         self._zones = NumaTopologies(report)
-        self._volumes = Volumes(touched.pods, report)
-        self._devices = DeviceClaims(self._axis, self._touched.pods, report)
-        self._config_maps = ConfigMaps(touched)
+        self._volumes = Volumes(dirty.pods, report)
+        self._devices = DeviceClaims(self._axis, self._dirty.pods, report)
+        self._config_maps = ConfigMaps(dirty)
         self._preemptions = PreemptionHistory()
         self._tasks = Tasks(
             options, classes=PodClasses(self._axis), nodes=self._nodes, volumes=self._volumes, devices=self._devices,
-            zones=self._zones, touched=touched, report=report,
+            zones=self._zones, dirty=dirty, report=report,
         )  # fmt: skip
         self._node_objects = NodeObjects(self._nodes, self._tasks, self._preemptions, options.worker_labels, report)
-        self._jobs = Jobs(self._tasks, self._preemptions, touched, options.node_pool_label, report)
-        self.own = OwnDecisions(self._tasks, self._jobs, self._preemptions, touched)
+        self._jobs = Jobs(self._tasks, self._preemptions, dirty, options.node_pool_label, report)
+        self.own = OwnDecisions(self._tasks, self._jobs, self._preemptions, dirty)
         self._situation = Situation(
             self._nodes.nodes, self._queues.objects, self._jobs.priorities, self._topologies.objects
         )
         self._access = Access(
-            self._queues.objects, self._jobs.priorities, self._tasks.peers.namespaces, enabled=options.access_control
+            self._queues.objects,
+            self._jobs.priorities,
+            self._tasks.pod_selectors.namespaces,
+            enabled=options.access_control,
         )
         self._usage = NO_USAGE
         # Without a way back to this object: a state that nobody needs goes at once, with all that it holds.
-        after = Consequences(touched, self._preemptions, self._zones, self._tasks.pods)
-        self._intakes = {**self._intakes_of_work(after), **self._intakes_of_supply(after)}
+        after = Invalidation(dirty, self._preemptions, self._zones, self._tasks.pods)
+        self._handlers = {**self._workload_handlers(after), **self._capacity_handlers(after)}
         self._memory = VerdictMemory()
         self._last: Snapshot | None = None
 
@@ -95,16 +97,16 @@ class ClusterState:
 
     def put(self, obj: KubeObject) -> None:
         """Takes in an object that is new, or changed."""
-        self.intake(type(obj)).put(obj)
+        self.handlers(type(obj)).put(obj)
 
     def drop(self, obj: KubeObject) -> None:
         """An object is gone. Of most kinds its name is enough; a bind request is known by its uid, too."""
-        self.intake(type(obj)).drop(obj)
+        self.handlers(type(obj)).drop(obj)
 
-    def intake(self, kind: type[KubeObject]) -> Intake[Any]:
+    def handlers(self, kind: type[KubeObject]) -> KindHandlers[Any]:
         """Where objects of the kind go; for those who have many of them."""
         try:
-            return self._intakes[kind]
+            return self._handlers[kind]
         except KeyError:
             raise TypeError(f"the scheduler doesn't look at objects like {kind.__name__}") from None
 
@@ -119,7 +121,7 @@ class ClusterState:
     def put_pod_mix(self, mix: PodMix, now: float) -> None:
         """What another state had learned at `now` from the pods that this one has seen, and from earlier ones."""
         self._tasks.mixes.restore(mix, now)
-        self._touched.rest = True
+        self._dirty.other = True
 
     def forget_verdicts(self) -> None:
         """For another configuration: plugins may judge otherwise what they were asked before."""
@@ -140,25 +142,25 @@ class ClusterState:
         self.own.restore(memory, now, self._situation.digest)
         return self.own.unfinished(memory, self.snapshot(now))
 
-    def _intakes_of_work(self, after: Consequences) -> dict[type[KubeObject], Intake[Any]]:
+    def _workload_handlers(self, after: Invalidation) -> dict[type[KubeObject], KindHandlers[Any]]:
         """Of kinds that say what there is to do, and for whom."""
         tasks, jobs, queues, budgets = self._tasks, self._jobs, self._queues, self._tasks.evictions
         return {
             Pod: by_key(tasks.put, tasks.drop, tasks.pods.values),
-            BindRequest: Intake(tasks.put_bind_request, tasks.drop_bind_request, tasks.requests.known.values),
+            BindRequest: KindHandlers(tasks.put_bind_request, tasks.drop_bind_request, tasks.requests.known.values),
             PodDisruptionBudget: by_key(budgets.put_budget, budgets.drop_budget, budgets.budgets.values),
             Namespace: by_name(
-                partial(put_namespace, tasks.peers, self._touched),
-                tasks.peers.drop_namespace,
-                tasks.peers.namespaces.values,
-                then=self._touched.pods.update,
+                partial(put_namespace, tasks.pod_selectors, self._dirty),
+                tasks.pod_selectors.drop_namespace,
+                tasks.pod_selectors.namespaces.values,
+                then=self._dirty.pods.update,
             ),
             PodGroup: by_key(jobs.put_group, jobs.drop_group, jobs.groups_with_notes),
             PriorityClass: by_name(jobs.put_priority_class, jobs.drop_priority_class, jobs.priorities.values),
-            QueueObject: by_name(queues.put, queues.drop, queues.objects.values, then=after.of_queue),
+            QueueObject: by_name(queues.put, queues.drop, queues.objects.values, then=after.by_queue),
         }
 
-    def _intakes_of_supply(self, after: Consequences) -> dict[type[KubeObject], Intake[Any]]:
+    def _capacity_handlers(self, after: Invalidation) -> dict[type[KubeObject], KindHandlers[Any]]:
         """Of kinds that say what there is to do it with."""
         nodes = self._node_objects
         topologies, zones, config_maps = self._topologies, self._zones, self._config_maps
@@ -166,8 +168,8 @@ class ClusterState:
         devices, pools = self._devices, self._devices.pools
         return {
             Node: by_name(nodes.put, nodes.drop, self._nodes.nodes.values),
-            Topology: by_name(topologies.put, topologies.drop, topologies.objects.values, then=after.of_topology),
-            NodeResourceTopology: by_name(zones.put, zones.drop, zones.objects.values, then=after.of_zones),
+            Topology: by_name(topologies.put, topologies.drop, topologies.objects.values, then=after.by_topology),
+            NodeResourceTopology: by_name(zones.put, zones.drop, zones.objects.values, then=after.by_zones),
             PersistentVolumeClaim: by_key(volumes.put_claim, volumes.drop_claim, volumes.claims.values),
             PersistentVolume: by_name(volumes.put_volume, volumes.drop_volume, volumes.volumes.values),
             StorageClass: by_name(volumes.put_class, volumes.drop_class, volumes.classes.values),
@@ -178,14 +180,14 @@ class ClusterState:
                 devices.put_claim,
                 devices.drop_claim,
                 devices.claims.values,
-                then=self._touched.pods.update,
+                then=self._dirty.pods.update,
             ),
             ResourceSlice: by_name(pools.put, pools.drop, pools.slices.values),
             DeviceClass: by_name(
                 devices.put_class,
                 devices.drop_class,
                 devices.classes.values,
-                then=after.of_device_class,
+                then=after.by_device_class,
             ),
             DeviceTaintRule: by_name(pools.put_rule, pools.drop_rule, pools.rules.values),
             ConfigMap: by_key(config_maps.put, config_maps.drop, config_maps.objects),
@@ -200,7 +202,7 @@ class ClusterState:
     def objects(self, kind: type[KubeObject]) -> tuple[KubeObject, ...]:
         """All that is known of a kind, as it was put in; of bind requests also those that are only assumed, of pod
         groups with the notes about them."""
-        return tuple(self.intake(kind).objects())
+        return tuple(self.handlers(kind).objects())
 
     def group(self, key: ObjectKey) -> PodGroup | None:
         """The group as it was last seen; a job's own may be older where only its status differs."""
@@ -235,19 +237,20 @@ class ClusterState:
         for node in self._devices.renew():
             self._nodes.put_device_gpus(node, self._devices.pools.gpus_on(node))
         jobs.renew()
-        held, disruptions = tasks.held_jobs(now), tasks.evictions.disruptions(now)
-        claims, preempted_by, passed_over = own.claims(now), own.preempted_by(now), own.passed_over(now)
+        backing_off, disruptions = tasks.jobs_backing_off(now), tasks.evictions.disruptions(now)
+        nominations, preempted_by, passed_over = own.nominations(now), own.preempted_by(now), own.passed_over(now)
         last = self._last
-        if last is not None and self._is_unchanged(last) and last.held == held:
-            before = (last.disruptions, last.claims, last.preempted_by, last.passed_over)
+        if last is not None and self._is_unchanged(last) and last.backing_off == backing_off:
+            before = (last.disruptions, last.nominations, last.preempted_by, last.passed_over)
             if all(
-                then is now for then, now in zip(before, (disruptions, claims, preempted_by, passed_over), strict=True)
+                then is now
+                for then, now in zip(before, (disruptions, nominations, preempted_by, passed_over), strict=True)
             ):
                 return last
         self._last = None  # where making the next one fails, the one before is no answer: what changed is forgotten
         nodes = self._nodes.table()
         unsettled = jobs.unsettled()
-        self._touched.rest = False
+        self._dirty.other = False
         self._last = Snapshot(
             now=now,
             resource_names=tuple(self._axis.names),
@@ -258,17 +261,17 @@ class ClusterState:
             unsettled=unsettled,
             stale=jobs.stale(),
             use=jobs.uses.count(nodes),
-            held=held,
+            backing_off=backing_off,
             denied=self._access.denied(unsettled),
             disruptions=disruptions,
-            claims=claims,
+            nominations=nominations,
             preempted_by=preempted_by,
             passed_over=passed_over,
             # The scheduler of another shard looks after its own: nodes that aren't here may be there.
             dead_bind_requests=tuple(filter(self._options.in_shard, tasks.requests.dead())),
-            marked=tasks.tallies.any,
-            tallies=tasks.tallies.freeze(),
-            terms=tasks.peers.terms(),
+            has_match_keys=tasks.match_counts.any,
+            match_counts=tasks.match_counts.freeze(),
+            terms=tasks.pod_selectors.terms(),
             volumes=self._volume_accounts(),
             topologies=self._topologies.arrange(nodes),
             numa=self._zones.freeze(),
@@ -298,7 +301,7 @@ class ClusterState:
     def _is_unchanged(self, last: Snapshot) -> bool:
         """Whether all objects are what they were in the last snapshot, as far as anybody looks at them."""
         return (
-            not self._touched.rest
+            not self._dirty.other
             and last.jobs is self._jobs.known
             and self._queues.is_unchanged()
             and self._nodes.is_unchanged(last.nodes)

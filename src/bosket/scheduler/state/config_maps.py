@@ -7,25 +7,25 @@ from collections.abc import Container, Iterator
 from bosket.api.core import ConfigMap
 from bosket.api.object import KubeObject, ObjectKey, ObjectMeta
 from bosket.scheduler.model.shared import Shared
-from bosket.scheduler.state.touched import Touched
+from bosket.scheduler.state.invalidation import Dirty
 
 
 class ConfigMaps:
     """Their names."""
 
-    def __init__(self, touched: Touched) -> None:
-        self._touched = touched
+    def __init__(self, dirty: Dirty) -> None:
+        self._dirty = dirty
         self._keys: Shared[ObjectKey, None] = Shared()
 
     def put(self, config_map: KubeObject) -> None:
         """Any object with the metadata of a ConfigMap will do."""
         if config_map.key not in self._keys:
             self._keys.put(config_map.key, None)
-            self._touched.rest = True
+            self._dirty.other = True
 
     def drop(self, key: ObjectKey) -> None:
         self._keys.drop(key)
-        self._touched.rest = True
+        self._dirty.other = True
 
     def freeze(self) -> Container[ObjectKey]:
         return self._keys.freeze()

@@ -20,11 +20,11 @@ from bosket.kube.access import annotations_of_rule
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.job_build import build_job
 from bosket.scheduler.model.shared import Shared
+from bosket.scheduler.state.invalidation import Dirty
 from bosket.scheduler.state.own.notes import Notes
 from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 from bosket.scheduler.state.queue_uses import QueueUses
 from bosket.scheduler.state.tasks import Tasks
-from bosket.scheduler.state.touched import Touched
 
 _namespace, _name = itemgetter(0), itemgetter(1)
 #: spec.schedulingBackoff of groups that are tried for ever; so are those that don't say.
@@ -38,12 +38,12 @@ class Jobs:
         self,
         tasks: Tasks,
         preemptions: PreemptionHistory,
-        touched: Touched,
+        dirty: Dirty,
         node_pool_label: str,
         report: Callable[[str], None],
     ) -> None:
         self._report = report
-        self._tasks, self._preemptions, self._touched = tasks, preemptions, touched
+        self._tasks, self._preemptions, self._dirty = tasks, preemptions, dirty
         self._node_pool_label = node_pool_label
         self.groups: dict[ObjectKey, PodGroup] = {}
         self.priorities: dict[str, PriorityClass] = {}
@@ -64,13 +64,13 @@ class Jobs:
         self.groups[key] = group
         self.notes.observe(group)
         if before is None or _what_counts(before) != _what_counts(group):
-            self._touched.jobs.add(key)
+            self._dirty.jobs.add(key)
 
     def drop_group(self, key: ObjectKey) -> None:
         self.groups.pop(key, None)
         self._preemptions.forget_job(key)
         self.notes.forget_group(key)
-        self._touched.jobs.add(key)
+        self._dirty.jobs.add(key)
 
     def put_priority_class(self, priority: PriorityClass) -> None:
         before = self.priorities.get(priority.metadata.name)
@@ -78,7 +78,7 @@ class Jobs:
         if before is None or (before.value, before.globalDefault) != (priority.value, priority.globalDefault):
             self._priorities_changed()
         elif annotations_of_rule(before.metadata.annotations) != annotations_of_rule(priority.metadata.annotations):
-            self._touched.jobs.update(self.known)
+            self._dirty.jobs.update(self.known)
 
     def drop_priority_class(self, name: str) -> None:
         if self.priorities.pop(name, None) is not None:
@@ -86,7 +86,7 @@ class Jobs:
 
     def _priorities_changed(self) -> None:
         self._preemptions.forget_all()
-        self._touched.jobs.update(self.known)
+        self._dirty.jobs.update(self.known)
 
     # What goes out
 
@@ -112,11 +112,11 @@ class Jobs:
 
     def renew(self, most: int | None = None) -> bool:
         """Builds the jobs anew that something touched; as many as `most` of them. Whether some are left."""
-        touched = self._touched.jobs
-        if not touched:
+        dirty = self._dirty.jobs
+        if not dirty:
             return False
         known, is_empty = self._known, not self._known
-        now = list(touched if most is None else islice(touched, most))
+        now = list(dirty if most is None else islice(dirty, most))
         for key in now:
             before = None if is_empty else known.get(key, None)
             if before is not None:
@@ -136,12 +136,12 @@ class Jobs:
                 known.drop(key)
                 continue
             known.put(key, job)
-            if job.strangers or job.problem or job.has_waiting or job.group.status.schedulingConditions:
+            if job.orphan_tasks or job.problem or job.has_waiting or job.group.status.schedulingConditions:
                 self._unsettled.add(key)
             if job.is_stale or job.history.stale_since is not None:
                 self._stale.add(key)
-        touched.difference_update(now)
-        return bool(touched)
+        dirty.difference_update(now)
+        return bool(dirty)
 
     def _build(self, key: ObjectKey) -> Job | None:
         group = self.groups.get(key)

@@ -24,7 +24,15 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.model.device import DeviceNeeds
 from bosket.scheduler.model.gpu_share import GpuShare, UnusableShare, share_of
 from bosket.scheduler.model.numa import NumaNeeds
-from bosket.scheduler.model.peer import ANY_ADDRESS, NO_MARKS, HostPort, Mark, Marks, PeerWishes, PodSelector
+from bosket.scheduler.model.pod_affinity import (
+    ANY_ADDRESS,
+    NO_MATCH_KEYS,
+    AffinityTerms,
+    HostPort,
+    MatchKey,
+    MatchKeys,
+    PodSelector,
+)
 from bosket.scheduler.model.resource import FIXED_NAMES, GPU, ResourceAxis, mig_gpus, sorted_request
 from bosket.scheduler.model.task import Mig, PodClass, Task
 from bosket.scheduler.model.volume import NO_STORAGE, PodStorage, VolumeNeeds
@@ -59,7 +67,7 @@ class PodClasses:
         self,
         pod: Pod,
         before: Task | None,
-        wishes: PeerWishes | None = None,
+        affinity_terms: AffinityTerms | None = None,
         matched: Sequence[PodSelector] = (),
         storage: PodStorage = NO_STORAGE,
         *,
@@ -89,13 +97,13 @@ class PodClasses:
         nominated = pod.status.nominatedNodeName if not spec.nodeName else ""
         devices = self._devices_of(pod)
         # What few pods have is left out of the others' signature, which is made for every pod.
-        marks, special = NO_MARKS, None
-        if nominated or refers or ports or wishes or matched or devices is not NO_DEVICES:
+        match_keys, special = NO_MATCH_KEYS, None
+        if nominated or refers or ports or affinity_terms or matched or devices is not NO_DEVICES:
             exclusive = storage.exclusive
-            if ports or wishes or matched or exclusive:
-                marks = _marks(ports, wishes, matched, exclusive)
+            if ports or affinity_terms or matched or exclusive:
+                match_keys = _match_keys_of(ports, affinity_terms, matched, exclusive)
             # Whoever has volumes refers.
-            special = (ports, wishes, marks, nominated, refers, storage.needs, devices, storage.contest)
+            special = (ports, affinity_terms, match_keys, nominated, refers, storage.needs, devices, storage.contest)
         if known is not None and known.special == special and known.numa == numa and known.device_needs is device_needs:
             return known
         request = sorted_request(spec)
@@ -120,7 +128,8 @@ class PodClasses:
             found = PodClass(
                 next(self._numbers), self._axis.row(request), dict(spec.nodeSelector), required, tolerations, ports,
                 fixed_index=self._fixed_number(fixed),
-                wishes=wishes, marks=marks, volumes=volumes, share=devices.share, mig=mig, extra_gpus=extra_gpus,
+                affinity_terms=affinity_terms, match_keys=match_keys, volumes=volumes, share=devices.share, mig=mig,
+                extra_gpus=extra_gpus,
                 device_needs=device_needs, contest=storage.contest, nominated_node=nominated, refers=refers,
                 special=special,
                 numa=numa,
@@ -200,7 +209,7 @@ def _requests_in(annotations: tuple[tuple[str, str], ...]) -> DeviceRequests:
     return found if found != NO_DEVICES else NO_DEVICES
 
 
-#: What a class follows from, marks and volumes apart.
+#: What a class follows from, match keys and volumes apart.
 _basis = attrgetter(
     "containers", "initContainers", "tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "overhead"
 )
@@ -236,16 +245,16 @@ def _host_ports(container: Container) -> tuple[HostPort, ...]:
     )
 
 
-def _marks(
+def _match_keys_of(
     ports: Iterable[HostPort],
-    wishes: PeerWishes | None,
+    affinity_terms: AffinityTerms | None,
     matched: Sequence[PodSelector],
     exclusive: Iterable[ObjectKey],
-) -> Marks:
-    lasting: list[Mark] = []
+) -> MatchKeys:
+    lasting: list[MatchKey] = []
     for port in ports:
         lasting += (port, port._replace(address=ANY_ADDRESS))
-    lasting += wishes.terms if wishes is not None else ()
+    lasting += affinity_terms.terms if affinity_terms is not None else ()
     lasting += (selector for selector in matched if not selector.staying)
     lasting += exclusive
-    return Marks(tuple(lasting), tuple(selector for selector in matched if selector.staying))
+    return MatchKeys(tuple(lasting), tuple(selector for selector in matched if selector.staying))

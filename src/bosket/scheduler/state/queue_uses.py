@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import NodeTable
-from bosket.scheduler.model.resource import NOTHING, Shares, plus
+from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
 from bosket.scheduler.model.snapshot import QueueUse
 from bosket.scheduler.model.task import ALLOCATED, PodClass, Task
 
@@ -27,7 +27,7 @@ class _JobUse(NamedTuple):
     queue: str
     preemptible: bool
     held: tuple[tuple[PodClass, int], ...]  #: pods on nodes that are ours
-    shared: tuple[tuple[Shares, int], ...]  #: those that share GPUs, by what each costs on its node's devices
+    shared: tuple[tuple[QueueAmounts, int], ...]  #: those that share GPUs, by what each costs on its node's devices
     pending: tuple[tuple[PodClass, int], ...]
     depends_on_devices: bool  #: whether what its pods cost depends on the size of devices
 
@@ -129,8 +129,8 @@ class _Counts:
         self._held: dict[PodClass, int] = {}
         self._firm: dict[PodClass, int] = {}
         self._pending: dict[PodClass, int] = {}
-        self._shared: dict[Shares, int] = {}
-        self._firm_shared: dict[Shares, int] = {}
+        self._shared: dict[QueueAmounts, int] = {}
+        self._firm_shared: dict[QueueAmounts, int] = {}
 
     def add(self, use: _JobUse, times: int) -> None:
         """A job came (1) or went (-1)."""
@@ -148,8 +148,8 @@ class _Counts:
 
     def use(self, smallest: int | None) -> QueueUse:
         """`smallest`: of the devices' sizes, which is what waiting pods are charged by."""
-        wanted: dict[Shares, int] = {}
-        _add(wanted, [(pod_class.shared_by(smallest), count) for pod_class, count in self._pending.items()])
+        wanted: dict[QueueAmounts, int] = {}
+        _add(wanted, [(pod_class.charge_by(smallest), count) for pod_class, count in self._pending.items()])
         held = _sum(_by_cost(self._held, self._shared)) if self._held or self._shared else NOTHING
         firm = _sum(_by_cost(self._firm, self._firm_shared)) if self._firm or self._firm_shared else NOTHING
         return QueueUse(held, firm, plus(held, _sum(wanted)))
@@ -159,7 +159,7 @@ def _use_of(job: Job, table: NodeTable) -> _JobUse:
     rows, sizes = table.rows, table.devices.sizes
     pending: list[PodClass] = []
     held: list[PodClass] = []
-    shared: list[Shares] = []
+    shared: list[QueueAmounts] = []
     for pod_set in job.pod_sets:
         if pod_set.pending:
             pending += [task.pod_class for task in pod_set.pending]
@@ -175,8 +175,8 @@ def _use_of(job: Job, table: NodeTable) -> _JobUse:
     return _JobUse(job.queue, job.preemptible, _counted(held), _counted(shared), _counted(pending), depends)
 
 
-def _cost(task: Task, device_mib: int) -> Shares:
-    return task.pod_class.shared_on(device_mib)
+def _cost(task: Task, device_mib: int) -> QueueAmounts:
+    return task.pod_class.charge_on(device_mib)
 
 
 def _counted(each: list[T]) -> tuple[tuple[T, int], ...]:
@@ -196,13 +196,13 @@ def _add(counts: dict[T, int], more: Iterable[tuple[T, int]], times: int = 1) ->
             del counts[what]
 
 
-def _by_cost(pods: Mapping[PodClass, int], shared: Mapping[Shares, int]) -> dict[Shares, int]:
+def _by_cost(pods: Mapping[PodClass, int], shared: Mapping[QueueAmounts, int]) -> dict[QueueAmounts, int]:
     costs = dict(shared)
-    _add(costs, [(pod_class.shared, count) for pod_class, count in pods.items()])
+    _add(costs, [(pod_class.charge, count) for pod_class, count in pods.items()])
     return costs
 
 
-def _sum(costs: Mapping[Shares, int]) -> Shares:
+def _sum(costs: Mapping[QueueAmounts, int]) -> QueueAmounts:
     """What so many pods of each cost ask for of the resources that queues account for."""
     gpus, millicores, memory = NOTHING
     for (gpu, cpu, size), count in sorted(costs.items()):  # sums of floats in one order, whatever was seen first

@@ -19,7 +19,7 @@ from bosket.api.time import time_or_zero
 from bosket.kube.volume import chosen_volumes
 from bosket.scheduler.model.gpu_share import UnusableShare
 from bosket.scheduler.model.numa import Record, needs_of
-from bosket.scheduler.model.peer import PeerWishes, PodSelector
+from bosket.scheduler.model.pod_affinity import AffinityTerms, PodSelector
 from bosket.scheduler.model.resource import UncountableAmount
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.model.volume import NO_STORAGE, PodStorage
@@ -27,8 +27,8 @@ from bosket.scheduler.state.devices.claims import DeviceClaims
 from bosket.scheduler.state.devices.numa_zones import NumaTopologies, record_of
 from bosket.scheduler.state.own.bind_requests import BindRequests
 from bosket.scheduler.state.own.evictions import Evictions
-from bosket.scheduler.state.peers import Peers
 from bosket.scheduler.state.pod_classes import PodClasses
+from bosket.scheduler.state.pod_selectors import PodSelectors
 from bosket.scheduler.state.volumes.volumes import Volumes
 
 # Members of an Enum are looked up far more slowly than names of a module.
@@ -48,7 +48,7 @@ class Surroundings:
 
     requests: BindRequests
     evictions: Evictions
-    peers: Peers
+    pod_selectors: PodSelectors
     volumes: Volumes
     devices: DeviceClaims
     node_topologies: NumaTopologies
@@ -67,7 +67,7 @@ class TaskReader:
     def read(self, key: ObjectKey, pod: Pod, before: Task | None) -> Task:
         """The pod's task; `before` is the one that it had until now. Raises UncountablePod."""
         spec, metadata, around = pod.spec, pod.metadata, self._around
-        labels, requests, peers = metadata.labels, around.requests, around.peers
+        labels, requests, pod_selectors = metadata.labels, around.requests, around.pod_selectors
         request = requests.live_for(key) if requests.known else None
         requested = request.spec.selectedNode if request is not None else None
         storage: PodStorage = NO_STORAGE
@@ -77,14 +77,16 @@ class TaskReader:
         devices, device_needs = None, None
         if (spec.resourceClaims or around.devices.by_resource) and around.devices.concern(spec):
             devices, device_needs = around.devices.of(key, pod, request)
-        wishes: PeerWishes | None = None
+        affinity_terms: AffinityTerms | None = None
         matched: Sequence[PodSelector] = ()
-        if spec.affinity is not None or spec.topologySpreadConstraints or peers.selectors:
-            wishes, matched = peers.look_at(pod)
+        if spec.affinity is not None or spec.topologySpreadConstraints or pod_selectors.in_use:
+            affinity_terms, matched = pod_selectors.look_at(pod)
         has_zones = around.node_topologies.any
         try:
             numa = needs_of(pod) if has_zones else None
-            pod_class = self._classes.of(pod, before, wishes, matched, storage, numa=numa, device_needs=device_needs)
+            pod_class = self._classes.of(
+                pod, before, affinity_terms, matched, storage, numa=numa, device_needs=device_needs
+            )
         except (InvalidQuantity, UncountableAmount) as error:
             raise UncountablePod(f"resources: {error}") from error
         except UnusableShare as error:

@@ -19,22 +19,22 @@ from bosket.api.kai import BindRequest
 from bosket.api.keys import POD_GROUP_ANNOTATION
 from bosket.api.object import ObjectKey
 from bosket.api.time import time_or_zero
-from bosket.scheduler.model.peer import NO_MARKS
+from bosket.scheduler.model.pod_affinity import NO_MATCH_KEYS
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.model.volume import NO_STORAGE
 from bosket.scheduler.state.devices.claims import DeviceClaims
 from bosket.scheduler.state.devices.numa_zones import NumaTopologies
+from bosket.scheduler.state.invalidation import Dirty
+from bosket.scheduler.state.match_counts import MatchCounts
 from bosket.scheduler.state.node_accounts import NodeAccounts
 from bosket.scheduler.state.options import StateOptions
 from bosket.scheduler.state.own.bind_requests import BindRequests, pod_of
 from bosket.scheduler.state.own.evictions import Evictions
-from bosket.scheduler.state.own.hold import Holds
-from bosket.scheduler.state.peers import Peers
+from bosket.scheduler.state.own.pod_backoff import PodBackoffs
 from bosket.scheduler.state.pod_classes import PodClasses
 from bosket.scheduler.state.pod_mixes import PodMixes
-from bosket.scheduler.state.tally import Tallies
+from bosket.scheduler.state.pod_selectors import PodSelectors
 from bosket.scheduler.state.task_reader import Surroundings, TaskReader, UncountablePod, stand_alike
-from bosket.scheduler.state.touched import Touched
 from bosket.scheduler.state.volumes.attachments import Attachments
 from bosket.scheduler.state.volumes.volumes import Volumes
 
@@ -61,10 +61,10 @@ class Tasks:
         volumes: Volumes,
         devices: DeviceClaims,
         zones: NumaTopologies,
-        touched: Touched,
+        dirty: Dirty,
         report: Callable[[str], None],
     ) -> None:
-        self._options, self._touched, self._report = options, touched, report
+        self._options, self._dirty, self._report = options, dirty, report
         self.pods: dict[ObjectKey, Pod] = {}
         self._tasks: dict[ObjectKey, Task] = {}
         self._members: dict[ObjectKey, dict[ObjectKey, Task]] = defaultdict(dict)  # pod group → its tasks
@@ -74,12 +74,12 @@ class Tasks:
         self._nodes, self._volumes, self._devices = nodes, volumes, devices
         self.requests = BindRequests(self.pods, nodes.nodes)
         self.evictions = Evictions(self.pods, honour_budgets=options.honour_budgets)
-        self.holds = Holds()  #: pods whose binding failed
-        self.peers = Peers(self._tasks)
-        self.tallies = Tallies()
+        self.backoffs = PodBackoffs()  #: pods whose binding failed
+        self.pod_selectors = PodSelectors(self._tasks)
+        self.match_counts = MatchCounts()
         self.attachments = Attachments()
         self.mixes = PodMixes()
-        around = Surroundings(self.requests, self.evictions, self.peers, volumes, devices, zones)
+        around = Surroundings(self.requests, self.evictions, self.pod_selectors, volumes, devices, zones)
         self._reader = TaskReader(classes, around, options.scheduler_name, report)
 
     def get(self, pod: ObjectKey) -> Task | None:
@@ -96,9 +96,9 @@ class Tasks:
             return None
         return min((each.problem for each in self._left_out.values() if each.group == group), default=None)
 
-    def held_jobs(self, now: float) -> frozenset[ObjectKey]:
+    def jobs_backing_off(self, now: float) -> frozenset[ObjectKey]:
         """Jobs that wait because the binding of one of their pods failed."""
-        tasks = (self._tasks.get(pod) for pod in self.holds.held(now))
+        tasks = (self._tasks.get(pod) for pod in self.backoffs.waiting(now))
         return frozenset(task.group for task in tasks if task and task.group and task.status == TaskStatus.PENDING)
 
     # What is seen
@@ -110,7 +110,7 @@ class Tasks:
         task = None
         if before is not None:
             task = self._tasks.get(key)
-            self.holds.forget_unless(key, None if pod.spec.nodeName else pod.metadata.uid)
+            self.backoffs.forget_unless(key, None if pod.spec.nodeName else pod.metadata.uid)
         if before is not None or self.evictions.budgets:
             self.evictions.see(key, pod, before)
         if self.requests.known:
@@ -121,7 +121,7 @@ class Tasks:
 
     def drop(self, key: ObjectKey) -> None:
         if self.pods.pop(key, None) is not None:
-            self.holds.forget_unless(key, None)
+            self.backoffs.forget_unless(key, None)
             self._volumes.forget_pod(key)
             self._devices.forget_pod(key)
             self.evictions.forget(key)
@@ -130,14 +130,14 @@ class Tasks:
             self.unread.discard(key)
             left_out = self._left_out.pop(key, None)
             if left_out is not None:
-                self._touched.jobs.add(left_out.group)
+                self._dirty.jobs.add(left_out.group)
 
     def put_bind_request(self, request: BindRequest) -> None:
         before = self.requests.is_dead(request.key)
         if self.requests.observe(request):
             self._renew(pod_of(request))
         if before or self.requests.is_dead(request.key):
-            self._touched.rest = True
+            self._dirty.other = True
 
     def drop_bind_request(self, request: BindRequest) -> None:
         self.renew(self.requests.observe_deleted(request))
@@ -145,9 +145,9 @@ class Tasks:
     def node_came_or_went(self, node: str) -> None:
         for pod in self.requests.judge_for_node(node):
             self._renew(pod)
-        self._touched.rest = True
+        self._dirty.other = True
         if residents := self._nodes.on(node):
-            self._touched.jobs.update(task.group for task in residents if task.group)
+            self._dirty.jobs.update(task.group for task in residents if task.group)
 
     # Tasks anew
 
@@ -155,13 +155,13 @@ class Tasks:
         """Something was decided about the pod, if it is one, or taken back."""
         if pod is not None:
             self._renew(pod)
-            self._touched.rest = True
+            self._dirty.other = True
 
     def look_again(self) -> None:
         """Renews the tasks of pods that may stand differently, if they do."""
-        touched = self._touched.pods
-        while touched:
-            key = touched.pop()
+        dirty = self._dirty.pods
+        while dirty:
+            key = dirty.pop()
             pod, before = self.pods.get(key), self._tasks.get(key)
             task = self._read(key, pod, before) if pod is not None else None
             if not stand_alike(before, task):
@@ -190,7 +190,7 @@ class Tasks:
                 self.mixes.saw(task.pod_class, task.created)
             if group is not None:
                 self._members[group][key] = task
-                self._touched.jobs.add(group)
+                self._dirty.jobs.add(group)
             if task.node:
                 self._nodes.add(key, task)
             if task.status is TaskStatus.RELEASING:
@@ -202,12 +202,12 @@ class Tasks:
         if (task is not None and task.devices is not None) or (before is not None and before.devices is not None):
             self._devices.follow(key, task)
         if (
-            self.peers.selectors
-            or (task is not None and task.pod_class.marks is not NO_MARKS)
-            or (before is not None and before.pod_class.marks is not NO_MARKS)
+            self.pod_selectors.in_use
+            or (task is not None and task.pod_class.match_keys is not NO_MATCH_KEYS)
+            or (before is not None and before.pod_class.match_keys is not NO_MATCH_KEYS)
         ):
-            self.tallies.replace(before, task)
-            self._touched.pods.update(self.peers.follow(key, before, task))
+            self.match_counts.replace(before, task)
+            self._dirty.pods.update(self.pod_selectors.follow(key, before, task))
 
     def _forget(self, key: ObjectKey, task: Task) -> None:
         del self._tasks[key]
@@ -217,7 +217,7 @@ class Tasks:
             del members[key]
             if not members:
                 del self._members[task.group]
-            self._touched.jobs.add(task.group)
+            self._dirty.jobs.add(task.group)
         self._nodes.remove(key, task)
 
     def _read(self, key: ObjectKey, pod: Pod, before: Task | None) -> Task | None:
@@ -245,7 +245,7 @@ class Tasks:
         group = pod.metadata.annotations.get(POD_GROUP_ANNOTATION)
         if group and pod.spec.schedulerName == self._options.scheduler_name:
             self._left_out[key] = LeftOut(ObjectKey(pod.metadata.namespace, group), f"pod {key}: {problem}")
-            self._touched.jobs.add(self._left_out[key].group)
+            self._dirty.jobs.add(self._left_out[key].group)
 
 
 def _counts(task: Task) -> bool:

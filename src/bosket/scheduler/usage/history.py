@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 
 from bosket.api.quantity import InvalidQuantity
 from bosket.scheduler.configuration.usage_window import Window
-from bosket.scheduler.model.resource import FIXED_NAMES, NOTHING, SHARED, Shares, UncountableAmount, amounts_of, plus
+from bosket.scheduler.model.resource import (
+    FIXED_NAMES,
+    NOTHING,
+    QUEUE_RESOURCES,
+    QueueAmounts,
+    UncountableAmount,
+    amounts_of,
+    plus,
+)
 from bosket.scheduler.model.snapshot import Snapshot
 
 Milliseconds = int  #: since 1970, as Prometheus counts
@@ -36,8 +44,8 @@ class Sample:
     """What the cluster had, and what each queue held of it with all queues below, at one moment."""
 
     time: float  #: epoch seconds
-    capacity: Shares
-    held: Mapping[str, Shares]  #: by queue name; the others held nothing
+    capacity: QueueAmounts
+    held: Mapping[str, QueueAmounts]  #: by queue name; the others held nothing
 
     @property
     def milliseconds(self) -> Milliseconds:
@@ -56,7 +64,7 @@ def sample_of(snapshot: Snapshot, now: float) -> Sample:
     return Sample(now, _capacity(snapshot), by_name)
 
 
-def _capacity(snapshot: Snapshot) -> Shares:
+def _capacity(snapshot: Snapshot) -> QueueAmounts:
     """As kube-state-metrics reports it: what nodes have, whether or not pods may use all of it."""
     total = NOTHING
     for node in snapshot.nodes.nodes:
@@ -64,7 +72,7 @@ def _capacity(snapshot: Snapshot) -> Shares:
             amounts = amounts_of(node.status.capacity or node.status.allocatable)
         except (InvalidQuantity, UncountableAmount):
             continue  # a node whose own account can't be read counts for nothing
-        gpus, millicores, memory = (float(amounts.get(FIXED_NAMES[place], 0)) for place in SHARED)
+        gpus, millicores, memory = (float(amounts.get(FIXED_NAMES[place], 0)) for place in QUEUE_RESOURCES)
         total = plus(total, (gpus, millicores, memory))
     return total
 
@@ -76,11 +84,11 @@ class _Track:
     since: array[int] = field(default_factory=lambda: array("q"))
     amounts: array[float] = field(default_factory=lambda: array("d"))  #: three for each time
 
-    def now(self) -> Shares:
+    def now(self) -> QueueAmounts:
         gpus, millicores, memory = self.amounts[-3:] if self.since else NOTHING
         return gpus, millicores, memory
 
-    def append(self, time: Milliseconds, amounts: Shares) -> None:
+    def append(self, time: Milliseconds, amounts: QueueAmounts) -> None:
         self.since.append(time)
         self.amounts.extend(amounts)
 
@@ -108,7 +116,7 @@ class History:
         """The time of the newest sample."""
         return self._times[-1] if self._times else None
 
-    def changes(self, sample: Sample) -> dict[str, Shares]:
+    def changes(self, sample: Sample) -> dict[str, QueueAmounts]:
         """What the sample says that isn't known: by queue, what it holds from now on."""
         changed = {queue: held for queue, held in sample.held.items() if self._now(queue) != held}
         for queue, track in self._tracks.items():
@@ -116,7 +124,7 @@ class History:
                 changed[queue] = NOTHING
         return changed
 
-    def append(self, time: Milliseconds, capacity: Shares, changes: Mapping[str, Shares]) -> None:
+    def append(self, time: Milliseconds, capacity: QueueAmounts, changes: Mapping[str, QueueAmounts]) -> None:
         """A sample, given as what changed. It is newer than all before: `forget_since` first if the clock went back."""
         assert not self._times or time > self._times[-1], "samples come in the order of their times"
         self._times.append(time)
@@ -153,7 +161,7 @@ class History:
 
     def parts(
         self, window: Window, now: float, *, resolution_seconds: float, half_life_seconds: float | None = None
-    ) -> dict[str, Shares]:
+    ) -> dict[str, QueueAmounts]:
         """Of each queue that held anything in the window that ends `now`: its part of the cluster."""
         if not self._times:
             return {}
@@ -192,6 +200,6 @@ class History:
         counted: NDArray[np.float64] = np.bincount(latest, weights, minlength=len(times)).astype(np.float64)
         return counted
 
-    def _now(self, queue: str) -> Shares:
+    def _now(self, queue: str) -> QueueAmounts:
         track = self._tracks.get(queue)
         return track.now() if track is not None else NOTHING

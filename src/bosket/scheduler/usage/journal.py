@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.usage.history import Milliseconds
 
 _VERSION: Final = 1
@@ -41,8 +41,8 @@ class Entry(NamedTuple):
     """One sample: what the cluster had, and which queues hold something else from then on."""
 
     time: Milliseconds
-    capacity: Shares
-    changes: Mapping[str, Shares]
+    capacity: QueueAmounts
+    changes: Mapping[str, QueueAmounts]
 
 
 class Journal:
@@ -75,7 +75,7 @@ class Journal:
     def entries(self) -> list[Entry]:
         """All that was written, oldest first."""
         with self._named_errors():
-            changes: dict[Milliseconds, dict[str, Shares]] = {}
+            changes: dict[Milliseconds, dict[str, QueueAmounts]] = {}
             rows = self._connection.execute("SELECT time, queue, gpus, millicores, bytes FROM change")
             for time, queue, *amounts in rows:
                 changes.setdefault(time, {})[queue] = _shares(amounts)
@@ -124,6 +124,6 @@ class Journal:
             raise JournalError(f"{self._path}: {error}") from error
 
 
-def _shares(amounts: list[float]) -> Shares:
+def _shares(amounts: list[float]) -> QueueAmounts:
     gpus, millicores, memory = amounts
     return gpus, millicores, memory

@@ -27,7 +27,7 @@ from bosket.kube.transport import Request, Response, Transport
 from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.configuration.usage_parameters import Parameters, format_prometheus_duration
 from bosket.scheduler.configuration.usage_window import Sliding
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.usage.source import UsageUnavailable
 
@@ -132,7 +132,7 @@ def query_for(metric: str, parameters: Parameters, now: float) -> str:
     return f"sum_over_time(({metric})[{format_prometheus_duration(size)}:{step}])"
 
 
-def _parts(used: Sequence[float], capacity: Sequence[float]) -> Shares:
+def _parts(used: Sequence[float], capacity: Sequence[float]) -> QueueAmounts:
     gpu, cpu, memory = (amount / total if total > 0 else 0.0 for amount, total in zip(used, capacity, strict=True))
     return gpu, cpu, memory
 

@@ -10,7 +10,7 @@ from bosket.api.kai import UsageDBConfig
 from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.configuration.usage_db import CLIENT_TYPES
 from bosket.scheduler.configuration.usage_parameters import parameters_from
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 from bosket.scheduler.model.usage import Usage
 from bosket.scheduler.usage.builtin import BuiltinUsage
 from bosket.scheduler.usage.prometheus import connect
@@ -21,7 +21,7 @@ from bosket.scheduler.usage.source import UsageSource, UsageUnavailable
 class FakeUsage:
     """A store with a fixed answer, for tests and for `clientType: fake`. Its fields may be changed at any time."""
 
-    parts: Mapping[str, Shares] = field(default_factory=dict)
+    parts: Mapping[str, QueueAmounts] = field(default_factory=dict)
     failure: str = ""  #: the message of `UsageUnavailable`; empty where there is an answer
     asked: int = 0  #: number of calls of `fetch`
 

@@ -1,7 +1,7 @@
 """What pods ask for, gangs need and nodes have, in the three resources that queues account for.
 
-Amounts are `Shares` of the scheduler's model: GPUs, millicores, bytes. What a gang needs is a lower bound: what can't
-be known of it (pods that aren't there yet) is taken to be as small as the smallest that is.
+Amounts are `QueueAmounts` of the scheduler's model: GPUs, millicores, bytes. What a gang needs is a lower bound: pods
+that don't exist yet are taken to be as small as the smallest one that does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bosket.api.kai import PodGroupSpec, QueueResources
 from bosket.api.keys import SUBGROUP_LABEL
 from bosket.api.quantity import InvalidQuantity
 from bosket.scheduler.model.gpu_share import UnusableShare, share_of
-from bosket.scheduler.model.resource import NOTHING, Shares, UncountableAmount, amounts_of, pod_request
+from bosket.scheduler.model.resource import NOTHING, QueueAmounts, UncountableAmount, amounts_of, pod_request
 
 RESOURCES: Final = ("gpu", "cpu", "memory")
 #: Of a queue's CPU, memory: in thousandths of a core, in megabytes.
@@ -24,7 +24,7 @@ _WORDS: Final = ("GPUs", "CPU cores", "GB of memory")
 _SHOWN_IN: Final = (1.0, 1e3, 1e9)
 
 
-def asked_by(pod: Pod) -> Shares | None:
+def asked_by(pod: Pod) -> QueueAmounts | None:
     """What a pod asks for; None if it can't be read. Parts of GPUs that are asked for by memory count nothing."""
     try:
         request = pod_request(pod.spec)
@@ -35,7 +35,7 @@ def asked_by(pod: Pod) -> Shares | None:
     return (request.get("gpu", 0) + shared, float(request.get("cpu", 0)), float(request.get("memory", 0)))
 
 
-def held_by(node: Node) -> Shares:
+def held_by(node: Node) -> QueueAmounts:
     """What a node can give."""
     try:
         amounts = amounts_of(node.status.allocatable)
@@ -44,7 +44,7 @@ def held_by(node: Node) -> Shares:
     return (float(amounts.get("gpu", 0)), float(amounts.get("cpu", 0)), float(amounts.get("memory", 0)))
 
 
-def total(shares: Iterable[Shares]) -> Shares:
+def total(shares: Iterable[QueueAmounts]) -> QueueAmounts:
     """The sum, resource by resource."""
     gpu = cpu = memory = 0.0
     for each in shares:
@@ -52,16 +52,16 @@ def total(shares: Iterable[Shares]) -> Shares:
     return gpu, cpu, memory
 
 
-def bounds(resources: QueueResources, name: str) -> Shares:
+def bounds(resources: QueueResources, name: str) -> QueueAmounts:
     """`quota` or `limit` of a queue in these units; below 0 where it has none."""
     values = (getattr(getattr(resources, resource), name) for resource in RESOURCES)
     gpu, cpu, memory = (value * unit if value >= 0 else -1.0 for value, unit in zip(values, _UNITS, strict=True))
     return gpu, cpu, memory
 
 
-def needed_by(spec: PodGroupSpec, pods: Sequence[Pod]) -> Shares | None:
+def needed_by(spec: PodGroupSpec, pods: Sequence[Pod]) -> QueueAmounts | None:
     """What a gang needs at least to start; None if nobody can tell, because it has no pods yet."""
-    by_part: dict[str, list[Shares]] = {}
+    by_part: dict[str, list[QueueAmounts]] = {}
     for pod in pods:
         asked = asked_by(pod)
         if asked is not None:
@@ -70,7 +70,7 @@ def needed_by(spec: PodGroupSpec, pods: Sequence[Pod]) -> Shares | None:
         return None
     if not spec.subGroups:
         return _smallest([share for shares in by_part.values() for share in shares], minimum(spec))
-    needs: dict[str, Shares] = {}
+    needs: dict[str, QueueAmounts] = {}
     for each, below in leaves_first(spec.subGroups):
         if below:
             needs[each.name] = _least([needs[child.name] for child in below if child.name in needs], each.minSubGroup)
@@ -79,12 +79,12 @@ def needed_by(spec: PodGroupSpec, pods: Sequence[Pod]) -> Shares | None:
     return _least([needs[each.name] for each in spec.subGroups if not each.parent], spec.minSubGroup)
 
 
-def _least(needs: Sequence[Shares], enough: int | None) -> Shares:
+def _least(needs: Sequence[QueueAmounts], enough: int | None) -> QueueAmounts:
     """What the smallest of some sub-groups need, as many as are enough."""
     return _smallest(needs, len(needs) if enough is None else min(enough, len(needs)))
 
 
-def _smallest(shares: Sequence[Shares], count: int) -> Shares:
+def _smallest(shares: Sequence[QueueAmounts], count: int) -> QueueAmounts:
     """The sum of the `count` smallest, resource by resource; those that are missing are like the smallest."""
     if not shares:
         return NOTHING
@@ -95,11 +95,11 @@ def _smallest(shares: Sequence[Shares], count: int) -> Shares:
     return sums[0], sums[1], sums[2]
 
 
-def exceeds(asked: Shares, there: Shares) -> list[int]:
+def exceeds(asked: QueueAmounts, there: QueueAmounts) -> list[int]:
     """The places of the resources of which more is asked than there is; below 0 there is no bound."""
     return [place for place in range(len(RESOURCES)) if there[place] >= 0 and asked[place] > there[place] + 1e-9]
 
 
-def words(shares: Shares, place: int) -> str:
+def words(shares: QueueAmounts, place: int) -> str:
     """`8 GPUs`, `2.5 CPU cores`."""
     return f"{shares[place] / _SHOWN_IN[place]:.10g} {_WORDS[place]}"

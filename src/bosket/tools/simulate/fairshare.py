@@ -15,7 +15,7 @@ import msgspec
 from bosket.api.document import UnreadableDocument, read_json
 from bosket.api.time import InvalidTime, parse_time
 from bosket.scheduler.model.queue import UNLIMITED, Queue, QueueTree, build_tree
-from bosket.scheduler.model.resource import NOTHING, Shares, plus
+from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
 from bosket.scheduler.plugins.proportion.share import divide_among
 from bosket.tools.simulate.document import InvalidDocument, Report, fields_of, items_of
 
@@ -119,7 +119,7 @@ def _share(where: str, value: Any, report: Report) -> _Share:
     return share
 
 
-def _total(value: Any, report: Report) -> Shares:
+def _total(value: Any, report: Report) -> QueueAmounts:
     class Total(msgspec.Struct, frozen=True):
         gpu: float = 0.0
         cpu: float = 0.0
@@ -133,7 +133,7 @@ def _total(value: Any, report: Report) -> Shares:
     return total.gpu, total.cpu, total.memory
 
 
-def _requests(tree: QueueTree, asked: _Asked) -> list[Shares]:
+def _requests(tree: QueueTree, asked: _Asked) -> list[QueueAmounts]:
     requests = [NOTHING] * len(tree.queues)
     for row, queue in enumerate(tree.queues):
         if not tree.children[row]:
@@ -142,6 +142,6 @@ def _requests(tree: QueueTree, asked: _Asked) -> list[Shares]:
     return requests
 
 
-def _amounts(shares: tuple[_Share, ...], name: str) -> Shares:
+def _amounts(shares: tuple[_Share, ...], name: str) -> QueueAmounts:
     gpu, cpu, memory = (float(getattr(share, name)) for share in shares)
     return gpu, cpu, memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.plugins.mark_ledger import MarkLedger
+from bosket.scheduler.plugins.match_ledger import MatchLedger
 from bosket.scheduler.plugins.predicates.by_node import ByNode
 from bosket.scheduler.plugins.predicates.gpu_kinds import GpuKinds, RoomForReservation
 from bosket.scheduler.plugins.predicates.pod_affinity import PodAffinity
@@ -26,7 +26,7 @@ class Predicates:
         session.extensions.node_filters.add(GpuKinds(session))
         session.extensions.node_filters.add(RoomForReservation(session))
         session.extensions.node_filters.add(ByNode(session))
-        ledger = MarkLedger(session) if session.snapshot.marked else None
+        ledger = MatchLedger(session) if session.snapshot.has_match_keys else None
         session.extensions.task_checks.add(PodFitness(session, ledger))
         if ledger is not None:
             session.extensions.node_filters.add(HostPorts(session, ledger))

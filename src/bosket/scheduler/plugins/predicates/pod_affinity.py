@@ -9,10 +9,10 @@ import numpy as np
 from bosket.scheduler.framework.extension import Exceptions, NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Mask
-from bosket.scheduler.model.peer import Mark, PodSelector, Role
+from bosket.scheduler.model.pod_affinity import MatchKey, PodSelector, Role
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.domain import NO_ROWS, NONE, DomainCount, domains_of
-from bosket.scheduler.plugins.mark_ledger import MarkLedger, Tally
+from bosket.scheduler.plugins.match_ledger import MatchCount, MatchLedger
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -22,7 +22,7 @@ OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules
 class PodAffinity(NodeFilter):
     """Objects to domains that lack pods which must be there, or have pods which must not."""
 
-    def __init__(self, session: Session, ledger: MarkLedger) -> None:
+    def __init__(self, session: Session, ledger: MatchLedger) -> None:
         self._session, self._ledger = session, ledger
         objections = (AFFINITY, ANTI_AFFINITY, OTHERS_ANTI_AFFINITY)
         self._numbers = dict(zip(objections, session.reason_book.numbers(objections), strict=True))
@@ -30,10 +30,10 @@ class PodAffinity(NodeFilter):
         self._neighbours: dict[int, _Neighbours] = {}
 
     def concerns(self, pod_class: PodClass) -> bool:
-        wishes = pod_class.wishes
-        if wishes is not None and (wishes.affinity or wishes.anti_affinity):
+        affinity_terms = pod_class.affinity_terms
+        if affinity_terms is not None and (affinity_terms.affinity or affinity_terms.anti_affinity):
             return True
-        return any(_repels(self._session, mark) for mark in pod_class.marks.lasting)
+        return any(_repels(self._session, match_key) for match_key in pod_class.match_keys.lasting)
 
     def basis(self, pod_class: PodClass) -> Hashable:
         return self._of(pod_class).basis()
@@ -61,26 +61,26 @@ class PodAffinity(NodeFilter):
 class _Neighbours:
     """The pods that matter to one class, counted by domain."""
 
-    def __init__(self, session: Session, ledger: MarkLedger, pod_class: PodClass) -> None:
-        def counted(mark: Mark, label: str) -> DomainCount:
-            return DomainCount(ledger.tally(mark), domains_of(session, label))
+    def __init__(self, session: Session, ledger: MatchLedger, pod_class: PodClass) -> None:
+        def counted(match_key: MatchKey, label: str) -> DomainCount:
+            return DomainCount(ledger.match_count(match_key), domains_of(session, label))
 
-        wishes = pod_class.wishes
-        self._all: Tally | None = None  # pods that the affinity asks for, wherever they are
+        affinity_terms = pod_class.affinity_terms
+        self._all: MatchCount | None = None  # pods that the affinity asks for, wherever they are
         self._near: list[DomainCount] = []
         self._away: list[DomainCount] = []
-        if wishes is not None:
-            self._away = [counted(term.selector, term.topology_key) for term in wishes.anti_affinity]
-            wanted = wishes.affinity_selector
+        if affinity_terms is not None:
+            self._away = [counted(term.selector, term.topology_key) for term in affinity_terms.anti_affinity]
+            wanted = affinity_terms.affinity_selector
             if wanted is not None:
-                self._near = [counted(wanted, term.topology_key) for term in wishes.affinity]
+                self._near = [counted(wanted, term.topology_key) for term in affinity_terms.affinity]
                 # The first of a series may go anywhere: there is nobody yet, and it is one of those that it asks for.
-                self._all = ledger.tally(wanted) if wanted in pod_class.marks.lasting else None
+                self._all = ledger.match_count(wanted) if wanted in pod_class.match_keys.lasting else None
         self._repelling = [
             counted(term, term.topology_key)
-            for mark in pod_class.marks.lasting
-            if isinstance(mark, PodSelector)
-            for term in session.snapshot.terms.get(mark, ())
+            for match_key in pod_class.match_keys.lasting
+            if isinstance(match_key, PodSelector)
+            for term in session.snapshot.terms.get(match_key, ())
             if term.role is Role.ANTI_AFFINITY
         ]
         counts = (*self._near, *self._away, *self._repelling)
@@ -97,8 +97,8 @@ class _Neighbours:
             found += [
                 (AFFINITY, each.domains.of_row[rows] == NONE if first else each.at(rows) == 0) for each in self._near
             ]
-        found += [(ANTI_AFFINITY, each.at(rows) > 0) for each in self._away if each.tally.total]
-        found += [(OTHERS_ANTI_AFFINITY, each.at(rows) > 0) for each in self._repelling if each.tally.total]
+        found += [(ANTI_AFFINITY, each.at(rows) > 0) for each in self._away if each.match_count.total]
+        found += [(OTHERS_ANTI_AFFINITY, each.at(rows) > 0) for each in self._repelling if each.match_count.total]
         return found
 
     def objection(self, row: int) -> str:
@@ -108,15 +108,15 @@ class _Neighbours:
             for each in self._near:
                 if each.domains.of_row[row] == NONE if first else not each.here(row):
                     return AFFINITY
-        if any(each.here(row) for each in self._away if each.tally.total):
+        if any(each.here(row) for each in self._away if each.match_count.total):
             return ANTI_AFFINITY
-        return OTHERS_ANTI_AFFINITY if any(each.here(row) for each in self._repelling if each.tally.total) else ""
+        return OTHERS_ANTI_AFFINITY if any(each.here(row) for each in self._repelling if each.match_count.total) else ""
 
     def exceptions(self) -> Exceptions:
         if self._near and not self._is_first():
             return Exceptions(min((each.rows() for each in self._near), key=len), refuses_others=True)
         parts = [each.domains.lacking for each in self._near]
-        parts += [each.rows() for each in (*self._away, *self._repelling) if each.tally.total]
+        parts += [each.rows() for each in (*self._away, *self._repelling) if each.match_count.total]
         return Exceptions(np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else NO_ROWS)
 
     def _is_first(self) -> bool:
@@ -126,7 +126,7 @@ class _Neighbours:
         return not self._all.total or not any(each.is_anywhere() for each in self._near)
 
 
-def _repels(session: Session, mark: Mark) -> bool:
-    """Whether pods carry an anti-affinity to pods with this mark."""
-    terms = session.snapshot.terms.get(mark, ()) if isinstance(mark, PodSelector) else ()
+def _repels(session: Session, match_key: MatchKey) -> bool:
+    """Whether pods carry an anti-affinity to pods with this match key."""
+    terms = session.snapshot.terms.get(match_key, ()) if isinstance(match_key, PodSelector) else ()
     return any(term.role is Role.ANTI_AFFINITY for term in terms)

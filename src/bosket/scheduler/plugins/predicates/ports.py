@@ -8,9 +8,9 @@ import numpy as np
 
 from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.peer import ANY_ADDRESS, HostPort
+from bosket.scheduler.model.pod_affinity import ANY_ADDRESS, HostPort
 from bosket.scheduler.model.task import PodClass
-from bosket.scheduler.plugins.mark_ledger import MarkLedger
+from bosket.scheduler.plugins.match_ledger import MatchLedger
 
 TAKEN = "node(s) didn't have free ports for the requested pod ports"
 
@@ -18,7 +18,7 @@ TAKEN = "node(s) didn't have free ports for the requested pod ports"
 class HostPorts(NodeFilter):
     """Objects to nodes where one of the ports is taken."""
 
-    def __init__(self, session: Session, ledger: MarkLedger) -> None:
+    def __init__(self, session: Session, ledger: MatchLedger) -> None:
         self._ledger = ledger
         self._code = session.reason_book.number(TAKEN)
 
@@ -29,7 +29,9 @@ class HostPorts(NodeFilter):
         return pod_class.host_ports
 
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
-        taken = sum(self._ledger.tally(each).rows.at(rows) for port in pod_class.host_ports for each in _rivals(port))
+        taken = sum(
+            self._ledger.match_count(each).rows.at(rows) for port in pod_class.host_ports for each in _rivals(port)
+        )
         return np.where(np.asarray(taken) > 0, self._code, 0).astype(np.int32)
 
 

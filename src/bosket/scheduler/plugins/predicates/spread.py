@@ -15,10 +15,10 @@ from bosket.kube.taint import tolerates
 from bosket.scheduler.framework.extension import Exceptions, NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Mask
-from bosket.scheduler.model.peer import SpreadConstraint
+from bosket.scheduler.model.pod_affinity import SpreadConstraint
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.domain import NO_ROWS, NONE, DomainCount, Domains, domains_of
-from bosket.scheduler.plugins.mark_ledger import MarkLedger
+from bosket.scheduler.plugins.match_ledger import MatchLedger
 from bosket.scheduler.plugins.predicates.node_selector import own_nodes
 
 UNEVEN = "node(s) didn't match pod topology spread constraints"
@@ -28,7 +28,7 @@ NO_LABEL = "node(s) didn't match pod topology spread constraints (missing requir
 class TopologySpread(NodeFilter):
     """Objects to domains that have too many pods already."""
 
-    def __init__(self, session: Session, ledger: MarkLedger) -> None:
+    def __init__(self, session: Session, ledger: MatchLedger) -> None:
         self._session, self._ledger = session, ledger
         self._uneven, self._no_label = session.reason_book.numbers((UNEVEN, NO_LABEL))
         self._nothing: ReasonCodes = np.zeros(len(session.snapshot.nodes), dtype=np.int32)
@@ -36,7 +36,7 @@ class TopologySpread(NodeFilter):
         self._grounds: dict[Hashable, _Ground] = {}
 
     def concerns(self, pod_class: PodClass) -> bool:
-        return pod_class.wishes is not None and bool(pod_class.wishes.spread)
+        return pod_class.affinity_terms is not None and bool(pod_class.affinity_terms.spread)
 
     def basis(self, pod_class: PodClass) -> Hashable:
         return tuple(each.basis() for each in self._of(pod_class))
@@ -63,16 +63,17 @@ class TopologySpread(NodeFilter):
     def _of(self, pod_class: PodClass) -> list[_Constraint]:
         found = self._constraints.get(pod_class.index)
         if found is None:
-            wishes = pod_class.wishes
-            assert wishes is not None
+            affinity_terms = pod_class.affinity_terms
+            assert affinity_terms is not None
             found = self._constraints[pod_class.index] = [
-                _Constraint(self._ledger, self._ground(pod_class, each), pod_class, each) for each in wishes.spread
+                _Constraint(self._ledger, self._ground(pod_class, each), pod_class, each)
+                for each in affinity_terms.spread
             ]
         return found
 
     def _ground(self, pod_class: PodClass, constraint: SpreadConstraint) -> _Ground:
-        assert pod_class.wishes is not None
-        labels = tuple(each.topology_key for each in pod_class.wishes.spread)
+        assert pod_class.affinity_terms is not None
+        labels = tuple(each.topology_key for each in pod_class.affinity_terms.spread)
         policies = constraint.honors_affinity, constraint.honors_taints
         key = (pod_class.fixed_index, labels, constraint.topology_key, policies)
         found = self._grounds.get(key)
@@ -95,15 +96,15 @@ class _Ground:
 class _Constraint:
     """One constraint of one class: how many pods each domain has, and the fewest."""
 
-    def __init__(self, ledger: MarkLedger, ground: _Ground, pod_class: PodClass, constraint: SpreadConstraint) -> None:
-        self._count = DomainCount(ledger.tally(constraint.selector), ground.domains, ground.eligible)
+    def __init__(self, ledger: MatchLedger, ground: _Ground, pod_class: PodClass, constraint: SpreadConstraint) -> None:
+        self._count = DomainCount(ledger.match_count(constraint.selector), ground.domains, ground.eligible)
         self._present = ground.present
         self._too_few = len(ground.present) < constraint.min_domains
-        itself = constraint.selects_all or constraint.selector in pod_class.marks.staying
+        itself = constraint.selects_all or constraint.selector in pod_class.match_keys.staying
         self._allowed = constraint.max_skew - int(itself)  # what a domain may be ahead by before the pod is placed
         self._fewest = 0
         self._looked_at = -1
-        self._tally = ledger.tally(constraint.selector)
+        self._match_count = ledger.match_count(constraint.selector)
 
     def basis(self) -> Hashable:
         self._catch_up()
@@ -135,9 +136,9 @@ class _Constraint:
         return uneven if not len(domains.lacking) else np.concatenate((uneven, domains.lacking))
 
     def _catch_up(self) -> None:
-        if self._looked_at == len(self._tally.log):
+        if self._looked_at == len(self._match_count.log):
             return
-        self._looked_at = len(self._tally.log)
+        self._looked_at = len(self._match_count.log)
         per_domain = self._count.per_domain()
         assert per_domain is not None
         # Only domains that are present have pods that count: if there are fewer of these, some have none.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.task import PodClass, Task
-from bosket.scheduler.plugins.mark_ledger import MarkLedger
+from bosket.scheduler.plugins.match_ledger import MatchLedger
 from bosket.scheduler.plugins.predicates.node_size import NodeSizes
 from bosket.scheduler.plugins.predicates.references import required_config_maps
 
@@ -18,8 +18,8 @@ CLAIM_IN_USE = "node has pod using PersistentVolumeClaim with the same name and 
 class PodFitness:
     """A task check. Classes that nothing can ever be said against are looked at once."""
 
-    def __init__(self, session: Session, ledger: MarkLedger | None) -> None:
-        """`ledger`: None where no pod has a mark."""
+    def __init__(self, session: Session, ledger: MatchLedger | None) -> None:
+        """`ledger`: None where no pod has a match key."""
         self._ledger = ledger
         self._config_maps = session.snapshot.config_maps
         self._sizes = NodeSizes(session.snapshot)
@@ -29,7 +29,7 @@ class PodFitness:
         pod_class = task.pod_class
         if pod_class.index in self._fine:
             return None
-        exclusive = [mark for mark in pod_class.marks.lasting if isinstance(mark, ObjectKey)]
+        exclusive = [match_key for match_key in pod_class.match_keys.lasting if isinstance(match_key, ObjectKey)]
         too_large = self._sizes.objection(task)
         if not (exclusive or too_large or pod_class.refers):  # whoever has claims refers
             self._fine.add(pod_class.index)
@@ -45,7 +45,7 @@ class PodFitness:
 
     def _in_use(self, claims: list[ObjectKey]) -> str:
         ledger = self._ledger
-        return CLAIM_IN_USE if ledger is not None and any(ledger.tally(claim).total for claim in claims) else ""
+        return CLAIM_IN_USE if ledger is not None and any(ledger.match_count(claim).total for claim in claims) else ""
 
     def _missing(self, task: Task, pod_class: PodClass) -> str:
         if not pod_class.refers:

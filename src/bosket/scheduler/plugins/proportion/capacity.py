@@ -8,7 +8,7 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED
 from bosket.scheduler.model.reason import NON_PREEMPTIBLE_OVER_QUOTA, OVER_LIMIT, OverCapacity
-from bosket.scheduler.model.resource import SHARED_NAMES, Shares
+from bosket.scheduler.model.resource import QUEUE_RESOURCE_NAMES, QueueAmounts
 
 UNBOUNDED = (UNLIMITED, UNLIMITED, UNLIMITED)
 #: From the accounts' units to those of messages: GPUs, cores, gigabytes.
@@ -25,7 +25,7 @@ class Capacity:
         self._quotas = [queue.quota for queue in self._queues]
         self._limited: dict[int, tuple[int, ...]] = {}  # by leaf: the queues up to the root that have a limit
 
-    def check(self, job: JobState, requested: Shares) -> OverCapacity | None:
+    def check(self, job: JobState, requested: QueueAmounts) -> OverCapacity | None:
         """The first queue on the way up that has no room, and of what."""
         leaf, over = job.queue_row, None
         limited = self._limited.get(leaf)
@@ -40,7 +40,12 @@ class Capacity:
         return over
 
     def _first_over(
-        self, code: str, path: tuple[int, ...], allowed: Sequence[Shares], held: Sequence[Shares], requested: Shares
+        self,
+        code: str,
+        path: tuple[int, ...],
+        allowed: Sequence[QueueAmounts],
+        held: Sequence[QueueAmounts],
+        requested: QueueAmounts,
     ) -> OverCapacity | None:
         for row in path:
             if allowed[row] == UNBOUNDED:
@@ -48,6 +53,6 @@ class Capacity:
             for resource, (most, has, more) in enumerate(zip(allowed[row], held[row], requested, strict=True)):
                 if most != UNLIMITED and more > 0 and most < has + more:
                     shown = SHOWN[resource]
-                    name, unit = self._queues[row].display_name, SHARED_NAMES[resource]
+                    name, unit = self._queues[row].display_name, QUEUE_RESOURCE_NAMES[resource]
                     return OverCapacity(code, name, unit, most * shown, has * shown, more * shown)
         return None

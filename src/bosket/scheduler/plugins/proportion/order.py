@@ -17,7 +17,7 @@ import numpy as np
 
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED
-from bosket.scheduler.model.resource import NOTHING, SHARED, Shares, minus
+from bosket.scheduler.model.resource import NOTHING, QUEUE_RESOURCES, QueueAmounts, minus
 from bosket.scheduler.plugins.proportion.share import allocatable_shares, as_shares, cluster_total
 
 #: What a resource weighs of which the queue may have nothing.
@@ -33,7 +33,7 @@ class Bound:
 
     __slots__ = ("_shares",)
 
-    def __init__(self, shares: Shares) -> None:
+    def __init__(self, shares: QueueAmounts) -> None:
         self._shares = shares
 
     def __eq__(self, other: object) -> bool:
@@ -53,11 +53,11 @@ class Bound:
 class _Basis(NamedTuple):
     """What the rank of a queue rests on that stays the same while a cycle goes on."""
 
-    fair_share: Shares
-    quota: Shares  #: infinite where it is unlimited
+    fair_share: QueueAmounts
+    quota: QueueAmounts  #: infinite where it is unlimited
     priority: int  #: the higher goes first: negated
     lacks_something: bool  #: whether there is a resource of which it may have nothing
-    against: Shares  #: what its holdings are divided by: what it may have, or all there is
+    against: QueueAmounts  #: what its holdings are divided by: what it may have, or all there is
     bound: Bound
 
 
@@ -68,11 +68,11 @@ class QueueRanks:
         queues, fair_share = session.snapshot.queues.queues, session.queues.fair_share
         self._ledger = session.queues
         self._allocatable = allocatable_shares(session.snapshot.queues, fair_share)
-        quota = np.array([queue.quota for queue in queues]).reshape(-1, len(SHARED))
-        may_have = np.array(self._allocatable).reshape(-1, len(SHARED))
+        quota = np.array([queue.quota for queue in queues]).reshape(-1, len(QUEUE_RESOURCES))
+        may_have = np.array(self._allocatable).reshape(-1, len(QUEUE_RESOURCES))
         unlimited = may_have == UNLIMITED
         # The same bound for the same shares: tuples see without a call that they are equal.
-        bounds: dict[Shares, Bound] = {}
+        bounds: dict[QueueAmounts, Bound] = {}
         for shares in as_shares(np.where(unlimited, math.inf, may_have)):
             bounds.setdefault(shares, Bound(shares))
         self._bases = list(
@@ -87,9 +87,9 @@ class QueueRanks:
             )
         )
         # By queue: what it would hold after its next job, and its dominant share then: mostly what it holds next time.
-        self._after: list[tuple[Shares, float]] = [(NOTHING, -1.0)] * len(queues)
+        self._after: list[tuple[QueueAmounts, float]] = [(NOTHING, -1.0)] * len(queues)
 
-    def rank(self, row: int, wanted: Shares, leaving: Shares) -> Rank:
+    def rank(self, row: int, wanted: QueueAmounts, leaving: QueueAmounts) -> Rank:
         # Asked for twice or more a turn: written out, resource by resource.
         held = gpus, millicores, memory = self._ledger.allocated[row]
         after = gpus_after, millicores_after, memory_after = (
@@ -116,12 +116,12 @@ class QueueRanks:
             bound,
         )
 
-    def _violates(self, row: int, held: Shares) -> bool:
+    def _violates(self, row: int, held: QueueAmounts) -> bool:
         """Whether it holds something of which it may have nothing."""
         return any(amount > 0 and not share for amount, share in zip(held, self._allocatable[row], strict=True))
 
 
-def _dominant(against: Shares, held: Shares) -> float:
+def _dominant(against: QueueAmounts, held: QueueAmounts) -> float:
     """The largest of a queue's shares: of each resource, what it holds as a part of what that is divided by.
 
     At least 0: a victim that goes in several steps is taken off with all that is left of it at each of them, so that

@@ -13,7 +13,7 @@ from bosket.scheduler.framework.job_state import JobState, requested_by
 from bosket.scheduler.framework.scenario import Scenario
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.queue import UNLIMITED, fits
-from bosket.scheduler.model.resource import Shares, minus, plus
+from bosket.scheduler.model.resource import QueueAmounts, minus, plus
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.plugins.proportion.share import RESOURCES, allocatable_shares
 
@@ -32,7 +32,7 @@ class Reclaim:
         self._multiplier = saturation_multiplier
         self._smallest_device = session.snapshot.nodes.devices.smallest
         #: by the queues that are compared: what was asked, with what they hold, and the answer
-        self._known: dict[tuple[int, int], tuple[tuple[Shares, Shares, Shares], bool]] = {}
+        self._known: dict[tuple[int, int], tuple[tuple[QueueAmounts, QueueAmounts, QueueAmounts], bool]] = {}
         self._consolidating = session.settings.allow_consolidating_reclaim
 
     def may_reclaim(self, reclaimer: JobState) -> bool:
@@ -55,7 +55,7 @@ class Reclaim:
             known = self._known[sides] = (asked, self._may_take(*sides, asked[0]))
         return known[1]
 
-    def _may_take(self, mine: int, theirs: int, request: Shares) -> bool:
+    def _may_take(self, mine: int, theirs: int, request: QueueAmounts) -> bool:
         """The same for queues with the same parent."""
         held = self._ledger.allocated[theirs]
         if not fits(plus(self._ledger.allocated[mine], request), self._queues[mine].quota):
@@ -71,23 +71,23 @@ class Reclaim:
     # A scenario validator
 
     def is_just(self, scenario: Scenario) -> bool:
-        remaining: dict[int, Shares] = {}
+        remaining: dict[int, QueueAmounts] = {}
         involved: dict[int, set[int]] = {}
         for row, steps in self._taken_by_queue(scenario).items():
             if not self._takes_justly(scenario, row, steps, remaining, involved):
                 return False
         return self._stays_below_those_who_lost(scenario, remaining, involved)
 
-    def _taken_by_queue(self, scenario: Scenario) -> dict[int, list[Shares]]:
+    def _taken_by_queue(self, scenario: Scenario) -> dict[int, list[QueueAmounts]]:
         """What is taken from each queue, step by step: extras one by one, what a gang needs as a whole."""
-        result: dict[int, list[Shares]] = {}
+        result: dict[int, list[QueueAmounts]] = {}
         for job, tasks in scenario.by_job().items():
             extras, core = _split(job, tasks)
             steps = [self._held(job, [task]) for task in extras] + [self._held(job, core)]
             result.setdefault(job.queue_row, []).extend(step for step in steps if step is not None)
         return {row: steps for row, steps in result.items() if steps}
 
-    def _held(self, job: JobState, tasks: list[Task]) -> Shares | None:
+    def _held(self, job: JobState, tasks: list[Task]) -> QueueAmounts | None:
         """What tasks lose; None when nobody does, because all found another place."""
         losing = [t for t in tasks if not (self._consolidating and job.status(t) in ACTIVE_ALLOCATED)]
         if not losing:
@@ -101,8 +101,8 @@ class Reclaim:
         self,
         scenario: Scenario,
         row: int,
-        steps: list[Shares],
-        remaining: dict[int, Shares],
+        steps: list[QueueAmounts],
+        remaining: dict[int, QueueAmounts],
         involved: dict[int, set[int]],
     ) -> bool:
         reclaimer = scenario.preemptor
@@ -120,7 +120,7 @@ class Reclaim:
         return True
 
     def _stays_below_those_who_lost(
-        self, scenario: Scenario, remaining: dict[int, Shares], involved: dict[int, set[int]]
+        self, scenario: Scenario, remaining: dict[int, QueueAmounts], involved: dict[int, set[int]]
     ) -> bool:
         request = self._request(scenario)
         wanted = {r for r in RESOURCES if request[r] > 0}
@@ -136,7 +136,9 @@ class Reclaim:
                 return False
         return True
 
-    def _is_more_saturated(self, row: int, mine: Shares, other: int, theirs: Shares, resources: set[int]) -> bool:
+    def _is_more_saturated(
+        self, row: int, mine: QueueAmounts, other: int, theirs: QueueAmounts, resources: set[int]
+    ) -> bool:
         for resource in resources:
             my_share, their_share = self._fair_share[row][resource], self._fair_share[other][resource]
             if my_share == their_share == UNLIMITED:
@@ -146,7 +148,7 @@ class Reclaim:
                 return True
         return False
 
-    def _request(self, scenario: Scenario) -> Shares:
+    def _request(self, scenario: Scenario) -> QueueAmounts:
         return requested_by(scenario.pending, self._smallest_device)
 
 

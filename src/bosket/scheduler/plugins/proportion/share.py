@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.model.queue import UNLIMITED, QueueTree
-from bosket.scheduler.model.resource import GPU, NOTHING, SHARED, Shares, mig_gpus, plus
+from bosket.scheduler.model.resource import GPU, NOTHING, QUEUE_RESOURCES, QueueAmounts, mig_gpus, plus
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.plugins.proportion.division import Claims, divide_tree
 
-RESOURCES = range(len(SHARED))
+RESOURCES = range(len(QUEUE_RESOURCES))
 #: Weights beyond this count as this, so that a sum of them is still a number.
 HEAVIEST = 1e100
-PLACES = list(SHARED)
+PLACES = list(QUEUE_RESOURCES)
 
 
-def cluster_total(snapshot: Snapshot) -> Shares:
+def cluster_total(snapshot: Snapshot) -> QueueAmounts:
     """What nodes that take pods have, less what pods of other schedulers hold there."""
     nodes = snapshot.nodes
     ours = nodes.allocatable[PLACES] - nodes.foreign[PLACES]
@@ -31,7 +31,7 @@ def cluster_total(snapshot: Snapshot) -> Shares:
     return gpus, millicores, memory
 
 
-def fair_shares(snapshot: Snapshot, k: float) -> list[Shares]:
+def fair_shares(snapshot: Snapshot, k: float) -> list[QueueAmounts]:
     """The fair share of every queue, resource by resource."""
     tree = snapshot.queues
     usage = [snapshot.usage.of(queue.name) for queue in tree.queues]  # of inner queues their own, as in KAI
@@ -39,8 +39,8 @@ def fair_shares(snapshot: Snapshot, k: float) -> list[Shares]:
 
 
 def divide_among(
-    tree: QueueTree, total: Shares, requested: Sequence[Shares], usage: Sequence[Shares], k: float
-) -> list[Shares]:
+    tree: QueueTree, total: QueueAmounts, requested: Sequence[QueueAmounts], usage: Sequence[QueueAmounts], k: float
+) -> list[QueueAmounts]:
     """Fair shares of all queues, given what each wants with all below it, and what part of the cluster it used."""
     if not tree.queues:
         return []
@@ -65,7 +65,7 @@ def divide_among(
     return as_shares(shares)
 
 
-def allocatable_shares(tree: QueueTree, fair_share: Sequence[Shares]) -> list[Shares]:
+def allocatable_shares(tree: QueueTree, fair_share: Sequence[QueueAmounts]) -> list[QueueAmounts]:
     """What each queue may have without being in anybody's way; -1 for as much as there is."""
     if not tree.queues:
         return []
@@ -75,12 +75,12 @@ def allocatable_shares(tree: QueueTree, fair_share: Sequence[Shares]) -> list[Sh
     return as_shares(np.where(quota == UNLIMITED, limit, within))
 
 
-def as_shares(amounts: NDArray[np.float64]) -> list[Shares]:
+def as_shares(amounts: NDArray[np.float64]) -> list[QueueAmounts]:
     """By queue, of an array over (queue, resource)."""
     return [(gpus, millicores, memory) for gpus, millicores, memory in amounts.tolist()]
 
 
-def _requested(snapshot: Snapshot) -> list[Shares]:
+def _requested(snapshot: Snapshot) -> list[QueueAmounts]:
     """What jobs hold and wait for, in their queue and all above it."""
     tree = snapshot.queues
     requested = [NOTHING] * len(tree.queues)

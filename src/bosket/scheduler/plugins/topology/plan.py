@@ -290,13 +290,13 @@ def _pushed(items: tuple[_Item, ...], rest: _Agenda | None) -> _Agenda | None:
 
 def _pod_size(pod_class: PodClass) -> tuple[float, ...]:
     """Pods with more GPUs are larger, whatever else they ask for. Equal ones stay in the order of tasks."""
-    gpus, millicores, memory = pod_class.shared
+    gpus, millicores, memory = pod_class.charge
     return (gpus, pod_class.amounts[GPU], millicores, memory)
 
 
 def _size(part: _Part) -> tuple[float, ...]:
     classes = part.classes().items()
-    return tuple(sum(count * pod_class.shared[place] for pod_class, count in classes) for place in range(3))
+    return tuple(sum(count * pod_class.charge[place] for pod_class, count in classes) for place in range(3))
 
 
 def _levels_in(part: _Part) -> Iterator[NDArray[np.intp]]:

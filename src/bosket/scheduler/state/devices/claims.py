@@ -40,9 +40,9 @@ NO_PROMISES: Promises = ({}, None)
 class DeviceClaims:
     """All that is known of devices, and which pods use which claims."""
 
-    def __init__(self, axis: ResourceAxis, touched: set[ObjectKey], report: Callable[[str], None]) -> None:
+    def __init__(self, axis: ResourceAxis, dirty: set[ObjectKey], report: Callable[[str], None]) -> None:
         """`touched`: where pods are put that must be looked at again because others came or went."""
-        self._axis, self._touched = axis, touched
+        self._axis, self._dirty = axis, dirty
         self.pools = Pools(report)
         self.claims: Shared[ObjectKey, ResourceClaim] = Shared()
         self.classes: Shared[str, DeviceClass] = Shared()
@@ -232,7 +232,7 @@ class DeviceClaims:
         for claim in claims:
             users = self._users.setdefault(claim, {})
             if len(users) == 1:
-                self._touched.update(users)  # which isn't alone with it any more
+                self._dirty.update(users)  # which isn't alone with it any more
             users[pod] = None
 
     def _forget_users(self, pod: ObjectKey) -> None:
@@ -240,7 +240,7 @@ class DeviceClaims:
             users = self._users[claim]
             users.pop(pod, None)
             if len(users) == 1:
-                self._touched.update(users)  # which is alone with it now
+                self._dirty.update(users)  # which is alone with it now
             if not users:
                 del self._users[claim]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.model.claims import Claim
+from bosket.scheduler.model.nomination import Nomination
 
 
 class Commitments(msgspec.Struct, frozen=True):
@@ -13,6 +13,6 @@ class Commitments(msgspec.Struct, frozen=True):
 
     evicted: tuple[ObjectKey, ...] = ()  #: pods whose eviction isn't observed yet
     refused: tuple[tuple[ObjectKey, str], ...] = ()  #: pods whose eviction was refused, and by whom
-    claims: tuple[Claim, ...] = ()
+    nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")
     #: jobs, and by which jobs they were preempted; a job that was passed over is listed as preempted by itself
     preempted_by: tuple[tuple[ObjectKey, tuple[ObjectKey, ...]], ...] = msgspec.field(default=(), name="takers")

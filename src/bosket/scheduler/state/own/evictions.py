@@ -14,8 +14,8 @@ from bosket.api.core import Pod
 from bosket.api.object import ObjectKey
 from bosket.api.policy import PodDisruptionBudget
 from bosket.scheduler.model.budgets import Budgets, Disruptions
-from bosket.scheduler.state.own.hold import Holds
 from bosket.scheduler.state.own.memory import KeptEviction
+from bosket.scheduler.state.own.pod_backoff import PodBackoffs
 
 
 class _Assumed(NamedTuple):
@@ -31,7 +31,7 @@ class Evictions:
     def __init__(self, pods: Mapping[ObjectKey, Pod], *, honour_budgets: bool) -> None:
         """`pods` is the owner's own table; it says when one of them changed."""
         self.assumed: dict[ObjectKey, _Assumed] = {}
-        self.refusals = Holds()  #: of evictions
+        self.refusals = PodBackoffs()  #: of evictions
         self._budgets = Budgets(pods)
         self.budgets: Mapping[ObjectKey, PodDisruptionBudget] = self._budgets.known
         self._honour_budgets = honour_budgets

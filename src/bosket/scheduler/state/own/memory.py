@@ -1,8 +1,8 @@
-"""What the scheduler must still know after a restart, as plain data, and the bytes in which it is kept.
+"""Memory: what the scheduler must know after a restart, as plain data, and its encoding.
 
-Claims, preemptions, refusals, and evictions that are decided and not observed yet. `OwnDecisions` makes a `Memory` of
-what it knows and takes one over; `io.memory_store` keeps it in a ConfigMap. Every entry names the uid of its object,
-so that entries about objects that are gone or replaced are dropped when the memory is taken over.
+It has nominations, preemptions, refused evictions, back-offs, and evictions that are decided and not observed yet.
+`OwnDecisions` makes a `Memory` and restores one; `io.memory_store` keeps it in a ConfigMap. Each entry has the uid of
+its object: entries about objects that are gone or replaced are dropped when the memory is restored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from bosket.api.object import ObjectKey
-from bosket.scheduler.model.claims import Claim
+from bosket.scheduler.model.nomination import Nomination
 
 #: Another number means another meaning of the fields: such a memory is not read.
 VERSION: Final = 1
@@ -38,8 +38,8 @@ class KeptEviction(msgspec.Struct, frozen=True, array_like=True):
     text: str  #: why, for people
 
 
-class KeptHold(msgspec.Struct, frozen=True, array_like=True):
-    """A pod for which something failed, and until when it waits."""
+class KeptBackoff(msgspec.Struct, frozen=True, array_like=True):
+    """The back-off of a pod: how often binding or evicting it failed, and until when it waits."""
 
     pod: ObjectKey
     uid: str
@@ -71,10 +71,10 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything that the next process must know, apart from the objects of the cluster."""
 
     version: int = VERSION
-    claims: tuple[Claim, ...] = ()  #: the oldest first
+    nominations: tuple[Nomination, ...] = msgspec.field(default=(), name="claims")  #: the oldest first
     evictions: tuple[KeptEviction, ...] = ()
-    refusals: tuple[KeptHold, ...] = ()  #: of evictions
-    holds: tuple[KeptHold, ...] = ()  #: of pods whose binding failed
+    refusals: tuple[KeptBackoff, ...] = ()  #: of evictions
+    backoffs: tuple[KeptBackoff, ...] = msgspec.field(default=(), name="holds")  #: of pods whose binding failed
     jobs: tuple[KeptJob, ...] = ()
     preemptions: tuple[KeptPreemption, ...] = msgspec.field(default=(), name="displacements")
     #: digest of queues, nodes, priorities and topologies; preemptions count only while it is the same
@@ -84,9 +84,9 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     def summary(self) -> str:
         """How much is remembered, for people."""
         return (
-            f"{len(self.claims)} claims, {len(self.evictions)} evictions under way, "
+            f"{len(self.nominations)} claims, {len(self.evictions)} evictions under way, "
             f"{len(self.preemptions)} preemptions, {len(self.refusals)} refused evictions, "
-            f"{len(self.holds)} failed bindings"
+            f"{len(self.backoffs)} failed bindings"
         )
 
 
@@ -120,16 +120,17 @@ def decode(encoded: bytes) -> Memory:
 
 
 def _ever_smaller(memory: Memory) -> Iterator[Memory]:
-    """First without back-offs, then without preemptions, then with half as many claims each time: the oldest are
-    served first. An eviction goes with its claim, because a claim alone would be taken for one whose victim stays."""
+    """First without back-offs, then without preemptions, then with half as many nominations each time; the oldest
+    stay, because they are served first. An eviction is dropped with its nomination: a nomination without its eviction
+    would be taken for one whose victim stays."""
     yield memory
-    memory = msgspec.structs.replace(memory, refusals=(), holds=())
+    memory = msgspec.structs.replace(memory, refusals=(), backoffs=())
     yield memory
     memory = msgspec.structs.replace(memory, jobs=(), preemptions=(), situation="")
     yield memory
-    while memory.claims or memory.evictions:
-        claims = memory.claims[: len(memory.claims) // 2]
-        leaving = {pod for claim in claims for pod in claim.leaving}
+    while memory.nominations or memory.evictions:
+        nominations = memory.nominations[: len(memory.nominations) // 2]
+        leaving = {pod for nomination in nominations for pod in nomination.leaving}
         evictions = tuple(each for each in memory.evictions if (each.pod, each.uid) in leaving)
-        memory = msgspec.structs.replace(memory, claims=claims, evictions=evictions)
+        memory = msgspec.structs.replace(memory, nominations=nominations, evictions=evictions)
         yield memory

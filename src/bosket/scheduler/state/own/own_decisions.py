@@ -1,7 +1,8 @@
-"""What the scheduler itself decided and the API server doesn't show yet, or never will.
+"""OwnDecisions: what the scheduler itself decided and the API server doesn't show yet, or never will.
 
-A bind request, an eviction and an annotation count from the moment they are decided; those who write them say here when
-they are refused. What the next cycles are bound to beyond that, claims and preemptions, is remembered here as well.
+A bind request, an eviction and an annotation count from the moment they are decided, before they are written and
+observed: the next cycle, some milliseconds later, would decide them a second time otherwise. The writers in `io` report
+here what the API server refused. Nominations and preemptions, which bind later cycles, are kept here as well.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Final
 from bosket.api.kai import BindRequest, PodGroup
 from bosket.api.object import ObjectKey
 from bosket.scheduler.model.cause import Recalled
-from bosket.scheduler.model.claims import GONE, Claim, Claims
 from bosket.scheduler.model.decisions import Decisions, Eviction
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.nomination import GONE, Nomination, Nominations
 from bosket.scheduler.model.snapshot import PreemptedBy, Snapshot
 from bosket.scheduler.model.task import Task, TaskStatus
+from bosket.scheduler.state.invalidation import Dirty
 from bosket.scheduler.state.jobs import Jobs
 from bosket.scheduler.state.own.bind_requests import pod_of
 from bosket.scheduler.state.own.commitments import Commitments
@@ -24,7 +26,6 @@ from bosket.scheduler.state.own.memory import KeptEviction, KeptJob, Memory
 from bosket.scheduler.state.own.notes import Annotations
 from bosket.scheduler.state.own.preemption_history import PreemptionHistory
 from bosket.scheduler.state.tasks import Tasks
-from bosket.scheduler.state.touched import Touched
 
 #: An eviction that was decided longer ago than that, and wasn't carried out, is decided anew.
 RESUME_SECONDS: Final = 120.0
@@ -33,9 +34,9 @@ RESUME_SECONDS: Final = 120.0
 class OwnDecisions:
     """Called by the scheduler's writers, and by whoever takes over what another process had decided."""
 
-    def __init__(self, tasks: Tasks, jobs: Jobs, preemptions: PreemptionHistory, touched: Touched) -> None:
-        self._tasks, self._jobs, self._touched = tasks, jobs, touched
-        self._claims, self._preemptions = Claims(), preemptions
+    def __init__(self, tasks: Tasks, jobs: Jobs, preemptions: PreemptionHistory, dirty: Dirty) -> None:
+        self._tasks, self._jobs, self._dirty = tasks, jobs, dirty
+        self._nominations, self._preemptions = Nominations(), preemptions
 
     # Binds
 
@@ -53,15 +54,15 @@ class OwnDecisions:
         """Bind requests that were decided, written or not, and that the binder has still to carry out."""
         return len(self._tasks.requests.under_way)
 
-    def hold_back(self, pod: ObjectKey, uid: str, now: float) -> None:
+    def back_off(self, pod: ObjectKey, uid: str, now: float) -> None:
         """The pod's binding failed: its job isn't decided on for a while."""
         if pod in self._tasks.pods:
-            self._tasks.holds.add(pod, uid, now)
-            self._touched.rest = True
+            self._tasks.backoffs.add(pod, uid, now)
+            self._dirty.other = True
 
-    def held_pods(self, now: float) -> frozenset[ObjectKey]:
+    def pods_backing_off(self, now: float) -> frozenset[ObjectKey]:
         """Pods whose binding failed a short while ago."""
-        return self._tasks.holds.held(now)
+        return self._tasks.backoffs.waiting(now)
 
     # Evictions
 
@@ -74,7 +75,7 @@ class OwnDecisions:
     def withdraw_eviction(self, pod: ObjectKey) -> None:
         """The pod isn't evicted after all, and stands as before."""
         if self._tasks.evictions.withdraw(pod):
-            self._claims.victim_stays(pod)
+            self._nominations.victim_stays(pod)
             self._tasks.renew(pod)
 
     def refuse_eviction(self, pod: ObjectKey, uid: str, now: float, by: str) -> None:
@@ -82,7 +83,7 @@ class OwnDecisions:
         if pod in self._tasks.pods:
             self._tasks.evictions.refuse(pod, uid, now, by)
         self.withdraw_eviction(pod)
-        self._touched.rest = True
+        self._dirty.other = True
 
     def guard_of(self, pod: ObjectKey) -> ObjectKey | None:
         """The disruption budget that guards the pod."""
@@ -93,12 +94,12 @@ class OwnDecisions:
     def write_note(self, group: PodGroup, annotation: str, value: str | None) -> None:
         """Counts an annotation that is about to be written, or taken away."""
         self._jobs.notes.write(group, annotation, value)
-        self._touched.jobs.add(group.key)
+        self._dirty.jobs.add(group.key)
 
     def withdraw_note(self, group: ObjectKey, annotation: str) -> None:
         """The annotation could not be written."""
         if self._jobs.notes.forget(group, annotation):
-            self._touched.jobs.add(group)
+            self._dirty.jobs.add(group)
 
     def notes(self) -> Mapping[ObjectKey, tuple[str, Annotations]]:
         """Annotations that count and aren't observed yet: by group, with its uid."""
@@ -108,12 +109,12 @@ class OwnDecisions:
 
     def remember(self, decisions: Decisions, now: float, resource_names: Sequence[str], *, usage_based: bool) -> None:
         """Remembers nominations and preemptions of a cycle. `usage_based`: whether fair shares depend on past usage."""
-        self._claims.note(decisions, resource_names)
+        self._nominations.record(decisions, resource_names)
         self._preemptions.record(decisions, now, usage_based=usage_based)
 
-    def claims(self, now: float) -> tuple[Claim, ...]:
+    def nominations(self, now: float) -> tuple[Nomination, ...]:
         """Room that was made for jobs, as far as they still want it; the same object while nothing changed."""
-        return self._claims.standing(now, self._jobs.known, self._tasks.get)
+        return self._nominations.current(now, self._jobs.known, self._tasks.get)
 
     def preempted_by(self, now: float) -> PreemptedBy:
         """Job → jobs that preempted it in recent cycles; the same object while nothing changed."""
@@ -131,7 +132,7 @@ class OwnDecisions:
         return Commitments(
             evicted=self._tasks.evictions.going(),
             refused=tuple(sorted(self._tasks.evictions.refused(now).items())),
-            claims=self._claims.known,
+            nominations=self._nominations.known,
             preempted_by=tuple((victim, tuple(preemptors)) for victim, preemptors in preempted_by.items()),
         )
 
@@ -144,8 +145,8 @@ class OwnDecisions:
         for pod, by in commitments.refused:
             if pod in pods:
                 self._tasks.evictions.refuse(pod, pods[pod].metadata.uid, now, by)
-        for claim in commitments.claims:
-            self._claims.put(claim)
+        for nomination in commitments.nominations:
+            self._nominations.put(nomination)
         self._preemptions.put(commitments.preempted_by, now)
 
     # What the next process must know
@@ -156,10 +157,10 @@ class OwnDecisions:
         named = {key for each in preemptions for key in (each.victim, each.preemptor)} | rounds.keys()
         groups = [(key, self._jobs.groups[key].metadata) for key in sorted(named) if key in self._jobs.groups]
         return Memory(
-            claims=self._claims.known,
+            nominations=self._nominations.known,
             evictions=self._tasks.evictions.entries(),
             refusals=self._tasks.evictions.refusals.entries(),
-            holds=self._tasks.holds.entries(),
+            backoffs=self._tasks.backoffs.entries(),
             jobs=tuple(KeptJob(key, meta.uid, meta.generation, *rounds.get(key, ())) for key, meta in groups),
             preemptions=preemptions,
             situation=situation() if preemptions else "",
@@ -171,9 +172,9 @@ class OwnDecisions:
         Evictions of the memory don't count yet: `unfinished` says which of them are to be carried out.
         """
         self._forget_evictions()
-        self._claims.clear()
-        for claim in memory.claims:
-            self._claims.put(claim)
+        self._nominations.clear()
+        for nomination in memory.nominations:
+            self._nominations.put(nomination)
         groups, pods = self._jobs.groups, self._tasks.pods
         same = {
             each.job: each
@@ -190,41 +191,41 @@ class OwnDecisions:
             ],
             {key: (each.rounds, each.last_evicted, each.came_back) for key, each in same.items()},
         )
-        for holds, kept in (
+        for backoffs, kept in (
             (self._tasks.evictions.refusals, memory.refusals),
-            (self._tasks.holds, memory.holds),
+            (self._tasks.backoffs, memory.backoffs),
         ):
-            holds.restore(each for each in kept if each.pod in pods and pods[each.pod].metadata.uid == each.uid)
-        self._touched.rest = True
+            backoffs.restore(each for each in kept if each.pod in pods and pods[each.pod].metadata.uid == each.uid)
+        self._dirty.other = True
 
     def unfinished(self, memory: Memory, snapshot: Snapshot) -> tuple[Eviction, ...]:
-        """Evictions of the memory that are to be carried out now: those by which a claim that stands gets its room.
+        """Evictions of the memory that are to be carried out now: those that free the nodes of a current nomination.
 
-        `snapshot` was taken after `restore`. Others are decided anew, if they still are right. A claim one of whose
-        victims stays ends, and nobody else goes for it.
+        `snapshot` was taken after `restore`. Other evictions are decided anew where they are still right. A nomination
+        ends when one of its victims stays, and its other victims stay too.
         """
         kept = {(each.pod, each.uid): each for each in memory.evictions if snapshot.now - each.since < RESUME_SECONDS}
         jobs, leaving = snapshot.jobs, dict[ObjectKey, tuple[Task, Job, KeptEviction]]()
-        for task in self._staying(snapshot.claims):
+        for task in self._staying(snapshot.nominations):
             eviction, job = kept.get((task.key, task.uid)), jobs.get(task.group) if task.group else None
             if eviction is None or job is None:
-                self._claims.victim_stays(task.key)
+                self._nominations.victim_stays(task.key)
             else:
                 leaving[task.key] = (task, job, eviction)
         found: dict[ObjectKey, Eviction] = {}
-        for claim in self._claims.known:
-            for pod, _ in () if claim.is_return else claim.victims:
+        for nomination in self._nominations.known:
+            for pod, _ in () if nomination.is_return else nomination.victims:
                 if pod in leaving:
                     task, job, eviction = leaving[pod]
                     cause = Recalled(eviction.text)
-                    found[pod] = Eviction(task, job, task.node, eviction.action, jobs[claim.job], cause)
+                    found[pod] = Eviction(task, job, task.node, eviction.action, jobs[nomination.job], cause)
         for pod in leaving.keys() - found.keys():  # of jobs that were to move, for somebody who no longer waits
-            self._claims.victim_stays(pod)
+            self._nominations.victim_stays(pod)
         return tuple(found[pod] for pod in sorted(found))
 
-    def _staying(self, claims: Iterable[Claim]) -> Iterator[Task]:
-        """Victims of claims that aren't on their way out, as far as the API server shows."""
-        for pod, uid in {each for claim in claims for each in claim.leaving}:
+    def _staying(self, nominations: Iterable[Nomination]) -> Iterator[Task]:
+        """Victims of nominations that aren't on their way out, as far as the API server shows."""
+        for pod, uid in {each for nomination in nominations for each in nomination.leaving}:
             task = self._tasks.get(pod)
             if task is not None and task.uid == uid and task.status not in (*GONE, TaskStatus.RELEASING):
                 yield task

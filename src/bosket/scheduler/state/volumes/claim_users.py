@@ -30,21 +30,21 @@ class ClaimUsers:
         before = self._claims.get(pod, ())
         if before == claims:
             return set()
-        touched: set[ObjectKey] = set()
+        dirty: set[ObjectKey] = set()
         for claim in set(before).difference(claims):
             users = self._users[claim]
             del users[pod]
             if len(users) == 1:
-                touched.update(users)
+                dirty.update(users)
             if not users:
                 del self._users[claim]
         for claim in set(claims).difference(before):
             users = self._users.setdefault(claim, {})
             if len(users) == 1:
-                touched.update(users)
+                dirty.update(users)
             users[pod] = None
         if claims:
             self._claims[pod] = claims
         else:
             del self._claims[pod]
-        return touched
+        return dirty

@@ -51,9 +51,9 @@ MOST_ANSWERS = 4000
 class Volumes:
     """All claims, volumes and classes, and which pods use which claims."""
 
-    def __init__(self, touched: set[ObjectKey], report: Callable[[str], None]) -> None:
+    def __init__(self, dirty: set[ObjectKey], report: Callable[[str], None]) -> None:
         """`touched`: gets the pods that may stand differently."""
-        self._report, self._touched = report, touched
+        self._report, self._dirty = report, dirty
         self.claims: dict[ObjectKey, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
         self.unread: set[ObjectKey] = set()  #: volumes whose size is no amount
@@ -79,11 +79,11 @@ class Volumes:
         else:
             self._open.setdefault(class_of(claim), set()).add(claim.key)
         if before is None or not _same(before, claim):
-            self._touched.update(self._users.of(claim.key))
+            self._dirty.update(self._users.of(claim.key))
 
     def drop_claim(self, key: ObjectKey) -> None:
         self._forget_claim(self.claims.pop(key, None))
-        self._touched.update(self._users.of(key))
+        self._dirty.update(self._users.of(key))
 
     def put_volume(self, volume: PersistentVolume) -> None:
         name = volume.metadata.name
@@ -144,7 +144,7 @@ class Volumes:
 
     def forget_pod(self, pod: ObjectKey) -> None:
         self._promise(pod, {})
-        self._touched.update(self._users.put(pod, ()))
+        self._dirty.update(self._users.put(pod, ()))
 
     # What pods ask
 
@@ -157,7 +157,7 @@ class Volumes:
         if not wanted and key not in self._users.pods:  # nearly all: their volumes are empty, or the cluster's own
             return NO_STORAGE
         names = tuple(dict.fromkeys(claim for claim, _ in wanted))
-        self._touched.update(self._users.put(key, names))
+        self._dirty.update(self._users.put(key, names))
         if not wanted:
             return NO_STORAGE
         problem = next((text for claim, own in wanted if (text := self._problem_with(claim, pod, own=own))), "")
@@ -299,7 +299,7 @@ class Volumes:
     def _promise(self, pod: ObjectKey, promised: Mapping[ObjectKey, Promise]) -> None:
         """Notes what the pod, being bound, will have; those who might have had it are looked at again."""
         for claim, volume in self._promises.put(pod, promised):
-            self._touched.update(each for each in self._users.of(claim) if each != pod)
+            self._dirty.update(each for each in self._users.of(claim) if each != pod)
             if volume in self.volumes:
                 self._class_changed(class_of_volume(self.volumes[volume]), but=pod)
 
@@ -321,12 +321,12 @@ class Volumes:
 
     def _touch_users_of(self, volume: PersistentVolume) -> None:
         """Pods whose claim is bound to the volume, or might yet be."""
-        self._touched.update(self._users_of(self._by_volume.get(volume.metadata.name, ())))
+        self._dirty.update(self._users_of(self._by_volume.get(volume.metadata.name, ())))
         self._class_changed(class_of_volume(volume))
 
     def _class_changed(self, name: str, *, but: ObjectKey | None = None) -> None:
         self._versions[name] += 1
-        self._touched.update(pod for pod in self._users_of(self._open.get(name, ())) if pod != but)
+        self._dirty.update(pod for pod in self._users_of(self._open.get(name, ())) if pod != but)
 
     def _driver_changed(self, name: str) -> None:
         for each in self.classes.values():
@@ -335,7 +335,7 @@ class Volumes:
 
     def _limits_changed(self, limited_before: frozenset[str]) -> None:
         if limited_before != self.drivers.limited:
-            self._touched.update(self._users.pods)
+            self._dirty.update(self._users.pods)
 
     def _users_of(self, claims: Iterable[ObjectKey]) -> Iterator[ObjectKey]:
         return (pod for claim in claims for pod in self._users.of(claim))

@@ -8,7 +8,7 @@ from bosket.api import keys
 from bosket.api.core import Node
 from bosket.api.kai import QueueResources
 from bosket.api.shared_gpu import read_whole
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 from bosket.tools.doctor.amount import RESOURCES, bounds, exceeds, held_by, total, words
 from bosket.tools.doctor.checks.queue_tree import set_amount
 from bosket.tools.doctor.finding import Finding, Severity, counted, named, some
@@ -29,7 +29,7 @@ def check(installation: Installation) -> Iterator[Finding]:
         if not nodes:
             continue  # a shard without nodes is told of as such
         capacity = total(map(held_by, nodes))
-        quotas: list[Shares] = []
+        quotas: list[QueueAmounts] = []
         for queue in queues:
             gpu, cpu, memory = bounds(queue.spec.resources or QueueResources(), "quota")
             quotas.append((max(gpu, 0.0), max(cpu, 0.0), max(memory, 0.0)))

@@ -11,7 +11,7 @@ from bosket.api.core import Pod
 from bosket.api.kai import PodGroup, QueueResources
 from bosket.api.object import ObjectKey
 from bosket.api.scheduling_k8s import PriorityClass
-from bosket.scheduler.model.resource import Shares
+from bosket.scheduler.model.resource import QueueAmounts
 from bosket.tools.doctor.amount import RESOURCES, asked_by, bounds, exceeds, held_by, needed_by, total, words
 from bosket.tools.doctor.checks.queue_tree import set_amount
 from bosket.tools.doctor.finding import Finding, Severity, named
@@ -42,18 +42,18 @@ class _Pool(NamedTuple):
     """What the nodes of a shard have."""
 
     #: Clusters have thousands of nodes, of a few shapes.
-    shapes: frozenset[Shares]
-    total: Shares
+    shapes: frozenset[QueueAmounts]
+    total: QueueAmounts
 
 
 def _pools(installation: Installation) -> dict[str, _Pool]:
-    nodes: dict[str, list[Shares]] = {}
+    nodes: dict[str, list[QueueAmounts]] = {}
     for node in installation.nodes.values():
         nodes.setdefault(installation.pool_of(node), []).append(held_by(node))
     return {pool: _Pool(frozenset(shapes), total(shapes)) for pool, shapes in nodes.items()}
 
 
-def _beyond_nodes(pool: _Pool | None, group: PodGroup, pods: list[Pod], needed: Shares) -> Iterator[Finding]:
+def _beyond_nodes(pool: _Pool | None, group: PodGroup, pods: list[Pod], needed: QueueAmounts) -> Iterator[Finding]:
     if pool is None:
         return
     nodes = pool.shapes
@@ -93,7 +93,7 @@ def _beyond_nodes(pool: _Pool | None, group: PodGroup, pods: list[Pod], needed: 
 
 
 def _beyond_queue(
-    installation: Installation, group: PodGroup, needed: Shares, priorities: dict[str, int]
+    installation: Installation, group: PodGroup, needed: QueueAmounts, priorities: dict[str, int]
 ) -> Iterator[Finding]:
     non_preemptible = _is_non_preemptible(group, priorities)
     for queue in installation.lineage(group.spec.queue):

@@ -1,10 +1,10 @@
-"""Who selects whom: which pods match the selectors of which other pods' affinity, anti-affinity and spreading.
+"""PodSelectors: the selectors of pods' affinity, anti-affinity and spread constraints, and the pods that match them.
 
-The live state asks what a pod wishes, and which selectors it matches, when it makes a task of it; and it says when a
-task came or went. Only selectors that some pod carries are looked at. When one is carried for the first time, the pods
-that match it must be made tasks of anew, because others can tell them apart from now on; so too when nobody carries it
-any more. Pods are found by their labels, and only labels that selectors ask for are kept track of: in a cluster without
-such pods all this costs nothing.
+`TaskReader` asks for a pod's affinity terms and for the selectors that the pod matches; `Tasks` reports every task that
+came, changed or went. Only selectors that some pod carries are matched. When a selector is carried for the first time,
+or no longer, the tasks of all pods that match it are read anew, because plugins can tell these pods apart from then on,
+or no longer. Pods are indexed by label, and only by labels that selectors in use ask for: a cluster without inter-pod
+affinity pays nothing for this.
 """
 
 from __future__ import annotations
@@ -14,44 +14,44 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bosket.api.core import Namespace, Pod
 from bosket.api.object import ObjectKey
-from bosket.scheduler.model.peer import PeerTerm, PeerWishes, PodSelector
+from bosket.scheduler.model.pod_affinity import AffinityTerm, AffinityTerms, PodSelector
 from bosket.scheduler.model.shared import Shared
 from bosket.scheduler.model.task import ACTIVE_USED, WAITING, Task
-from bosket.scheduler.state.wishes import WishReader
+from bosket.scheduler.state.affinity_reader import AffinityReader
 
 Labels = Mapping[str, str]
 NO_LABELS: Labels = {}
 
 
-class Peers:
-    """The selectors in use, and the labels that they ask for.
+class PodSelectors:
+    """Selectors in use, indexes of pods by the labels that these selectors ask for, and namespaces.
 
-    `tasks` is the owner's own table; it says when an entry changed.
+    `tasks` is the table of `Tasks`, which calls `follow` after every change of an entry.
     """
 
     def __init__(self, tasks: Mapping[ObjectKey, Task]) -> None:
         self._tasks = tasks
-        self._wishes = WishReader()
-        self._carriers = Counter[PeerWishes]()
-        self.selectors = Counter[PodSelector]()  #: in use, by how many different wishes
-        self._uses_of_term = Counter[PeerTerm]()
+        self._reader = AffinityReader()
+        self._carriers = Counter[AffinityTerms]()
+        self.in_use = Counter[PodSelector]()  #: in use, by how many different AffinityTerms
+        self._uses_of_term = Counter[AffinityTerm]()
         self._by_label: dict[str, dict[str, dict[PodSelector, None]]] = {}  # label → value → selectors that ask for it
         self._by_no_label: dict[PodSelector, None] = {}  # those that ask for no particular value
         self._pods_by_label: dict[str, dict[str, dict[ObjectKey, None]]] = {}
-        self._terms: Shared[PodSelector, tuple[PeerTerm, ...]] = Shared()
+        self._terms: Shared[PodSelector, tuple[AffinityTerm, ...]] = Shared()
         self.namespaces: dict[str, Namespace] = {}
 
-    def terms(self) -> Mapping[PodSelector, tuple[PeerTerm, ...]]:
+    def terms(self) -> Mapping[PodSelector, tuple[AffinityTerm, ...]]:
         """By selector: the terms that some pod carries which is on a node, or may be placed."""
         return self._terms.freeze()
 
-    def look_at(self, pod: Pod) -> tuple[PeerWishes | None, Sequence[PodSelector]]:
-        """What the pod wishes, and the selectors in use, its own included, that it matches, in order of numbers."""
-        wishes = self._wishes.read(pod)
+    def look_at(self, pod: Pod) -> tuple[AffinityTerms | None, Sequence[PodSelector]]:
+        """The pod's affinity terms, and the selectors that it matches, its own included, in order of their numbers."""
+        affinity_terms = self._reader.read(pod)
         candidates = set(self._asking_for(pod.metadata.labels))
-        if wishes is not None:
-            candidates |= wishes.selectors
-        return wishes, sorted((each for each in candidates if self._matches(each, pod)), key=_number)
+        if affinity_terms is not None:
+            candidates |= affinity_terms.selectors
+        return affinity_terms, sorted((each for each in candidates if self._matches(each, pod)), key=_number)
 
     def follow(self, key: ObjectKey, before: Task | None, after: Task | None) -> Iterable[ObjectKey]:
         """A task came, changed or went. Returns the pods that others can, or can no longer, tell apart."""
@@ -80,29 +80,29 @@ class Peers:
 
     # Selectors
 
-    def _take_up(self, wishes: PeerWishes) -> set[ObjectKey]:
-        """Counts a pod that carries these wishes; returns the pods that match a selector nobody carried before."""
-        self._carriers[wishes] += 1
-        if self._carriers[wishes] > 1:
+    def _take_up(self, affinity_terms: AffinityTerms) -> set[ObjectKey]:
+        """Counts a pod with these affinity terms; returns the pods that match a selector that is new."""
+        self._carriers[affinity_terms] += 1
+        if self._carriers[affinity_terms] > 1:
             return set()
-        for term in wishes.terms:
+        for term in affinity_terms.terms:
             self._uses_of_term[term] += 1
             known = self._terms.get(term.selector, ())
             if term not in known:
                 self._terms.put(term.selector, (*known, term))
-        new = {selector for selector in wishes.selectors if selector not in self.selectors}
-        self.selectors.update(wishes.selectors)
+        new = {selector for selector in affinity_terms.selectors if selector not in self.in_use}
+        self.in_use.update(affinity_terms.selectors)
         for selector in new:
             self._list(selector)
         return {pod for selector in new for pod in self._pods_for(selector)}
 
-    def _let_go(self, wishes: PeerWishes) -> set[ObjectKey]:
+    def _let_go(self, affinity_terms: AffinityTerms) -> set[ObjectKey]:
         """The opposite; returns the pods that match a selector nobody carries any more."""
-        self._carriers[wishes] -= 1
-        if self._carriers[wishes]:
+        self._carriers[affinity_terms] -= 1
+        if self._carriers[affinity_terms]:
             return set()
-        del self._carriers[wishes]
-        for term in wishes.terms:
+        del self._carriers[affinity_terms]
+        for term in affinity_terms.terms:
             self._uses_of_term[term] -= 1
             if not self._uses_of_term[term]:
                 del self._uses_of_term[term]
@@ -111,11 +111,11 @@ class Peers:
                     self._terms.put(term.selector, left)
                 else:
                     self._terms.drop(term.selector)
-        self.selectors.subtract(wishes.selectors)
-        old = {selector for selector in wishes.selectors if not self.selectors[selector]}
+        self.in_use.subtract(affinity_terms.selectors)
+        old = {selector for selector in affinity_terms.selectors if not self.in_use[selector]}
         affected = {pod for selector in old for pod in self._pods_for(selector)}
         for selector in old:
-            del self.selectors[selector]
+            del self.in_use[selector]
             self._unlist(selector)
         return affected
 
@@ -181,7 +181,7 @@ class Peers:
         return (key for key in candidates if self._matches(selector, self._tasks[key].pod))
 
     def _pods_in(self, namespace: str) -> list[ObjectKey]:
-        return sorted(key for key in self._tasks if key.namespace == namespace) if self.selectors else []
+        return sorted(key for key in self._tasks if key.namespace == namespace) if self.in_use else []
 
     def _matches(self, selector: PodSelector, pod: Pod) -> bool:
         meta = pod.metadata
@@ -192,12 +192,12 @@ class Peers:
         return known.metadata.labels if known is not None else NO_LABELS
 
 
-def _carried(task: Task | None) -> PeerWishes | None:
-    """What a pod wishes that is on a node, or may be placed by us; what others' waiting pods wish concerns nobody."""
+def _carried(task: Task | None) -> AffinityTerms | None:
+    """Affinity terms of a pod that is on a node, or may be placed by this scheduler; None for other waiting pods."""
     if task is None:
         return None
     concerns = task.node if task.status in ACTIVE_USED else task.group if task.status in WAITING else None
-    return task.pod_class.wishes if concerns else None
+    return task.pod_class.affinity_terms if concerns else None
 
 
 def _label_of(selector: PodSelector) -> tuple[str, set[str]] | None:

@@ -1,7 +1,7 @@
-"""What pods ask of their neighbours: affinity and anti-affinity to other pods, and how evenly they are spread.
+"""Inter-pod affinity: what pods require of and prefer about the pods near them, and the keys that pods are counted by.
 
-Made by the live state from pods, once per distinct wish; plugins count by them. Selectors, terms and wishes are
-interned there: two that mean the same are the same object, so that they compare and hash by identity.
+The live state makes them from pods; plugins count pods by match key. Selectors, terms and `AffinityTerms` are interned:
+two that are equal are the same object, so that they compare and hash by identity.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PodSelector:
 
     number: int
     clauses: tuple[Clause, ...]
-    #: Whether pods that are going don't count: spreading is about those that stay.
+    #: whether pods that are being deleted don't count, as in topology spread constraints
     staying: bool
 
     @property
@@ -57,7 +57,7 @@ class PodSelector:
 
 
 class Role(Enum):
-    """What a pod that carries a term wants of the pods that it selects."""
+    """What an affinity term asks of the pods that its selector matches."""
 
     AFFINITY = "affinity"
     ANTI_AFFINITY = "anti-affinity"
@@ -65,7 +65,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class PeerTerm:
+class AffinityTerm:
     """One term of a pod's affinity: which pods, and in which domain they count as near."""
 
     role: Role
@@ -88,40 +88,40 @@ class SpreadConstraint:
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class PeerWishes:
-    """All that a pod asks of its neighbours."""
+class AffinityTerms:
+    """A pod's inter-pod affinity, anti-affinity, preferences and topology spread constraints."""
 
     number: int
-    affinity: tuple[PeerTerm, ...]
+    affinity: tuple[AffinityTerm, ...]
     #: what a pod must be to count for the affinity at all: all of its terms at once
     affinity_selector: PodSelector | None
-    anti_affinity: tuple[PeerTerm, ...]
-    preferences: tuple[PeerTerm, ...]
+    anti_affinity: tuple[AffinityTerm, ...]
+    preferences: tuple[AffinityTerm, ...]
     spread: tuple[SpreadConstraint, ...]
 
     @property
-    def terms(self) -> tuple[PeerTerm, ...]:
+    def terms(self) -> tuple[AffinityTerm, ...]:
         return self.affinity + self.anti_affinity + self.preferences
 
     @property
     def selectors(self) -> set[PodSelector]:
-        """All that pods are counted by, for this pod's sake."""
+        """All selectors by which other pods are counted for this pod."""
         selectors = {term.selector for term in self.terms} | {constraint.selector for constraint in self.spread}
         if self.affinity_selector is not None:
             selectors.add(self.affinity_selector)
         return {each for each in selectors if not each.selects_nothing}
 
 
-#: Something about a pod that others on its node, or in its domain, are asked about: a selector that it matches, a term
-#: that it carries, a port that it takes, a claim that no other pod may use beside it.
-Mark = PodSelector | PeerTerm | HostPort | ObjectKey
+#: A property that pods are counted by, per node, because filters of other pods ask for it: a selector that the pod
+#: matches, an affinity term that it carries, a host port that it takes, a volume claim that it may not share.
+MatchKey = PodSelector | AffinityTerm | HostPort | ObjectKey
 
 
-class Marks(NamedTuple):
-    """What a pod leaves on its node for others to count."""
+class MatchKeys(NamedTuple):
+    """The match keys by which a pod is counted on its node."""
 
-    lasting: tuple[Mark, ...] = ()  #: as long as it is there
-    staying: tuple[Mark, ...] = ()  #: until it is told to go
+    lasting: tuple[MatchKey, ...] = ()  #: counted until the pod is gone
+    staying: tuple[MatchKey, ...] = ()  #: counted until the pod is being deleted
 
 
-NO_MARKS = Marks()
+NO_MATCH_KEYS = MatchKeys()

@@ -1,4 +1,4 @@
-"""How many pods with a mark are on each node in the middle of a cycle: the snapshot's tallies, and what was decided.
+"""MatchLedger: pods per match key and node in the middle of a cycle, the snapshot's and those that were placed since.
 
 Pods that were evicted in this cycle are still there: as in KAI, what they select, carry and take counts until they are
 gone. Only spreading doesn't count them.
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 
 from bosket.scheduler.framework.extension import PlacementListener
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.peer import NO_MARKS, Mark
+from bosket.scheduler.model.pod_affinity import NO_MATCH_KEYS, MatchKey
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.plugins.counts import Counts
 
 NOWHERE: Mapping[str, int] = {}
 
 
-class Tally:
-    """One mark's pods by node. `log` lists changes in order, so that sums over domains can catch up."""
+class MatchCount:
+    """One match key's pods by node. `log` lists changes in order, so that sums over domains can catch up."""
 
     __slots__ = ("log", "rows", "total")
 
@@ -33,54 +33,54 @@ class Tally:
         self.log.append((row, change))
 
 
-class MarkLedger(PlacementListener):
-    """Listens to placements. Tallies are made of the snapshot when first asked for."""
+class MatchLedger(PlacementListener):
+    """Listens to placements. Match counts are made of the snapshot when first asked for."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._tallies: dict[Mark, Tally] = {}
+        self._match_counts: dict[MatchKey, MatchCount] = {}
         self._going: set[tuple[Task, int]] = set()  # evicted in this cycle, with the row where they are
         session.extensions.placement_listeners.add(self)
 
-    def tally(self, mark: Mark) -> Tally:
-        found = self._tallies.get(mark)
+    def match_count(self, match_key: MatchKey) -> MatchCount:
+        found = self._match_counts.get(match_key)
         if found is None:
-            found = self._tallies[mark] = self._make(mark)
+            found = self._match_counts[match_key] = self._make(match_key)
         return found
 
     def arrived(self, task: Task, row: int) -> None:
-        marks = task.pod_class.marks
-        if marks is NO_MARKS:
+        match_keys = task.pod_class.match_keys
+        if match_keys is NO_MATCH_KEYS:
             return
         if (task, row) in self._going:  # it stays after all
             self._going.discard((task, row))
         else:
-            for mark in marks.lasting:
-                self.tally(mark).add(row, 1)
-        for mark in marks.staying:
-            self.tally(mark).add(row, 1)
+            for match_key in match_keys.lasting:
+                self.match_count(match_key).add(row, 1)
+        for match_key in match_keys.staying:
+            self.match_count(match_key).add(row, 1)
 
     def left(self, task: Task, row: int) -> None:
-        marks = task.pod_class.marks
-        if marks is NO_MARKS:
+        match_keys = task.pod_class.match_keys
+        if match_keys is NO_MATCH_KEYS:
             return
         if is_evicted(self._session, task, row):
             self._going.add((task, row))
         else:
-            for mark in marks.lasting:
-                self.tally(mark).add(row, -1)
-        for mark in marks.staying:
-            self.tally(mark).add(row, -1)
+            for match_key in match_keys.lasting:
+                self.match_count(match_key).add(row, -1)
+        for match_key in match_keys.staying:
+            self.match_count(match_key).add(row, -1)
 
-    def _make(self, mark: Mark) -> Tally:
+    def _make(self, match_key: MatchKey) -> MatchCount:
         table = self._session.snapshot.nodes
-        tally = Tally(len(table))
-        for node, count in self._session.snapshot.tallies.get(mark, NOWHERE).items():
+        match_count = MatchCount(len(table))
+        for node, count in self._session.snapshot.match_counts.get(match_key, NOWHERE).items():
             row = table.rows.get(node)
             if row is not None:
-                tally.rows.add(row, count)
-                tally.total += count
-        return tally
+                match_count.rows.add(row, count)
+                match_count.total += count
+        return match_count
 
 
 def is_evicted(session: Session, task: Task, row: int) -> bool:

@@ -25,22 +25,22 @@ from bosket.api.core import (
 )
 from bosket.api.object import LabelSelector
 from bosket.kube.selector import NOTHING, InvalidSelector, Requirement, Selector, label_selector
-from bosket.scheduler.model.peer import Clause, PeerTerm, PeerWishes, PodSelector, Role, SpreadConstraint
+from bosket.scheduler.model.pod_affinity import AffinityTerm, AffinityTerms, Clause, PodSelector, Role, SpreadConstraint
 
 T = TypeVar("T")
 
 
-class WishReader:
-    """Makes wishes of specs, and remembers those that somebody still has."""
+class AffinityReader:
+    """Makes affinity terms of specs, and remembers those that somebody still has."""
 
     def __init__(self) -> None:
         self._numbers = count()
-        self._known: WeakValueDictionary[Hashable, PeerWishes] = WeakValueDictionary()
+        self._known: WeakValueDictionary[Hashable, AffinityTerms] = WeakValueDictionary()
         self._selectors: WeakValueDictionary[Hashable, PodSelector] = WeakValueDictionary()
-        self._terms: WeakValueDictionary[Hashable, PeerTerm] = WeakValueDictionary()
-        self._wishes: WeakValueDictionary[Hashable, PeerWishes] = WeakValueDictionary()
+        self._terms: WeakValueDictionary[Hashable, AffinityTerm] = WeakValueDictionary()
+        self._reader: WeakValueDictionary[Hashable, AffinityTerms] = WeakValueDictionary()
 
-    def read(self, pod: Pod) -> PeerWishes | None:
+    def read(self, pod: Pod) -> AffinityTerms | None:
         """What the pod asks for; None for nothing, as nearly all do."""
         spec, labels = pod.spec, pod.metadata.labels
         affinity = spec.affinity
@@ -50,13 +50,13 @@ class WishReader:
         told_apart_by = tuple((key, labels.get(key)) for key in _label_keys(spec))
         source = msgspec.json.encode((affinity if near else None, spec.topologySpreadConstraints))
         key = (pod.metadata.namespace, source, told_apart_by)
-        wishes = self._known.get(key)
-        if wishes is None:
+        affinity_terms = self._known.get(key)
+        if affinity_terms is None:
             made = self._make(affinity or Affinity(), spec.topologySpreadConstraints, pod.metadata.namespace, labels)
             if made is None:
                 return None
-            wishes = self._known[key] = made
-        return wishes
+            affinity_terms = self._known[key] = made
+        return affinity_terms
 
     def _make(
         self,
@@ -64,10 +64,10 @@ class WishReader:
         constraints: Iterable[TopologySpreadConstraint],
         namespace: str,
         labels: Mapping[str, str],
-    ) -> PeerWishes | None:
+    ) -> AffinityTerms | None:
         near, away = affinity.podAffinity, affinity.podAntiAffinity
 
-        def terms(role: Role, wanted: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[PeerTerm, ...]:
+        def terms(role: Role, wanted: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
             return tuple(self._term(role, _clause(each, namespace, labels), each, weight) for each, weight in wanted)
 
         required = terms(Role.AFFINITY, ((each, 1) for each in _required(near)))
@@ -80,13 +80,13 @@ class WishReader:
             return None
         clauses = tuple(clause for term in required for clause in term.selector.clauses)
         together = self._selector(clauses) if required else None
-        wishes = PeerWishes(next(self._numbers), required, together, anti, preferred, spread)
-        return _interned(self._wishes, (required, anti, preferred, spread), wishes)
+        affinity_terms = AffinityTerms(next(self._numbers), required, together, anti, preferred, spread)
+        return _interned(self._reader, (required, anti, preferred, spread), affinity_terms)
 
-    def _term(self, role: Role, clause: Clause, term: PodAffinityTerm, weight: int) -> PeerTerm:
+    def _term(self, role: Role, clause: Clause, term: PodAffinityTerm, weight: int) -> AffinityTerm:
         selector = self._selector((clause,))
         key = (role, selector, term.topologyKey, weight)
-        return _interned(self._terms, key, PeerTerm(role, selector, term.topologyKey, weight))
+        return _interned(self._terms, key, AffinityTerm(role, selector, term.topologyKey, weight))
 
     def _spread(self, each: TopologySpreadConstraint, namespace: str, labels: Mapping[str, str]) -> SpreadConstraint:
         wanted = _with_keys(_readable(each.labelSelector), "in", each.matchLabelKeys, labels)
@@ -117,7 +117,7 @@ def _interned(table: WeakValueDictionary[Hashable, T], signature: Hashable, made
 
 
 def _label_keys(spec: PodSpec) -> Iterable[str]:
-    """The labels of its own that a pod's wishes depend on."""
+    """The labels of its own that a pod's affinity terms depend on."""
     for constraint in spec.topologySpreadConstraints:
         yield from constraint.matchLabelKeys
     affinity = spec.affinity or Affinity()

@@ -27,7 +27,7 @@ class Turn(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class SearchTally:
+class SearchStatistics:
     """Counts of one cycle."""
 
     #: Jobs that an action looked for victims for.
