@@ -30,7 +30,7 @@ class PreferLabel:
 class Labelled(NodeScorer):
     """Scores of all nodes, in the order of the node table."""
 
-    fixed = True  # nothing that is decided in a cycle changes labels: asked for once per class of pods
+    static = True  # nothing that is decided in a cycle changes labels: asked for once per class of pods
 
     def __init__(self, scores: Scores) -> None:
         self._scores = scores

@@ -62,9 +62,9 @@ def test_whatever_is_done_in_whatever_order_can_be_undone_exactly(objects, steps
             break
         state, task = tasks[number % len(tasks)]
         marks.append((len(statement.operations), account(session)))
-        if state.standing(task).status in (TaskStatus.PENDING, TaskStatus.RELEASING):
+        if state.placement(task).status in (TaskStatus.PENDING, TaskStatus.RELEASING):
             row = data.draw(st.integers(0, len(snapshot.nodes) - 1))
-            pending = state.standing(task).status == TaskStatus.PENDING
+            pending = state.placement(task).status == TaskStatus.PENDING
             (statement.allocate if real and pending else statement.pipeline)(state, task, row)
         elif task not in statement._evicted:  # a statement evicts nobody twice
             statement.evict(state, task)
@@ -143,7 +143,7 @@ def test_a_view_kept_by_columns_equals_one_made_anew(objects):
     for job in session.snapshot.jobs.values():
         for task in job.tasks:
             state = session.jobs.state(job)
-            if state.standing(task).status != TaskStatus.PENDING:
+            if state.placement(task).status != TaskStatus.PENDING:
                 statement.evict(state, task)
                 continue
             row = session.views.of(task.pod_class).best()

@@ -218,7 +218,7 @@ def test_counts_kept_on_the_way_equal_counting_anew(objects, happenings):
     for number, where, what in happenings:
         task, row = tasks[number % len(tasks)], where % len(nodes)
         job = session.jobs.state(snapshot.jobs[task.group])
-        status, stood_on, _ = job.standing(task)
+        status, stood_on, _ = job.placement(task)
         if what == "ask":
             compare()
         elif what == "undo":
@@ -270,7 +270,7 @@ def _choose_as_if_made_anew(objects, happenings):
         if what == "undo" and count:
             count -= 1
             statement.rollback(count)
-        elif job.standing(task).status == TaskStatus.PENDING:
+        elif job.placement(task).status == TaskStatus.PENDING:
             statement.pipeline(job, task, row)
             count += 1
         for each in tasks:

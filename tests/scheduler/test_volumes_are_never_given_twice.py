@@ -156,7 +156,7 @@ def test_undo_gives_everything_back(objects, keep, counted):
         statement.convert_to_pipelined(job)
     for job in jobs[:2]:
         for task in job.job.tasks:
-            if job.standing(task).row >= 0:
+            if job.placement(task).row >= 0:
                 statement.evict(job, task)
     statement.discard()
     assert standing(ledger) == before

@@ -26,7 +26,7 @@ def accounts(session):
         (session.nodes.idle + session.nodes.releasing).tobytes(),
         session.queues.allocated[:],
         session.queues.non_preemptible[:],
-        {task: state.standing(task) for state in session.jobs for task in state.job.tasks},
+        {task: state.placement(task) for state in session.jobs for task in state.job.tasks},
     )
 
 

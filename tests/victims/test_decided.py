@@ -140,7 +140,7 @@ def test_a_moved_pod_stays_when_its_new_place_is_taken_and_its_old_one_is_free()
     taken.pipeline(new, placed, 1)
     taken.pipeline(old, moved, 0)
     taken.commit()
-    assert old.standing(moved)[:2] == (TaskStatus.RUNNING, 0)
+    assert old.placement(moved)[:2] == (TaskStatus.RUNNING, 0)
     decisions = session.close()
     assert evictions(decisions) == {}
     assert pipelines(decisions) == {"new-0": "n2"}

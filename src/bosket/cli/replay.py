@@ -107,7 +107,7 @@ class _Cost(NamedTuple):
 
 
 class _Stopwatch:
-    """Measures the steps of a cycle; a `Watch` for `decide`."""
+    """Measures the steps of a cycle; a `StepTimer` for `decide`."""
 
     def __init__(self) -> None:
         self.spent: dict[str, _Cost] = {}  #: `open` and each action, in order

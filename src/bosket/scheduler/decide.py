@@ -1,6 +1,6 @@
 """The one decision function: pure and deterministic. The live scheduler, tests and benchmarks all call it.
 
-Who wants to know what each step costs hands in a `Watch`; `decide` itself reads no clock.
+Who wants to know what each step costs hands in a `StepTimer`; `decide` itself reads no clock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bosket.scheduler.actions.allocate import ALLOCATE, allocate_what_is_left
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.framework.plugin import Plugin, closing, installed_plugins, make_plugin
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.framework.watch import Watch, unwatched
+from bosket.scheduler.framework.step_timer import StepTimer, untimed
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.proposal import Proposals
 from bosket.scheduler.model.snapshot import Snapshot
@@ -24,7 +24,7 @@ from bosket.scheduler.plugins import BUILT_IN
 def decide(
     snapshot: Snapshot,
     configuration: Configuration,
-    watch: Watch = unwatched,
+    timer: StepTimer = untimed,
     *,
     proposals: Proposals | None = None,
 ) -> Decisions:
@@ -35,26 +35,26 @@ def decide(
     """
     with gc_paused():  # a cycle makes many objects and no cycles of them; looking for these is a third of its cost
         plugins = make_plugins(configuration)
-        with watch("open", ""):
-            session = open_session(snapshot, configuration, watch, plugins)
+        with timer("open", ""):
+            session = open_session(snapshot, configuration, timer, plugins)
             session.proposals = proposals
         for name in configuration.actions:
-            with watch("action", name):
+            with timer("action", name):
                 run_action(session, name)
         if ALLOCATE in configuration.actions:
             allocate_what_is_left(session)
-        with watch("close", ""):
-            return _close(session, configuration, plugins, watch)
+        with timer("close", ""):
+            return _close(session, configuration, plugins, timer)
 
 
 def open_session(
-    snapshot: Snapshot, configuration: Configuration, watch: Watch = unwatched, plugins: Sequence[Plugin] = ()
+    snapshot: Snapshot, configuration: Configuration, timer: StepTimer = untimed, plugins: Sequence[Plugin] = ()
 ) -> Session:
     """A session with its plugins; the first step of `decide`."""
     session = Session(snapshot, configuration)
-    session.watch = watch
+    session.timer = timer
     for choice, plugin in zip(configuration.plugins, plugins or make_plugins(configuration), strict=True):
-        with watch("plugin", choice.name):
+        with timer("plugin", choice.name):
             try:
                 plugin.open(session)
             except Exception as error:
@@ -64,7 +64,7 @@ def open_session(
     return session
 
 
-def _close(session: Session, configuration: Configuration, plugins: Sequence[Plugin], watch: Watch) -> Decisions:
+def _close(session: Session, configuration: Configuration, plugins: Sequence[Plugin], timer: StepTimer) -> Decisions:
     """What the session came to; plugins that want to are told. One that fails then is no reason to lose decisions."""
     decisions, failures = session.close(), []
     if not session.extensions.scenario_generators:
@@ -72,7 +72,7 @@ def _close(session: Session, configuration: Configuration, plugins: Sequence[Plu
         decisions = replace(decisions, idle_actions=idle)
     for choice, plugin in zip(configuration.plugins, plugins, strict=True):
         if (told := closing(plugin)) is not None:
-            with watch("plugin close", choice.name):
+            with timer("plugin close", choice.name):
                 try:
                     told.close(session.snapshot, decisions)
                 except Exception as error:
@@ -84,6 +84,7 @@ def run_action(session: Session, name: str) -> None:
     """One action, by its configured name."""
     session.action = name
     ACTIONS[name](session)
+    session.outcome.end_step(name)
 
 
 def known_part(configuration: Configuration) -> tuple[Configuration, list[str]]:

@@ -23,6 +23,7 @@ from bosket.kube.errors import KubeError
 from bosket.runtime.service import Environment
 from bosket.runtime.worker_thread import WorkerThread
 from bosket.scheduler.actions import SEARCHING
+from bosket.scheduler.answers.cycle_steps import log_steps
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.configuration.usage_parameters import parameters_from
 from bosket.scheduler.configuration_watch import ConfigurationWatch
@@ -102,6 +103,7 @@ class Scheduler:
         self._decided: Snapshot | None = None
         self._restored = False  # whether what was remembered before this run is taken over
         self._look_again_at = math.inf
+        self._cycles = 0  # that decided something, or nothing
         self._idle_actions: tuple[str, ...] = ()  # of which the log warned
         self._usage = live_usage(env, self._state, self._configuration, options.usage_source, options.metrics_namespace)
         self.lease_name = options.lease_name
@@ -239,6 +241,8 @@ class Scheduler:
             self._follow_up(whole, snapshot, decisions)
         spent = looking + deciding + time.thread_time() - began
         self._metrics.decided(seen, decisions, spent)
+        self._cycles += 1
+        log_steps(_log, f"cycle {self._cycles}", seen, self._configuration, decisions)
         return spent, None
 
     def _decide(self, snapshot: Snapshot, configuration: Configuration) -> tuple[Decisions, float]:

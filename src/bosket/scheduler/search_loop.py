@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from bosket.runtime.clock import Clock
 from bosket.runtime.worker_thread import WorkerThread
+from bosket.scheduler.answers.cycle_steps import log_steps
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide
 from bosket.scheduler.faults.failures import Failures
@@ -195,6 +196,8 @@ class SearchLoop:
             await self._investigate(snapshot, configuration, error, time.perf_counter() - started)
             return None
         self._failed = 0
+        what = "search" if proposals is None else "check of what a search found"
+        log_steps(_log, what, snapshot, configuration, decisions)
         return None if abandoned.is_set() else _Searched(current, decisions, spent)
 
     async def _investigate(

@@ -24,6 +24,7 @@ def allocate(session: Session) -> None:
     waiting = session.jobs.pending()
     shortages = _Shortages(session)
     if session.queue_depth is None and (refused := shortages.of_all(waiting)) is not None:
+        session.outcome.jobs_seen += len(refused)
         for state, why in refused:
             session.outcome.not_placed(state, why)
         return
@@ -52,10 +53,11 @@ def allocate_what_is_left(session: Session) -> None:
     late = [job for job in session.jobs.candidates() if _is_worth_another_try(session, job)]
     if not late:
         return
-    with session.watch("action again", ALLOCATE):
+    with session.timer("action again", ALLOCATE):
         session.action = ALLOCATE
         session.outcome.take_back()
         _try_again(session, late)
+    session.outcome.end_step("allocate again")
 
 
 def _try_again(session: Session, late: list[JobState]) -> None:

@@ -15,7 +15,7 @@ from bosket.scheduler.framework.statement import CauseOf
 from bosket.scheduler.model.cause import Consolidated
 from bosket.scheduler.model.task import TaskStatus
 from bosket.scheduler.solver.budget import JobBudget
-from bosket.scheduler.solver.frugal import cheapest_to_move
+from bosket.scheduler.solver.cheapest_moves import cheapest_to_move
 from bosket.scheduler.solver.order import Entries, JobTable
 from bosket.scheduler.solver.room import ROUNDING
 from bosket.scheduler.solver.search import Solution
@@ -88,19 +88,19 @@ class _Consolidation(Policy):
         candidates = only(among, self.candidates(job, tables.running))
         if not any(candidates.values()):
             return None
-        frugal = self._cheapest_moves(job, tables, budget, among)
-        steps = budget.part(STEPS_TO_COMPARE if frugal else STEPS_AGAINST_HOPE)
+        cheapest = self._cheapest_moves(job, tables, budget, among)
+        steps = budget.part(STEPS_TO_COMPARE if cheapest else STEPS_AGAINST_HOPE)
         search = self.searcher(job, tables, candidates, steps)
         solution = search.solve()
-        if frugal is None or (solution is None and self._sees_all(tables) and not steps.cut_short()):
+        if cheapest is None or (solution is None and self._sees_all(tables) and not steps.cut_short()):
             return solution  # what KAI finds impossible is left to reclaim and preempt, which may need fewer evictions
         if solution is not None and (
-            not solution.is_complete or solution.evicted <= sum(len(each.tasks) for each in frugal)
+            not solution.is_complete or solution.evicted <= sum(len(each.tasks) for each in cheapest)
         ):
             return solution
         if solution is not None:
             solution.statement.discard()
-        return search.solve_with(frugal)
+        return search.solve_with(cheapest)
 
     def _sees_all(self, tables: Tables) -> bool:
         """Whether the bound leaves nobody out."""

@@ -116,14 +116,14 @@ class Policy(ABC):
                 candidates.extend(state for entries in tables.running.by_queue.values() for _, state in entries)
             others = {each for each in candidates if self.has_no_better_right(each, victim)}
             among = (others | set(victims)) - {victim}
-            counts = session.outcome.searches
+            statistics = session.outcome.searches
             session.outcome.searches = SearchStatistics(
-                turns=tally.turns
+                turns=statistics.turns
             )  # the rest is about searches that were asked for
             try:
                 return self.solve(job, tables, JobBudget(budget.left, budget, limits), among)
             finally:
-                session.outcome.searches = counts
+                session.outcome.searches = statistics
 
         def work_lost(batch: Batch) -> float:
             return sum([lost_gpu_seconds(session.snapshot.now, batch.job, task) for task in batch.tasks])
@@ -220,6 +220,7 @@ def _evict_as_proposed(session: Session, policy: Policy, proposals: Sequence[Pro
         return
     waiting = {state.job.key: state for state in session.jobs.pending()}
     tables = Tables(session)
+    session.outcome.jobs_seen = len(proposals)
     for proposal in proposals:
         job = waiting.get(proposal.job)
         if job is None or job.job.group.metadata.uid != proposal.uid or not job.has_left_over:

@@ -13,6 +13,7 @@ from bosket.scheduler.model.task import Task
 def evict_stale_gangs(session: Session) -> None:
     """Marks gangs that are stale, forgets the mark of those that recovered, and evicts after the grace."""
     session.outcome.take_back()  # else a gang would seem complete that isn't
+    session.outcome.jobs_seen = len(session.snapshot.stale)
     for job in session.snapshot.stale:
         state = session.jobs.state_of(job)
         if state is None:

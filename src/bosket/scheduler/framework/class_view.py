@@ -115,17 +115,17 @@ class ClassView:
         self._context = context
         self._ledger = context.nodes
         self._class = pod_class
-        self._moving = [each for each in asked.filters if not each.fixed]
+        self._moving = [each for each in asked.filters if not each.static]
         self._scored_by = asked.scorers
         self.static = asked.static  #: what nothing in the cycle changes
         self.allowed = self.static.allowed  #: nodes to which nothing that stays the same objects
         self._allowed_at: Cells[int] = cells(self.allowed)
         moving: tuple[NodeFilter | NodeScorer, ...] = (*self._moving, *self._scored_by)
-        self._based = [each for each in moving if not each.fixed and _has_basis(each)]
+        self._with_inputs = [each for each in moving if not each.static and _has_global_inputs(each)]
         self._by_arrays = any(each.by_arrays for each in self._scored_by)
         self._explained: tuple[int, NodesRefused] | None = None
         self._lasting: tuple[Mask, Counter[str]] | None = None  # see `_count_codes`
-        self._bases: list[Hashable] = []
+        self._inputs: list[Hashable] = []
         self._total = NO_SCORES  # until somebody asks
         self._total_at: Cells[int] = cells(NO_SCORES)
         self._seen = -1
@@ -162,7 +162,7 @@ class ClassView:
     @property
     def is_local(self) -> bool:
         """Whether placing a pod on a node changes fit and score for this class there alone."""
-        return not self._based
+        return not self._with_inputs
 
     def fits(self, on: Mask) -> NDArray[np.intp]:
         """The nodes, of these, with enough of every resource, and to which nothing that stays the same objects."""
@@ -234,7 +234,7 @@ class ClassView:
             return False
         if not ledger.fits(self._class, row) or not ledger.fits_idle(self._class, row):
             return False
-        if self._moving and (self._current_bases() != self._bases or self._is_refused(row)):
+        if self._moving and (self._current_inputs() != self._inputs or self._is_refused(row)):
             return False
         self._chosen_at = now
         return True
@@ -256,16 +256,16 @@ class ClassView:
         undo: list[tuple[Cells[tuple[int, int]], int, list[float]]] = []
         best = int(total.argmax())
         score = total_at[best]
-        for stood, was_promised, runs_on in homes:
+        for home, was_promised, runs_on in homes:
             if score == -math.inf:
                 for at, each, had in reversed(undo):
                     ledger.restore(at, pod_class, each, had)
                 return None
             row = best
-            if row == runs_on and ledger.fits(pod_class, stood):
-                row = stood  # it was to move from there, and still does
+            if row == runs_on and ledger.fits(pod_class, home):
+                row = home  # it was to move from there, and still does
             undo.append((releasing, row, ledger.take(releasing, pod_class, row)))
-            if row == stood and was_promised:  # as it took its place from what was being released
+            if row == home and was_promised:  # as it took its place from what was being released
                 undo.append((releasing, row, ledger.take(releasing, pod_class, row)))
                 undo.append((idle, row, ledger.give(idle, pod_class, row)))
             rows.append(row)
@@ -285,31 +285,31 @@ class ClassView:
 
         Those that say nothing about the class aren't asked again.
         """
-        fixed = ((each, each.scores(self._class, EVERYWHERE) if each.fixed else None) for each in self._scored_by)
-        return [(each, scores) for each, scores in fixed if scores is None or scores.any()]
+        static = ((each, each.scores(self._class, EVERYWHERE) if each.static else None) for each in self._scored_by)
+        return [(each, scores) for each, scores in static if scores is None or scores.any()]
 
-    def explain(self, too_dear: Mapping[int, JobReason] | None = None) -> NodesRefused:
+    def explain(self, over_capacity: Mapping[int, JobReason] | None = None) -> NodesRefused:
         """Why no node takes the pod: the first objection of each node, counted. Remembered until something changes.
 
-        `too_dear`: by size of devices, why the pod's queue can't afford nodes that would take it.
+        `over_capacity`: by size of devices, why the pod's queue can't afford nodes that would take it.
         """
-        if too_dear:
-            return self._detailed(NodesRefused.of(self._with_prices(too_dear)), too_dear)
+        if over_capacity:
+            return self._detailed(NodesRefused.of(self._with_prices(over_capacity)), over_capacity)
         if self._explained is None or self._explained[0] != len(self._ledger.log):
             refused = self._detailed(NodesRefused.of(self._count_objections()), {})
             self._explained = (len(self._ledger.log), refused)
         return self._explained[1]
 
-    def _detailed(self, refused: NodesRefused, too_dear: Mapping[int, JobReason]) -> NodesRefused:
+    def _detailed(self, refused: NodesRefused, over_capacity: Mapping[int, JobReason]) -> NodesRefused:
         """The same with what each node lacks, where that is wanted (KAI's `detailed-fit-errors`)."""
         if not self._context.detailed_fit_errors:
             return refused
         nodes, codes = self._context.snapshot.nodes.nodes, self._objections()
         named = range(min(len(nodes), MOST_NODES_NAMED))
-        by_node = tuple((nodes[row].metadata.name, self._lacks(row, int(codes[row]), too_dear)) for row in named)
+        by_node = tuple((nodes[row].metadata.name, self._lacks(row, int(codes[row]), over_capacity)) for row in named)
         return NodesRefused(refused.by_reason, by_node, len(nodes) - len(by_node))
 
-    def _lacks(self, row: int, code: int, too_dear: Mapping[int, JobReason]) -> str:
+    def _lacks(self, row: int, code: int, over_capacity: Mapping[int, JobReason]) -> str:
         if code:
             return self._context.reason_book.text(code)
         ledger, names = self._ledger, self._context.snapshot.resource_names
@@ -328,15 +328,15 @@ class ClassView:
             parts.append(short_of("gpu"))
         if free[PODS] < 1:
             parts.append(POD_NUMBER)
-        for size, reason in too_dear.items():
+        for size, reason in over_capacity.items():
             if ledger.shared.of_size((size,))[row]:
                 parts.append(_cannot_afford(reason))
         return ", ".join(parts) or "node(s) have room for it, but not together with the others"
 
-    def _with_prices(self, too_dear: Mapping[int, JobReason]) -> Counter[str]:
+    def _with_prices(self, over_capacity: Mapping[int, JobReason]) -> Counter[str]:
         objections = self._count_objections()
         takes = (self._objections() == 0) & self._ledger.fit(self._class)
-        for size, reason in too_dear.items():
+        for size, reason in over_capacity.items():
             objections[_cannot_afford(reason)] += int(np.count_nonzero(takes & self._ledger.shared.of_size((size,))))
         if self._class.share is not None and self._class.share.memory_mib:
             del objections[short_of("gpu")]  # KAI never names nodes that are short of GPU memory alone
@@ -396,8 +396,8 @@ class ClassView:
         if seen < 0:
             self._total = self._room_for_scores()
             self._total_at = cells(self._total)
-        bases = self._current_bases()
-        if seen < 0 or bases != self._bases or (now - seen > FEW_CHANGES and not self._by_arrays):
+        inputs = self._current_inputs()
+        if seen < 0 or inputs != self._inputs or (now - seen > FEW_CHANGES and not self._by_arrays):
             self._score(EVERYWHERE)
             self.renewals += 1
         elif now - seen == 1:
@@ -411,14 +411,14 @@ class ClassView:
         else:
             for row in rows:
                 self._renew(row)
-        self._bases = bases
+        self._inputs = inputs
         self._seen = now
 
     def _room_for_scores(self) -> Scores:
         return np.empty(len(self.allowed))
 
-    def _current_bases(self) -> list[Hashable]:
-        return [each.basis(self._class) for each in self._based] if self._based else self._bases
+    def _current_inputs(self) -> list[Hashable]:
+        return [each.global_inputs(self._class) for each in self._with_inputs] if self._with_inputs else self._inputs
 
     def _renew(self, row: int) -> None:
         self._renewed(row, self._score_one(row))
@@ -496,5 +496,5 @@ def goes_by_neighbours(each: NodeFilter | NodeScorer) -> bool:
     return type(each).exceptions not in (NodeFilter.exceptions, NodeScorer.exceptions)
 
 
-def _has_basis(each: NodeFilter | NodeScorer) -> bool:
-    return type(each).basis not in (NodeFilter.basis, NodeScorer.basis)
+def _has_global_inputs(each: NodeFilter | NodeScorer) -> bool:
+    return type(each).global_inputs not in (NodeFilter.global_inputs, NodeScorer.global_inputs)

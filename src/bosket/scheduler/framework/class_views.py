@@ -12,7 +12,7 @@ from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonC
 from bosket.scheduler.framework.neighbour_view import Base, NeighbourView, ScoreArrays
 from bosket.scheduler.model.task import PodClass
 
-_is_static = attrgetter("fixed")
+_is_static = attrgetter("static")
 
 
 class ClassViews:
@@ -55,8 +55,8 @@ class ClassViews:
         if len(others.filters) == len(asked.filters) and len(others.scorers) == len(asked.scorers):
             return ClassView(context, pod_class, asked)
         rest: list[NodeFilter | NodeScorer] = [*others.filters, *others.scorers]
-        known_by = [(each, each.known_by(pod_class)) for each in rest]
-        key = (pod_class.needs, pod_class.share, *known_by)
+        keys = [(each, each.cache_key(pod_class)) for each in rest]
+        key = (pod_class.needs, pod_class.share, *keys)
         base = self._bases.get(key)
         if base is None:
             base = self._bases[key] = Base(context, pod_class, others)
@@ -71,11 +71,11 @@ class ClassViews:
 
     def _static_verdict(self, pod_class: PodClass, filters: Sequence[NodeFilter]) -> StaticVerdict:
         """What static filters say of all nodes; the first objection counts."""
-        known_by = tuple([(each, each.known_by(pod_class)) for each in filters])
-        found = self._static.get(known_by)
+        keys = tuple([(each, each.cache_key(pod_class)) for each in filters])
+        found = self._static.get(keys)
         if found is None:
             codes: ReasonCodes = np.zeros(len(self._context.snapshot.nodes), dtype=np.int32)
             for each in filters:
                 codes = np.where(codes == 0, each.codes(pod_class, slice(None)), codes)
-            found = self._static[known_by] = StaticVerdict(codes, codes == 0, not codes.any())
+            found = self._static[keys] = StaticVerdict(codes, codes == 0, not codes.any())
         return found

@@ -9,7 +9,7 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.framework.eviction_limits import EvictionLimits
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.operation import Tentative
-from bosket.scheduler.model.decisions import Eviction, Operation, StaleGang
+from bosket.scheduler.model.decisions import CANDIDATES, CycleStep, Eviction, Operation, StaleGang
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.reason import JobReason, TopologyUnsatisfied
 from bosket.scheduler.model.search_statistics import SearchStatistics
@@ -32,6 +32,10 @@ class CycleOutcome:
         self.searches = SearchStatistics()
         #: searches that found room for a gang that isn't served all the same; they count as decided until taken back
         self.left_in_effect: list[Tentative] = []
+        self.jobs_seen = 0  #: by the step that is under way
+        self.steps: list[CycleStep] = []  #: those that have ended
+        self._step_operations: list[Operation] = []
+        self._step_refusals: list[JobReason] = []
         self._evictions = 0  # among the operations
         self._preempted_by = {victim: set(jobs) for victim, jobs in snapshot.preempted_by.items()}
         self._reasons: dict[ObjectKey, list[JobReason]] = {}
@@ -42,6 +46,7 @@ class CycleOutcome:
     def decided(self, operations: Sequence[Operation], *, evicts: bool) -> None:
         """Records what a committed statement holds; `evicts`: whether evictions are among it."""
         self.operations += operations
+        self._step_operations += operations
         for each in operations if evicts else ():
             if isinstance(each, Eviction):
                 self._evictions += 1
@@ -76,15 +81,29 @@ class CycleOutcome:
             ahead += fresh
         return found
 
+    def end_step(self, name: str) -> None:
+        """Records what was done since the last step ended."""
+        done = CycleStep(name, self.jobs_seen, tuple(self._step_operations), tuple(self._step_refusals))
+        self.steps.append(done)
+        self.jobs_seen, self._step_operations, self._step_refusals = 0, [], []
+
     # Why jobs wait
 
     def not_placed(self, job: JobState, reason: JobReason) -> None:
         """Records one more reason why the job waits. Of two of the same kind the first is kept."""
         if isinstance(reason, TopologyUnsatisfied) and reason.shortage is not None:
-            self.add_reason(job.job, reason.shortage)
-        self.add_reason(job.job, reason)
+            self._add_reason(job.job, reason.shortage)
+        self._step_refusals.append(reason)
+        self._add_reason(job.job, reason)
 
-    def add_reason(self, job: Job, reason: JobReason) -> None:
+    def candidates_found(self, count: int, refused: Sequence[tuple[Job, JobReason]]) -> None:
+        """Records how many jobs may be scheduled at all, and why others may not. The first action that asks for
+        candidates is under way then."""
+        for job, reason in refused:
+            self._add_reason(job, reason)
+        self.steps.append(CycleStep(CANDIDATES, count + len(refused), (), tuple([reason for _, reason in refused])))
+
+    def _add_reason(self, job: Job, reason: JobReason) -> None:
         known = self._reasons.setdefault(job.key, [])
         if all(each.code != reason.code or (not reason.code and type(each) is not type(reason)) for each in known):
             known.append(reason)

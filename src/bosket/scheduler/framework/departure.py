@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bosket.scheduler.framework.job_state import NOWHERE, JobState, PodSetState, SetChange, Standing
+from bosket.scheduler.framework.job_state import NOWHERE, JobState, Placement, PodSetState, SetChange
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger, is_exact
 from bosket.scheduler.framework.operation import Operation
 from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
@@ -49,7 +49,7 @@ class Change(NamedTuple):
 
 
 class Aftermath(NamedTuple):
-    """What follows from how the tasks of a job stand."""
+    """What follows from the placements of a job's tasks."""
 
     key: tuple[object, ...]  #: of the job, in the order of jobs
     tasks: list[Task]  #: that come next
@@ -58,19 +58,19 @@ class Aftermath(NamedTuple):
 
 
 class Departure:
-    """What it takes to evict some tasks of a job. Valid while all of them stand as they did when it was made."""
+    """What it takes to evict some tasks of a job. Valid while their placements are those of when it was made."""
 
     __slots__ = (
-        "aftermath", "cost", "costs", "is_exact",
-        "is_simple", "is_whole", "job", "leaves", "operations", "releasing", "rows",
-        "sets", "stood", "taken_from_idle", "tasks",
+        "after", "aftermath", "before", "cost", "costs", "is_exact",
+        "is_simple", "is_whole", "job", "operations", "releasing", "rows",
+        "sets", "taken_from_idle", "tasks",
     )  # fmt: skip
 
     def __init__(self, job: JobState, tasks: Sequence[Task], node_count: int) -> None:
         self.job, self.tasks = job, tasks
-        self.stood: dict[Task, Standing] = {task: job.standing(task) for task in tasks}
-        self.leaves = {task: Standing(RELEASING, row, groups) for task, (_, row, groups) in self.stood.items()}
-        self.rows = list({stood.row: None for stood in self.stood.values()})
+        self.before: dict[Task, Placement] = {task: job.placement(task) for task in tasks}
+        self.after = {task: Placement(RELEASING, row, groups) for task, (_, row, groups) in self.before.items()}
+        self.rows = list({before.row: None for before in self.before.values()})
         self.operations: list[Operation] = []  #: one for each task, made by the first statement that evicts them
         #: what comes next in the job when these tasks and no others have gone, once somebody has found it out
         self.aftermath: Aftermath | None = None
@@ -92,7 +92,7 @@ class Departure:
         promised: dict[PodSetState, int] = {}
         if not self.is_whole or not all(map(_is_simple, {task.pod_class for task in self.tasks})):
             return False
-        for task, (status, row, _) in self.stood.items():
+        for task, (status, row, _) in self.before.items():
             pod_class = task.pod_class
             if row == NOWHERE:
                 return False

@@ -29,7 +29,7 @@ class JobsByQueue:
     """Jobs that wait for their turn."""
 
     def __init__(self, session: Session, jobs: Iterable[JobState]) -> None:
-        self._session = session
+        self._session, self._outcome = session, session.outcome
         leaves: dict[int, _Jobs] = {}
         for job in jobs:
             leaf = leaves.get(job.queue_row)
@@ -45,6 +45,7 @@ class JobsByQueue:
         self._turns = Turns(session, leaves, earlier=session.once(_EarlierRanks))
 
     def push(self, job: JobState) -> None:
+        self._outcome.jobs_seen -= 1  # the same job once more
         leaf = self._turns.leaves.get(job.queue_row) or _Jobs()
         leaf.push(self._session.orders.job_key(job), job)
         self._turns.gave(job.queue_row, leaf)
@@ -55,6 +56,7 @@ class JobsByQueue:
             return None
         job = self._turns.leaves[row].pop()
         self._turns.took(row)
+        self._outcome.jobs_seen += 1
         return job
 
     def _cut(self, waiting: list[tuple[SortKey, JobState]], depth: int) -> None:

@@ -1,4 +1,4 @@
-"""A job as it stands in the middle of a cycle: the snapshot's job, with what has been decided laid over."""
+"""A job in the middle of a cycle: the snapshot's job, with what has been decided laid over."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GOING = ACTIVE_USED - ACTIVE_ALLOCATED
 NOWHERE = -1
 
 
-class Standing(NamedTuple):
+class Placement(NamedTuple):
     """A task's status, the row of the node where it is or will be, and the shared GPUs there."""
 
     status: TaskStatus
@@ -26,8 +26,8 @@ class Standing(NamedTuple):
     gpu_groups: tuple[str, ...] = ()
 
 
-#: How all tasks stand that wait for a node.
-WAITS = Standing(PENDING, NOWHERE)
+#: The placement of every task that waits for a node.
+UNPLACED = Placement(PENDING, NOWHERE)
 
 
 class PodSetState:
@@ -54,9 +54,9 @@ class SetChange(NamedTuple):
 
 
 class JobMemento(NamedTuple):
-    """How a job's tasks stood."""
+    """The placements of a job's tasks at one moment."""
 
-    stands: dict[Task, Standing]
+    decided: dict[Task, Placement]
     #: of each pod set: the numbers of active and pipelined tasks, those that were evicted, and the first that waits
     sets: list[tuple[PodSetState, int, int, list[Task], int]]
 
@@ -104,20 +104,32 @@ def requested_by(tasks: Sequence[Task], device_mib: int | None) -> QueueAmounts:
 
 
 class JobState:
-    """Where a job's tasks stand, and what follows from it: which tasks come next."""
+    """The placements of a job's tasks, and what follows from it: which tasks come next."""
 
     __slots__ = (
-        "_context", "_found", "_least_request", "_min_children", "_narrowed",
-        "_next", "_next_request", "_part", "_sets", "_stands",
-        "had_active", "is_constrained", "job", "only_set", "queue_row",
+        "_context",
+        "_decided",
+        "_found",
+        "_least_request",
+        "_min_children",
+        "_narrowed",
+        "_next",
+        "_next_request",
+        "_part",
+        "_sets",
+        "had_active",
+        "is_constrained",
+        "job",
+        "only_set",
+        "queue_row",
     )  # fmt: skip
 
     def __init__(self, job: Job, context: JobContext, queue_row: int) -> None:
         self.job = job
         self.queue_row = queue_row
         self._context = context
-        self._stands: dict[Task, Standing] = {}  # what was decided
-        self._found: dict[Task, Standing] | None = None  # of others, those that were asked for
+        self._decided: dict[Task, Placement] = {}  # what was decided
+        self._found: dict[Task, Placement] | None = None  # of others, those that were asked for
         pod_sets = job.pod_sets
         self.only_set: PodSetState | None = None
         if len(pod_sets) == 1:
@@ -135,68 +147,68 @@ class JobState:
         self._next_request: QueueAmounts | None = None
         self._least_request: QueueAmounts | None = None
 
-    # Where tasks stand
+    # Placements
 
-    def standing(self, task: Task) -> Standing:
-        found = self._stands.get(task)
+    def placement(self, task: Task) -> Placement:
+        found = self._decided.get(task)
         if found is not None:
             return found
         if task.status is PENDING:
-            return WAITS
+            return UNPLACED
         if self._found is None:
             self._found = {}
         found = self._found.get(task)
         if found is None:
             row = self._context.node_rows.get(task.node, NOWHERE)
-            found = self._found[task] = Standing(task.status, row, task.gpu_groups)
+            found = self._found[task] = Placement(task.status, row, task.gpu_groups)
         return found
 
     def cost(self, task: Task) -> QueueAmounts:
         """What the task costs its queue, where it is."""
-        row = self.standing(task).row
+        row = self.placement(task).row
         return self._context.cost(task.pod_class, row) if row != NOWHERE else task.pod_class.charge
 
     def status(self, task: Task) -> TaskStatus:
-        found = self._stands.get(task)
+        found = self._decided.get(task)
         return task.status if found is None else found.status
 
     def statuses(self) -> set[TaskStatus]:
         """All that some task of the job has."""
-        stands = self._stands
-        if not stands:
+        decided = self._decided
+        if not decided:
             return {task.status for pod_set in self.job.pod_sets for task in pod_set.tasks}
         return {
-            stands[task].status if task in stands else task.status
+            decided[task].status if task in decided else task.status
             for pod_set in self.job.pod_sets
             for task in pod_set.tasks
         }
 
-    def decide(self, task: Task, stands: Standing) -> Standing:
-        """Notes what was decided; returns how the task stood, for `restore`."""
-        before = self.standing(task)
-        self._stand(task, before, stands)
+    def decide(self, task: Task, after: Placement) -> Placement:
+        """Notes what was decided; returns the placement before, for `restore`."""
+        before = self.placement(task)
+        self._move(task, before, after)
         return before
 
-    def allocate_waiting(self, tasks: Sequence[Task], stands: Standing) -> None:
+    def allocate_waiting(self, tasks: Sequence[Task], after: Placement) -> None:
         """Notes that tasks of one pod set, which waited until now, are allocated; `decide` for all of them."""
         self._next = self._next_request = self._least_request = None
-        self._stands.update(dict.fromkeys(tasks, stands))
+        self._decided.update(dict.fromkeys(tasks, after))
         self.state_of(tasks[0]).active += len(tasks)
 
-    def restore(self, task: Task, stood: Standing) -> None:
-        self._stand(task, self.standing(task), stood)
+    def restore(self, task: Task, before: Placement) -> None:
+        self._move(task, self.placement(task), before)
 
-    def _stand(self, task: Task, before: Standing, after: Standing) -> None:
+    def _move(self, task: Task, before: Placement, after: Placement) -> None:
         self._next = self._next_request = self._least_request = None
         state = self.only_set if self.only_set is not None else self._sets[task.subgroup]
-        if before is WAITS and after.status is ALLOCATED:  # by far the most frequent
-            self._stands[task] = after
+        if before is UNPLACED and after.status is ALLOCATED:  # by far the most frequent
+            self._decided[task] = after
             state.active += 1
             return
         if after.status == task.status:
-            self._stands.pop(task, None)
+            self._decided.pop(task, None)
         else:
-            self._stands[task] = after
+            self._decided[task] = after
         state.active += (after.status in ACTIVE_ALLOCATED) - (before.status in ACTIVE_ALLOCATED)
         state.pipelined += (after.status == PIPELINED) - (before.status == PIPELINED)
         if before.status == TaskStatus.RELEASING and task in state.evicted:
@@ -218,16 +230,16 @@ class JobState:
 
     def left_over(self) -> list[Task]:
         """Tasks that still wait."""
-        return [task for state in self._sets.values() for task in state.waiting if task not in self._stands]
+        return [task for state in self._sets.values() for task in state.waiting if task not in self._decided]
 
     @property
     def has_left_over(self) -> bool:
-        stands, only = self._stands, self.only_set
-        if only is not None and len(only.waiting) > len(stands):
+        decided, only = self._decided, self.only_set
+        if only is not None and len(only.waiting) > len(decided):
             return True
         for state in self._sets.values():
             for task in state.waiting:
-                if task not in stands:
+                if task not in decided:
                     return True
         return False
 
@@ -245,7 +257,7 @@ class JobState:
     @property
     def was_evicted(self) -> bool:
         """Whether some of its tasks were, in this cycle."""
-        return any(stand.status == TaskStatus.RELEASING for stand in self._stands.values())
+        return any(each.status == TaskStatus.RELEASING for each in self._decided.values())
 
     def short_of_pods(self) -> NotReady | None:
         """Whether too few pods are left for the gang, now that some were evicted."""
@@ -303,44 +315,44 @@ class JobState:
 
     # Many tasks at once
 
-    def depart(self, leaves: Mapping[Task, Standing], sets: Iterable[SetChange]) -> None:
+    def depart(self, leaves: Mapping[Task, Placement], sets: Iterable[SetChange]) -> None:
         """Notes that active tasks are evicted, the same as `decide` for each of them. `sets`: what that changes."""
         self._next = self._next_request = self._least_request = None
-        self._stands.update(leaves)
+        self._decided.update(leaves)
         for state, tasks, pipelined in sets:
             state.active -= len(tasks)
             state.pipelined -= pipelined
             state.evicted += tasks
 
     def recall(self, tasks: list[Task], request: QueueAmounts, least: QueueAmounts) -> None:
-        """What `next_tasks`, `next_request` and `least_request` would give, as things stand, found out before."""
+        """Sets what `next_tasks`, `next_request` and `least_request` gave earlier for the same placements."""
         self._next, self._next_request, self._least_request = tasks, request, least
 
-    def arrive(self, tasks: Sequence[Task], stands: Sequence[Standing]) -> None:
+    def arrive(self, tasks: Sequence[Task], placements: Sequence[Placement]) -> None:
         """Notes that tasks without an active place get one, the same as `decide` for each of them."""
         self._next = self._next_request = self._least_request = None
-        for task, stand in zip(tasks, stands, strict=True):
-            if stand.status == task.status:
-                self._stands.pop(task, None)
+        for task, after in zip(tasks, placements, strict=True):
+            if after.status == task.status:
+                self._decided.pop(task, None)
             else:
-                self._stands[task] = stand
+                self._decided[task] = after
             state = self.state_of(task)
             state.active += 1
-            state.pipelined += stand.status is PIPELINED
+            state.pipelined += after.status is PIPELINED
         placed = set(tasks)
         for state in self._sets.values():
             if state.evicted:
                 state.evicted = [task for task in state.evicted if task not in placed]
 
     def memento(self) -> JobMemento:
-        """How its tasks stand, for `revert`."""
+        """The placements of its tasks, for `revert`."""
         sets = [(each, each.active, each.pipelined, each.evicted[:], each._first) for each in self._sets.values()]
-        return JobMemento(self._stands.copy(), sets)
+        return JobMemento(self._decided.copy(), sets)
 
     def revert(self, memento: JobMemento) -> None:
-        """Puts back how tasks stood, whatever was decided since."""
+        """Restores the placements, whatever was decided since."""
         self._next = self._next_request = self._least_request = None
-        self._stands = memento.stands
+        self._decided = memento.decided
         for state, active, pipelined, evicted, first in memento.sets:
             state.active, state.pipelined, state.evicted, state._first = active, pipelined, evicted, first
 
@@ -402,7 +414,7 @@ class JobState:
         if self._next is None:
             narrowed, only = self._narrowed, self.only_set
             if narrowed is not None:
-                self._next = [task for task in narrowed if task not in self._stands]
+                self._next = [task for task in narrowed if task not in self._decided]
             elif only is not None and self.job.is_plain:
                 self._next = self._first_waiting(only, max(1, only.minimum - only.active))
             else:
@@ -430,7 +442,7 @@ class JobState:
     def next_alike(self) -> tuple[PodClass, int] | None:
         """The class and the number of the next tasks, where nothing else tells them from those of another job."""
         state = self.only_set
-        if state is None or self.is_constrained or self._stands or self._narrowed is not None:
+        if state is None or self.is_constrained or self._decided or self._narrowed is not None:
             return None
         only_class = self.job.pod_sets[0].only_class
         if only_class is None:
@@ -464,20 +476,20 @@ class JobState:
 
     def _first_waiting(self, state: PodSetState, count: int) -> list[Task]:
         if state.evicted:
-            everything = [*(task for task in state.waiting if task not in self._stands), *state.evicted]
+            everything = [*(task for task in state.waiting if task not in self._decided), *state.evicted]
             return self._context.in_order(everything)[:count]
         if not state._in_order:
             state.waiting = self._context.in_order(state.waiting)
             state._in_order = True
-        stands, waiting, first = self._stands, state.waiting, state._first
-        while first < len(waiting) and waiting[first] in stands:
+        decided, waiting, first = self._decided, state.waiting, state._first
+        while first < len(waiting) and waiting[first] in decided:
             first += 1
         state._first = first
-        if not stands:
+        if not decided:
             return list(waiting[first : first + count])
         result = []
         for task in waiting[first:] if count > 1 else waiting[first : first + 1]:
-            if task not in stands:
+            if task not in decided:
                 result.append(task)
                 if len(result) == count:
                     break

@@ -68,16 +68,18 @@ class JobStates:
         return self._candidates
 
     def _find_candidates(self) -> list[JobState]:
-        result = []
+        found: list[JobState] = []
+        refused: list[tuple[Job, JobReason]] = []
         for job in self._snapshot.unsettled:
             if job.problem is None and (not job.has_waiting or job.key in self._snapshot.backing_off):
                 continue
             reason = self._reason_against(job)
             if reason is not None:
-                self._outcome.add_reason(job, reason)
+                refused.append((job, reason))
             else:
-                result.append(self.state(job))
-        return result
+                found.append(self.state(job))
+        self._outcome.candidates_found(len(found), refused)
+        return found
 
     def pending(self) -> list[JobState]:
         """Those of the candidates that still have tasks left over. Asked when an action begins.

@@ -40,10 +40,10 @@ class ScoreArrays:
 class Base(ClassView):
     """Fit and score by everything but neighbours: the same for all classes that differ in these alone."""
 
-    def _current_bases(self) -> list[Hashable]:
+    def _current_inputs(self) -> list[Hashable]:
         # A class that is new asks nodes as things stand: what its base has found out earlier must be true as well on
         # nodes that nothing has happened to since resources that a class doesn't ask for count, too.
-        return [self._ledger.overdrawn, *(each.basis(self._class) for each in self._based)]
+        return [self._ledger.overdrawn, *(each.global_inputs(self._class) for each in self._with_inputs)]
 
 
 class NeighbourView(ClassView):
@@ -56,7 +56,7 @@ class NeighbourView(ClassView):
         self._base, self._arrays = base, arrays
         self._own_filters = [each for each in self._moving if goes_by_neighbours(each)]
         self._own_scorers = [each for each in self._scored_by if goes_by_neighbours(each)]
-        self._based = [*self._own_filters, *self._own_scorers]
+        self._with_inputs = [*self._own_filters, *self._own_scorers]
 
     @property
     def is_local(self) -> bool:
@@ -71,9 +71,9 @@ class NeighbourView(ClassView):
     def _room_for_scores(self) -> Scores:
         return self._arrays.array_for(self)
 
-    def _current_bases(self) -> list[Hashable]:
+    def _current_inputs(self) -> list[Hashable]:
         self._base.catch_up()
-        return [self._base.renewals, *(each.basis(self._class) for each in self._based)]
+        return [self._base.renewals, *(each.global_inputs(self._class) for each in self._with_inputs)]
 
     @cached_property
     def scorers(self) -> list[tuple[NodeScorer, Scores | None]]:

@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from bosket.scheduler.framework.extension import Kind
-from bosket.scheduler.framework.job_state import JobState, Standing
+from bosket.scheduler.framework.job_state import JobState, Placement
 from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
 from bosket.scheduler.model.task import Task
 
@@ -19,7 +19,7 @@ class Operation(msgspec.Struct, frozen=True, eq=False):
     job: JobState
     task: Task
     row: int  #: of the node that it was placed on or taken from; NOWHERE for one that isn't ours
-    stood: Standing  #: how and where the task stood before
+    before: Placement  #: of the task, before the operation
     column: Column
     accounts: QueueAccounts
     devices: DevicesBefore | None  #: of a task that shares GPUs
@@ -33,7 +33,7 @@ class Tentative(Protocol):
     def operations(self) -> list[Operation]: ...
 
     def unchanged(self) -> list[Operation]:
-        """Operations on tasks that still stand as they left them, the newest first."""
+        """Operations on tasks that still are as the operations left them, the newest first."""
         ...
 
     def room_made(self) -> dict[tuple[int, int], float]:

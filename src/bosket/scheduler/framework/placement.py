@@ -124,13 +124,13 @@ def _place_tasks(
         pod_class = task.pod_class
         view = session.views.of(pod_class)
         usable = on if rows is None else _only(session, rows[task])
-        too_dear = session.capacity.over_capacity_by_size(job, task) if pod_class.share is not None else None
-        if too_dear:
-            cheap = ~session.nodes.shared.of_size(too_dear)
+        over_capacity = session.capacity.over_capacity_by_size(job, task) if pod_class.share is not None else None
+        if over_capacity:
+            cheap = ~session.nodes.shared.of_size(over_capacity)
             usable = cheap if usable is None else usable & cheap
-        row = view.best(usable, bonus) if few is None or too_dear else view.best_of(few, bonus)
+        row = view.best(usable, bonus) if few is None or over_capacity else view.best_of(few, bonus)
         if row is None:
-            return _shortage(job, tasks, number, view.explain(too_dear) if real else NodesRefused({}))
+            return _shortage(job, tasks, number, view.explain(over_capacity) if real else NodesRefused({}))
         groups: tuple[str, ...] = ()
         if pod_class.share is not None:
             groups, waits = _devices(session, statement, task, row)

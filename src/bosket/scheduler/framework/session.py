@@ -22,7 +22,7 @@ from bosket.scheduler.framework.extension_points import ExtensionPoints, Registr
 from bosket.scheduler.framework.job_states import JobStates
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
 from bosket.scheduler.framework.orders import Orders
-from bosket.scheduler.framework.watch import Watch, unwatched
+from bosket.scheduler.framework.step_timer import StepTimer, untimed
 from bosket.scheduler.model.decisions import Decisions, Waiting
 from bosket.scheduler.model.proposal import Proposals
 from bosket.scheduler.model.queue import QueueTree
@@ -40,7 +40,7 @@ class Session(Registrar):
     def __init__(self, snapshot: Snapshot, configuration: Configuration) -> None:
         self.snapshot = snapshot
         self.configuration = configuration
-        self.watch: Watch = unwatched
+        self.timer: StepTimer = untimed
         self.action = ""  #: the one that is under way, by its configured name
         #: what earlier searches found: actions that evict check it and search for nobody; None lets them search
         self.proposals: Proposals | None = None
@@ -124,6 +124,7 @@ class Session(Registrar):
             queue_allocated=_by_queue(tree, self.queues.allocated),
             fair_share=_by_queue(tree, self.queues.fair_share),
             searches=outcome.searches,
+            steps=tuple(outcome.steps),
         )
 
 

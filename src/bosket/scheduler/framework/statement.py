@@ -16,7 +16,7 @@ import numpy as np
 from bosket.scheduler.framework.class_view import NO_HOME, Home
 from bosket.scheduler.framework.departure import Baseline, Departure
 from bosket.scheduler.framework.extension import Kind
-from bosket.scheduler.framework.job_state import NOWHERE, WAITS, JobMemento, JobState, Standing
+from bosket.scheduler.framework.job_state import NOWHERE, UNPLACED, JobMemento, JobState, Placement
 from bosket.scheduler.framework.ledger import Column, QueueAccounts
 from bosket.scheduler.framework.lost_work import lost_gpu_seconds
 from bosket.scheduler.framework.operation import Operation
@@ -64,8 +64,8 @@ class Statement:
         self._session = session
         self._preemptor = preemptor
         self.operations: list[Operation] = []
-        self._evicted: dict[Task, Standing] = {}  # and not spared: how and where they stood before
-        self._stood: dict[Task, Standing] = {}  # the same of all that were evicted, spared or not
+        self._evicted: dict[Task, Placement] = {}  # and not spared: where they were before, and how
+        self._before: dict[Task, Placement] = {}  # the same of all that were evicted, spared or not
         self._listeners = session.extensions.placement_listeners
         #: those that assign more than a node
         self._assigning = [each for each in self._listeners if each.assigns] if self._listeners else []
@@ -79,7 +79,7 @@ class Statement:
     def allocate(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
         """Places a task on resources that are free; one that shares GPUs in these groups."""
         column = self._session.nodes.allocate(task.pod_class, row)
-        self._record(ALLOCATE, job, task, Standing(ALLOCATED, row, gpu_groups), column)
+        self._record(ALLOCATE, job, task, Placement(ALLOCATED, row, gpu_groups), column)
 
     def allocate_for_good(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
         """`allocate` and `commit` of one task, in a statement that holds nothing else: what is needed to undo it isn't
@@ -88,7 +88,7 @@ class Statement:
         nodes, share = session.nodes, pod_class.share
         nodes.allocate(pod_class, row)
         session.queues.charge(job.queue_row, nodes.cost(pod_class, row), preemptible=job.job.preemptible)
-        job.decide(task, Standing(ALLOCATED, row, gpu_groups))
+        job.decide(task, Placement(ALLOCATED, row, gpu_groups))
         if share is not None:
             nodes.move_on_devices(share, row, gpu_groups, out=None, into=ALLOCATED)
         for listener in self._listeners:
@@ -108,9 +108,9 @@ class Statement:
         queues, preemptible = session.queues, job.job.preemptible
         accounts = queues.charge_many(job.queue_row, pod_class.charge, count, preemptible=preemptible)
         placed = tasks[start : start + count]
-        job.allocate_waiting(placed, Standing(ALLOCATED, row))
+        job.allocate_waiting(placed, Placement(ALLOCATED, row))
         self.operations += [
-            Operation(ALLOCATE, job, task, row, WAITS, column, before, None, ())
+            Operation(ALLOCATE, job, task, row, UNPLACED, column, before, None, ())
             for task, column, before in zip(placed, columns, accounts, strict=True)
         ]
         return count
@@ -127,25 +127,25 @@ class Statement:
         still free, as in KAI; if not it isn't moved at all. KAI promises the new place to both.
         """
         nodes, pod_class = self._session.nodes, task.pod_class
-        stood = self._evicted.get(task)
+        before = self._evicted.get(task)
         assigning = self._assigning
         goes_back = (
-            stood is not None and pod_class.share is None and not assigning and row == nodes.table.rows.get(task.node)
+            before is not None and pod_class.share is None and not assigning and row == nodes.table.rows.get(task.node)
         )
         is_back = (
-            stood is not None
-            and row == stood.row
-            and set(stood.gpu_groups) == set(gpu_groups)
+            before is not None
+            and row == before.row
+            and set(before.gpu_groups) == set(gpu_groups)
             and all(each.stays(task, row) for each in assigning)
         )
-        if stood is not None and (is_back or (goes_back and nodes.fits(pod_class, stood.row))):
-            self._record(SPARE, job, task, stood, self._release(stood, task, sign=-1))
+        if before is not None and (is_back or (goes_back and nodes.fits(pod_class, before.row))):
+            self._record(SPARE, job, task, before, self._release(before, task, sign=-1))
         elif goes_back:
             column = nodes.take(nodes.releasing_at, pod_class, row)
-            self._record(STAY, job, task, Standing(task.status, row), column)
+            self._record(STAY, job, task, Placement(task.status, row), column)
         else:
             column = nodes.take(nodes.releasing_at, pod_class, row)
-            self._record(PIPELINE, job, task, Standing(PIPELINED, row, gpu_groups), column)
+            self._record(PIPELINE, job, task, Placement(PIPELINED, row, gpu_groups), column)
 
     def may_place_together(self, tasks: Sequence[Task]) -> bool:
         """Whether `pipeline_all` may place these tasks: equal ones without shared GPUs, in a simulation that is only
@@ -162,13 +162,13 @@ class Statement:
         rows, evicted = self._session.nodes.table.rows, self._evicted
         homes: list[Home] = []
         for task in tasks:
-            stood = evicted.get(task)
-            if stood is None:
+            before = evicted.get(task)
+            if before is None:
                 homes.append(NO_HOME)
             else:
                 runs_on = rows.get(task.node, NOWHERE)
-                is_moved = runs_on not in (NOWHERE, stood.row)
-                homes.append(Home(stood.row, stood.status is PIPELINED, runs_on if is_moved else NOWHERE))
+                is_moved = runs_on not in (NOWHERE, before.row)
+                homes.append(Home(before.row, before.status is PIPELINED, runs_on if is_moved else NOWHERE))
         return homes
 
     def pipeline_all(self, job: JobState, tasks: Sequence[Task], rows: Sequence[int]) -> None:
@@ -182,25 +182,25 @@ class Statement:
             total=(gpus * count, millicores * count, memory * count),
         )
         operations, evicted, table = self.operations, self._evicted, self._session.nodes.table.rows
-        stands: list[Standing] = []
+        placements: list[Placement] = []
         for task, row in zip(tasks, rows, strict=True):
-            stood = evicted.get(task)
-            kind, stand = PIPELINE, Standing(PIPELINED, row)
-            if stood is not None and stood.row == row:
-                kind, stand = SPARE, stood
-            elif stood is not None and row == table.get(task.node):
-                kind, stand = STAY, Standing(task.status, row)
+            before = evicted.get(task)
+            kind, after = PIPELINE, Placement(PIPELINED, row)
+            if before is not None and before.row == row:
+                kind, after = SPARE, before
+            elif before is not None and row == table.get(task.node):
+                kind, after = STAY, Placement(task.status, row)
             if kind is not PIPELINE:
                 del evicted[task]
-            stands.append(stand)
-            operations.append(Operation(kind, job, task, row, job.standing(task), [], [], None, ()))
-        job.arrive(tasks, stands)
+            placements.append(after)
+            operations.append(Operation(kind, job, task, row, job.placement(task), [], [], None, ()))
+        job.arrive(tasks, placements)
 
     def evict(self, job: JobState, task: Task) -> None:
         """Has a task that holds resources give them back; on a node that isn't ours, none of our accounts changes."""
-        stands = job.standing(task)
-        column = self._release(stands, task) if stands.row != NOWHERE else []
-        self._record(EVICT, job, task, stands._replace(status=RELEASING), column)
+        now = job.placement(task)
+        column = self._release(now, task) if now.row != NOWHERE else []
+        self._record(EVICT, job, task, now._replace(status=RELEASING), column)
 
     def evict_all(self, departures: Sequence[Departure]) -> None:
         """Has tasks give back what they hold, together where that can be done. The first that a simulation does."""
@@ -225,14 +225,14 @@ class Statement:
                 queues.change_together(
                     job.queue_row, each.costs, preemptible=job.job.preemptible, sign=-1, total=each.cost
                 )
-            job.depart(each.leaves, each.sets)
-            self._evicted |= each.stood
-            self._stood |= each.stood
+            job.depart(each.after, each.sets)
+            self._evicted |= each.before
+            self._before |= each.before
             if not each.operations:
                 # Without what would undo them one by one: they are only ever undone together.
                 each.operations += [
-                    Operation(EVICT, job, task, stands.row, stands, [], [], None, stands.gpu_groups)
-                    for task, stands in each.stood.items()
+                    Operation(EVICT, job, task, before.row, before, [], [], None, before.gpu_groups)
+                    for task, before in each.before.items()
                 ]
             self.operations += each.operations
 
@@ -251,8 +251,8 @@ class Statement:
 
     def evicted_from(self, task: Task, row: int) -> tuple[str, ...]:
         """The shared GPUs that the task was evicted from, if it was on this node."""
-        stood = self._evicted.get(task)
-        return stood.gpu_groups if stood is not None and stood.row == row else ()
+        before = self._evicted.get(task)
+        return before.gpu_groups if before is not None and before.row == row else ()
 
     def moves_within_a_node(self) -> bool:
         """Whether somebody goes from one shared GPU to another of the same node."""
@@ -261,16 +261,16 @@ class Statement:
             for each in self.operations
         )
 
-    def _release(self, stands: Standing, task: Task, *, sign: int = 1) -> Column:
+    def _release(self, placement: Placement, task: Task, *, sign: int = 1) -> Column:
         """Marks what a task holds as being released; a negative sign takes that back. Returns what was there.
 
         As in KAI, one that was only promised its place counts as if it had been there: what it doesn't hold is missing
         from what is idle, so that others rather go where nobody has lost a place.
         """
-        nodes, pod_class, row = self._session.nodes, task.pod_class, stands.row
+        nodes, pod_class, row = self._session.nodes, task.pod_class, placement.row
         change, opposite = (nodes.give, nodes.take) if sign > 0 else (nodes.take, nodes.give)
         column = change(nodes.releasing_at, pod_class, row)
-        if stands.status is PIPELINED:
+        if placement.status is PIPELINED:
             self._overdraw()
             change(nodes.releasing_at, pod_class, row)
             column += opposite(nodes.idle_at, pod_class, row)
@@ -302,7 +302,7 @@ class Statement:
         nodes = self._session.nodes
         for each in reversed(self.operations):
             if each.job not in self._jobs_before:
-                each.job.restore(each.task, each.stood)
+                each.job.restore(each.task, each.before)
             if each.devices is not None:
                 nodes.restore_devices(each.row, each.devices)
         for job, memento in self._jobs_before.items():
@@ -314,7 +314,7 @@ class Statement:
     def _forget(self) -> None:
         self.operations.clear()
         self._evicted.clear()
-        self._stood.clear()
+        self._before.clear()
         self._jobs_before.clear()
         self._overdrew_at = None
 
@@ -411,23 +411,23 @@ class Statement:
         """
         session, nodes = self._session, self._session.nodes
         for each in self.unchanged():
-            kind, job, task, row, stood = each.kind, each.job, each.task, each.row, each.stood
-            stands, pod_class = job.standing(task), task.pod_class
+            kind, job, task, row, before = each.kind, each.job, each.task, each.row, each.before
+            now, pod_class = job.placement(task), task.pod_class
             if row != NOWHERE:
                 change = session.queues.charge if kind is EVICT else session.queues.credit
                 change(job.queue_row, nodes.cost(pod_class, row), preemptible=job.job.preemptible)
                 if kind is PIPELINE:
                     nodes.give(nodes.releasing_at, pod_class, row)
                 elif kind is EVICT:
-                    self._release(stood, task, sign=-1)
+                    self._release(before, task, sign=-1)
                 else:
-                    self._release(stands, task)
+                    self._release(now, task)
                 if pod_class.share is not None:
-                    back_to = None if kind is PIPELINE else stood.status
-                    nodes.move_on_devices(pod_class.share, row, each.gpu_groups, out=stands.status, into=back_to)
+                    back_to = None if kind is PIPELINE else before.status
+                    nodes.move_on_devices(pod_class.share, row, each.gpu_groups, out=now.status, into=back_to)
                 for listener in self._listeners:
                     listener.undone(kind, task, row)
-            job.restore(task, stood)
+            job.restore(task, before)
         self._forget()
 
     def unchanged(self) -> list[Operation]:
@@ -442,7 +442,7 @@ class Statement:
             each
             for each in reversed(self.operations)
             if (kind := last[each.task].kind) not in after
-            or each.job.standing(each.task)[:2] == (after[kind], last[each.task].row)
+            or each.job.placement(each.task)[:2] == (after[kind], last[each.task].row)
         ]
 
     def room_made(self) -> dict[tuple[int, int], float]:
@@ -479,30 +479,30 @@ class Statement:
             for place, _ in each.task.pod_class.holds
         )
 
-    def _record(self, kind: Kind, job: JobState, task: Task, stands: Standing, column: Column) -> None:
+    def _record(self, kind: Kind, job: JobState, task: Task, after: Placement, column: Column) -> None:
         session, pod_class = self._session, task.pod_class
         change = session.queues.credit if kind is EVICT else session.queues.charge
         share, devices = pod_class.share, None
-        ours = stands.row != NOWHERE
+        ours = after.row != NOWHERE
         accounts: QueueAccounts = []
         if ours:  # there may be no node at all
-            cost = pod_class.charge if share is None else session.nodes.cost(pod_class, stands.row)
+            cost = pod_class.charge if share is None else session.nodes.cost(pod_class, after.row)
             accounts = change(job.queue_row, cost, preemptible=job.job.preemptible)
-        stood = job.decide(task, stands)
+        before = job.decide(task, after)
         if share is not None and ours:
             # One that is evicted or spared stays on its GPUs, with another status.
-            out = stood.status if kind is EVICT or kind is SPARE else None
-            devices = session.nodes.move_on_devices(share, stands.row, stands.gpu_groups, out=out, into=stands.status)
+            out = before.status if kind is EVICT or kind is SPARE else None
+            devices = session.nodes.move_on_devices(share, after.row, after.gpu_groups, out=out, into=after.status)
         if kind is EVICT:
-            self._evicted[task] = self._stood[task] = stood
+            self._evicted[task] = self._before[task] = before
         elif kind is SPARE or kind is STAY:
             del self._evicted[task]
         self.operations.append(
-            Operation(kind, job, task, stands.row, stood, column, accounts, devices, stands.gpu_groups)
+            Operation(kind, job, task, after.row, before, column, accounts, devices, after.gpu_groups)
         )
         if ours:
             for listener in self._listeners:
-                listener.done(kind, task, stands.row)
+                listener.done(kind, task, after.row)
 
     def rollback(self, start: int) -> None:
         """Undoes everything but the first `start` operations, the newest first."""
@@ -513,8 +513,8 @@ class Statement:
             if kind is EVICT:
                 del self._evicted[task]
             elif kind in (SPARE, STAY):
-                self._evicted[task] = self._stood[task]
-            job.restore(task, undone.stood)
+                self._evicted[task] = self._before[task]
+            job.restore(task, undone.before)
             if row == NOWHERE:
                 continue
             session.queues.restore(job.queue_row, undone.accounts)

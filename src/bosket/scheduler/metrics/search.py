@@ -77,18 +77,18 @@ class SearchMetrics:
         """Of a generator; in the order of the turns that `add` is told of."""
         self._turn_seconds.append(seconds)
 
-    def add(self, counts: SearchStatistics) -> None:
+    def add(self, statistics: SearchStatistics) -> None:
         """A cycle has ended."""
-        for (action, result, reduced), count in counts.jobs.items():
+        for (action, result, reduced), count in statistics.jobs.items():
             self._jobs.labels(action, result, str(reduced).lower()).inc(count)
-        for action in counts.exhausted:
+        for action in statistics.exhausted:
             self._exhausted.labels(action).inc()
-        for (action, generator, state), count in counts.scenarios.items():
+        for (action, generator, state), count in statistics.scenarios.items():
             self._scenarios.labels(action, generator, state).inc(count)
             if state == "simulated":
                 self._simulated.labels(action).inc(count)
-        for action, count in counts.filtered.items():
+        for action, count in statistics.filtered.items():
             self._filtered.labels(action).inc(count)
-        for turn, seconds in zip(counts.turns, self._turn_seconds, strict=False):
+        for turn, seconds in zip(statistics.turns, self._turn_seconds, strict=False):
             self._seconds.labels(*turn).observe(seconds)
         self._turn_seconds.clear()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -96,6 +97,19 @@ class StaleGang:
 Operation = Bind | Pipeline | Eviction
 
 
+class CycleStep(NamedTuple):
+    """What one step of a cycle did: the choice of jobs that may be scheduled, or an action."""
+
+    name: str  #: CANDIDATES, or the action's configured name
+    jobs: int  #: how many jobs the step looked at
+    operations: tuple[Operation, ...]  #: what it decided; a later step may have taken some of it back
+    refusals: tuple[JobReason, ...]  #: why it placed no further task of a job, one or more for each such job
+
+
+#: The name of the step that says which jobs may be scheduled at all.
+CANDIDATES: Final = "candidates"
+
+
 @dataclass(frozen=True, eq=False)
 class Decisions:
     """The outcome of one cycle."""
@@ -117,6 +131,8 @@ class Decisions:
     #: (GPUs, millicores, bytes) by queue: what each may count on, as divided when the cycle began
     fair_share: Mapping[str, QueueAmounts] = field(default_factory=dict)
     searches: SearchStatistics = field(default_factory=SearchStatistics)
+    #: what the cycle did, in order; see `bosket.scheduler.answers.cycle_steps`
+    steps: tuple[CycleStep, ...] = ()
     #: configured actions that look for victims and never find any, because no plugin generates scenarios
     idle_actions: tuple[str, ...] = ()
     #: (plugin, what it raised) when it was told of all this; nothing was decided differently for it

@@ -1,7 +1,7 @@
 """What a cycle's searches for victims did, as plain data; counted while they go on, for whoever measures.
 
-Keys begin with the action. Times aren't here, because `decide` reads no clock: a `Watch` is entered for each turn of a
-generator, in the order of `turns`.
+Keys begin with the action. Times aren't here, because `decide` reads no clock: a `StepTimer` is entered for each turn
+of a generator, in the order of `turns`.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class LeastFragmentation(NodeScorer):
         self._most = free.most_gpus + 1.0  # a growth is less than that, up or down
         self._step = MAX_DENSITY / 2 * GRAIN / (self._most + GRAIN)
 
-    def known_by(self, pod_class: PodClass) -> Hashable:
+    def cache_key(self, pod_class: PodClass) -> Hashable:
         return pod_class.wants_gpu
 
     def packs(self, pod_class: PodClass) -> bool:

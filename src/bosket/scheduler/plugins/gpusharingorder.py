@@ -34,7 +34,7 @@ class _HasRoom(NodeScorer):
         # Who weighs devices against each other says of nodes, too, whether a shared one is better.
         return not self._device_choices and not _wants_whole(pod_class)
 
-    def known_by(self, pod_class: PodClass) -> Hashable:
+    def cache_key(self, pod_class: PodClass) -> Hashable:
         return _wants_whole(pod_class)
 
     def packs(self, pod_class: PodClass) -> bool:

@@ -87,4 +87,4 @@ def is_evicted(session: Session, task: Task, row: int) -> bool:
     """Of a task that leaves: whether it does so by eviction; otherwise a placement of this cycle is undone."""
     assert task.group is not None
     job = session.jobs.state(session.snapshot.jobs[task.group])
-    return job.standing(task)[:2] == (TaskStatus.RELEASING, row)
+    return job.placement(task)[:2] == (TaskStatus.RELEASING, row)

@@ -43,7 +43,7 @@ class _Nodes:
         self._search = search
         self._free = search.free_gpus()
         for job, task in search.start.victims():
-            self._free[job.standing(task).row] += job.cost(task)[0]
+            self._free[job.placement(task).row] += job.cost(task)[0]
         gpus = [task.pod_class.charge[0] for task in search.start.pending]
         self._least, self._wanted = min(gpus), sum(gpus)
         self._batches_on: dict[int, dict[Batch, None]] = {}  # in the order in which nodes were seen
@@ -74,7 +74,7 @@ class _Nodes:
         capacity = self._capacity
         for batch in self._search.potential[self._known :]:
             for task in batch.tasks:
-                row = batch.job.standing(task).row
+                row = batch.job.placement(task).row
                 if row == NOWHERE:
                     continue
                 self._batches_on.setdefault(row, {})[batch] = None

@@ -27,7 +27,7 @@ class _FitsNow(NodeScorer):
     def __init__(self, ledger: NodeLedger) -> None:
         self._ledger = ledger
 
-    def known_by(self, pod_class: PodClass) -> Hashable:
+    def cache_key(self, pod_class: PodClass) -> Hashable:
         del pod_class  # what it asks of nodes' resources is all
         return None
 

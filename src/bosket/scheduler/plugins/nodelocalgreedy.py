@@ -37,7 +37,7 @@ class _NodeLocal:
             for batch in search.potential[known:]:
                 batches_of.setdefault(batch.job, []).append(batch)
                 for task in batch.tasks:
-                    jobs_on.setdefault(batch.job.standing(task).row, {})[batch.job] = None
+                    jobs_on.setdefault(batch.job.placement(task).row, {})[batch.job] = None
             known = len(search.potential)
             if not known:
                 if search.start.batches:
@@ -57,4 +57,4 @@ class _NodeLocal:
 
 def _rows_of(job: JobState) -> list[int]:
     """The nodes of a job's tasks, in order of their names."""
-    return sorted({job.standing(task).row for task in job.job.tasks} - {NOWHERE})
+    return sorted({job.placement(task).row for task in job.job.tasks} - {NOWHERE})

@@ -67,7 +67,7 @@ class _ByResource(NodeScorer):
     def _for(self, pod_class: PodClass) -> NodeScorer:
         return self._gpu if pod_class.wants_gpu else self._cpu
 
-    def known_by(self, pod_class: PodClass) -> Hashable:
+    def cache_key(self, pod_class: PodClass) -> Hashable:
         return pod_class.wants_gpu
 
     def packs(self, pod_class: PodClass) -> bool:

@@ -24,13 +24,13 @@ class NominatedNode:
 
 
 class _Nominated(NodeScorer):
-    fixed = True
+    static = True
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._nowhere = np.zeros(len(table))
 
-    def known_by(self, pod_class: PodClass) -> Hashable:
+    def cache_key(self, pod_class: PodClass) -> Hashable:
         return pod_class.nominated_node
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:

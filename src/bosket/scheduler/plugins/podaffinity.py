@@ -51,7 +51,7 @@ class _Neighbourhood(NodeScorer):
         parts = [count.rows() for _, count in self._of(pod_class)]
         return np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else NO_ROWS
 
-    def basis(self, pod_class: PodClass) -> Hashable:
+    def global_inputs(self, pod_class: PodClass) -> Hashable:
         return tuple(count.catch_up().changes for _, count in self._of(pod_class))
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:

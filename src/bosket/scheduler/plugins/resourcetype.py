@@ -26,13 +26,13 @@ class ResourceType:
 
 
 class _CpuOnly(NodeScorer):
-    fixed = True
+    static = True
 
     def __init__(self, cpu_only_nodes: np.ndarray) -> None:
         self._bonus = np.where(cpu_only_nodes, RESOURCE_TYPE, 0.0)
         self._nothing = np.zeros(len(cpu_only_nodes))
 
-    def known_by(self, pod_class: PodClass) -> Hashable:
+    def cache_key(self, pod_class: PodClass) -> Hashable:
         return pod_class.wants_gpu
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:

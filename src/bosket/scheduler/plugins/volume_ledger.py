@@ -66,7 +66,7 @@ class VolumeLedger(PlacementListener):
 
     # What filters ask
 
-    def basis(self, contest: Contest) -> Hashable:
+    def global_inputs(self, contest: Contest) -> Hashable:
         """What is said about all nodes stays the same as long as this does."""
         shared = tuple((at.row, at.volume) if (at := self._settlement(each)) else None for each in contest.open)
         return self._far, self._version if self._counts_rooms else 0, shared

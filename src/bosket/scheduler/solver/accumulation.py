@@ -62,7 +62,7 @@ class VictimSequence:
 
     def _may_go(self, victim: Victim, tasks: Sequence[Task]) -> bool:
         """A task on a node that isn't ours can't be evicted, and neither can those that go with it."""
-        if any(victim.original.standing(task).row == NOWHERE for task in tasks):
+        if any(victim.original.placement(task).row == NOWHERE for task in tasks):
             return False
         return self._session.limits.objection(tasks) is None
 
@@ -124,7 +124,7 @@ class Accumulation:
             return
         self._room.add(self._index.held(batch))
         for task in batch.tasks:
-            self._domains.add(batch.job.standing(task).row, batch.job.cost(task)[0])
+            self._domains.add(batch.job.placement(task).row, batch.job.cost(task)[0])
 
     def _suffices(self) -> bool:
         # With more victims there is more room: what was enough once stays enough.

@@ -29,7 +29,7 @@ class Victim:
         """
         total = NOTHING
         for task in self.tasks:
-            status, row, _ = self.original.standing(task)
+            status, row, _ = self.original.placement(task)
             if status in ALLOCATED and row != NOWHERE:
                 total = plus(total, task.pod_class.charge)
         return total

@@ -53,8 +53,8 @@ def held_by(session: Session, victims: Iterable[tuple[JobState, Task]]) -> Held:
     by_row: dict[int, list[float]] = {}
     resources, shared = len(session.nodes.idle), session.nodes.shared
     for job, task in victims:
-        standing = job.standing(task)
-        row = standing.row
+        placement = job.placement(task)
+        row = placement.row
         if row == NOWHERE:
             continue
         held = by_row.get(row)
@@ -66,7 +66,7 @@ def held_by(session: Session, victims: Iterable[tuple[JobState, Task]]) -> Held:
         share = pod_class.share
         if share is not None:
             size = shared.sizes[row]
-            held[GPU] += len(standing.gpu_groups) * share.memory_on(size) / size
+            held[GPU] += len(placement.gpu_groups) * share.memory_on(size) / size
     rows = np.fromiter(by_row, dtype=np.intp, count=len(by_row))
     amounts = np.array(list(by_row.values()), dtype=float).reshape(len(by_row), resources).T
     return Held(rows, amounts)

@@ -125,7 +125,7 @@ class Search:
         for generator in self._session.extensions.scenario_generators:
             budget = self._budget.for_generator(generator.name)
             self._generator = generator.name
-            with self._session.watch("search", generator.name):
+            with self._session.timer("search", generator.name):
                 solution = self._with_first_victim(tasks, generator, budget) or self._step_by_step(
                     tasks, generator, budget
                 )

@@ -25,9 +25,9 @@ class DeviceFilter(NodeFilter):
     def concerns(self, pod_class: PodClass) -> bool:
         return pod_class.device_needs is not None
 
-    def basis(self, pod_class: PodClass) -> Hashable:
+    def global_inputs(self, pod_class: PodClass) -> Hashable:
         needs = pod_class.device_needs
-        return self._ledger.get().basis(needs) if needs is not None else None
+        return self._ledger.get().global_inputs(needs) if needs is not None else None
 
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
         every = np.arange(len(self._session.snapshot.nodes))[rows].tolist()

@@ -115,14 +115,14 @@ class DeviceLedger:
         """The same; None where nobody has the claim, or had it, and it isn't allocated."""
         return self._claims.get(key)
 
-    def basis(self, needs: DeviceNeeds) -> Hashable:
+    def global_inputs(self, needs: DeviceNeeds) -> Hashable:
         """What verdicts about all nodes rest on."""
         common = needs.common
         return self.reaches.version, tuple([self.state_of(key).version for key in common]) if common else ()
 
     def fit(self, needs: DeviceNeeds, row: int) -> Fit:
         """Whether pods with these needs can have their devices on the node. Kept until one of these changes."""
-        stamp = (self.basis(needs), self.reaches.versions[row])
+        stamp = (self.global_inputs(needs), self.reaches.versions[row])
         known = self._fits.get((needs.number, row))
         if known is not None and known[0] == stamp:
             return known[1]

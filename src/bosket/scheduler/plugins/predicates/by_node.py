@@ -35,18 +35,18 @@ Objection = Callable[[Node], str | None]  #: what speaks against one node
 class ByNode(NodeFilter):
     """All checks of one class against one node at a time; the first objection counts."""
 
-    fixed = True
+    static = True
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def known_by(self, pod_class: PodClass) -> Hashable:
+    def cache_key(self, pod_class: PodClass) -> Hashable:
         return pod_class.fixed_index, pod_class.wants_gpu if self._session.snapshot.worker_labels else None
 
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
         snapshot = self._session.snapshot
         texts, numbers = snapshot.memory.recall(
-            snapshot.nodes.static_version, "by node", self.known_by(pod_class), lambda: self._ask(pod_class)
+            snapshot.nodes.static_version, "by node", self.cache_key(pod_class), lambda: self._ask(pod_class)
         )
         codes: ReasonCodes = self._session.reason_book.numbers(texts)[numbers[rows]]
         return codes

@@ -27,7 +27,7 @@ MEMORY_UNKNOWN = "node(s) didn't say how much memory their GPUs have"
 class GpuKinds(NodeFilter):
     """Compares what a class asks for with what a node is."""
 
-    fixed = True
+    static = True
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -35,7 +35,7 @@ class GpuKinds(NodeFilter):
     def concerns(self, pod_class: PodClass) -> bool:
         return pod_class.wants_gpu
 
-    def known_by(self, pod_class: PodClass) -> Hashable:
+    def cache_key(self, pod_class: PodClass) -> Hashable:
         share = pod_class.share
         asks = pod_class.amounts[GPU] > 0 and pod_class.device_needs is None
         return pod_class.mig, share is not None, share is not None and share.memory_mib > 0, asks
@@ -91,7 +91,7 @@ class RoomForReservation(NodeFilter):
     def concerns(self, pod_class: PodClass) -> bool:
         return pod_class.share is not None
 
-    def known_by(self, pod_class: PodClass) -> Hashable:
+    def cache_key(self, pod_class: PodClass) -> Hashable:
         return pod_class.share
 
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:

@@ -35,8 +35,8 @@ class PodAffinity(NodeFilter):
             return True
         return any(_repels(self._session, match_key) for match_key in pod_class.match_keys.lasting)
 
-    def basis(self, pod_class: PodClass) -> Hashable:
-        return self._of(pod_class).basis()
+    def global_inputs(self, pod_class: PodClass) -> Hashable:
+        return self._of(pod_class).global_inputs()
 
     def exceptions(self, pod_class: PodClass) -> Exceptions:
         return self._of(pod_class).exceptions()
@@ -86,7 +86,7 @@ class _Neighbours:
         counts = (*self._near, *self._away, *self._repelling)
         self._spanning = [each for each in counts if not each.domains.each_alone]  # a change reaches several nodes
 
-    def basis(self) -> Hashable:
+    def global_inputs(self) -> Hashable:
         return (self._is_first(), *(each.catch_up().flips for each in self._spanning))
 
     def objections(self, rows: Rows) -> list[tuple[str, Mask]]:

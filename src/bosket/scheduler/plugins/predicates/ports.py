@@ -25,7 +25,7 @@ class HostPorts(NodeFilter):
     def concerns(self, pod_class: PodClass) -> bool:
         return bool(pod_class.host_ports)
 
-    def known_by(self, pod_class: PodClass) -> Hashable:
+    def cache_key(self, pod_class: PodClass) -> Hashable:
         return pod_class.host_ports
 
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:

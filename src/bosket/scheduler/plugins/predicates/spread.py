@@ -38,8 +38,8 @@ class TopologySpread(NodeFilter):
     def concerns(self, pod_class: PodClass) -> bool:
         return pod_class.affinity_terms is not None and bool(pod_class.affinity_terms.spread)
 
-    def basis(self, pod_class: PodClass) -> Hashable:
-        return tuple(each.basis() for each in self._of(pod_class))
+    def global_inputs(self, pod_class: PodClass) -> Hashable:
+        return tuple(each.global_inputs() for each in self._of(pod_class))
 
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
         codes = self._nothing[rows]
@@ -106,7 +106,7 @@ class _Constraint:
         self._looked_at = -1
         self._match_count = ledger.match_count(constraint.selector)
 
-    def basis(self) -> Hashable:
+    def global_inputs(self) -> Hashable:
         self._catch_up()
         return self._fewest, self._count.changes
 

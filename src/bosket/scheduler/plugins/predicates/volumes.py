@@ -34,8 +34,8 @@ class FreeVolumes(NodeFilter):
             for each in contest.open
         )
 
-    def basis(self, pod_class: PodClass) -> Hashable:
-        return self._ledger.basis(pod_class.contest) if pod_class.contest is not None else None
+    def global_inputs(self, pod_class: PodClass) -> Hashable:
+        return self._ledger.global_inputs(pod_class.contest) if pod_class.contest is not None else None
 
     def codes(self, pod_class: PodClass, rows: Rows) -> ReasonCodes:
         assert pod_class.contest is not None

@@ -149,7 +149,7 @@ def domains_beside_others(
     pod_sets = [each for each in group.pod_sets() if each.name in names and job.in_set(each).active]
     if not pod_sets:
         return everywhere
-    standing = (job.standing(task) for each in pod_sets for task in each.tasks)
-    rows = [stands.row for stands in standing if stands.status in ACTIVE_ALLOCATED]
+    placements = (job.placement(task) for each in pod_sets for task in each.tasks)
+    rows = [each.row for each in placements if each.status in ACTIVE_ALLOCATED]
     there = {int(levels[widest].of_row[row]) for row in rows if row != NOWHERE} - {OUTSIDE}
     return tree.below(widest, *there)

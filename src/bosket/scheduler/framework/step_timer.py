@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 
 #: Entered for the time of each step: ("open", ""), in it ("plugin", name) for each; ("action", name), in it
 #: ("search", generator) for each turn; ("close", ""), in it ("plugin close", name) for each that is told.
-Watch = Callable[[str, str], AbstractContextManager[None]]
+StepTimer = Callable[[str, str], AbstractContextManager[None]]
 
 
-def unwatched(step: str, name: str) -> AbstractContextManager[None]:
+def untimed(step: str, name: str) -> AbstractContextManager[None]:
     """For those who don't measure."""
     del step, name
     return nullcontext()

@@ -22,7 +22,7 @@ from bosket.scheduler.solver.eviction import next_to_evict, victim_of
 
 def cheapest_to_move(session: Session, tasks: Iterable[Task], running: Iterable[JobState]) -> tuple[Batch, ...] | None:
     """Whom to move; None when no choice makes room. Nobody means that there is room already."""
-    search = _Frugal(session, running)
+    search = _CheapestMoves(session, running)
     for task in tasks:
         # Which moves would empty a shared GPU, or make room on one, isn't seen here.
         if task.pod_class.share is not None or not search.find_node(task.pod_class):
@@ -30,7 +30,7 @@ def cheapest_to_move(session: Session, tasks: Iterable[Task], running: Iterable[
     return tuple(search.chosen)
 
 
-class _Frugal:
+class _CheapestMoves:
     """What would be free, as more and more is moved away."""
 
     def __init__(self, session: Session, running: Iterable[JobState]) -> None:
@@ -48,13 +48,13 @@ class _Frugal:
         session, movable, self._running = self._session, np.zeros_like(self._free), None
         for job in running:
             batch = Batch(job, tuple(next_to_evict(session, victim_of(job))))
-            rows = {job.standing(task).row for task in batch.tasks}
+            rows = {job.placement(task).row for task in batch.tasks}
             if NOWHERE in rows or session.limits.objection(batch.tasks) is not None:
                 continue
             for row in rows:
                 self._on.setdefault(row, []).append(batch)
             for task in batch.tasks:
-                self._give(movable, task, job.standing(task).row)
+                self._give(movable, task, job.placement(task).row)
         return movable
 
     def find_node(self, pod_class: PodClass) -> bool:
@@ -113,13 +113,13 @@ class _Frugal:
     def _freed(batch: Batch, row: int) -> Iterator[tuple[int, float]]:
         """(place, amount) of what the batch's tasks hold on a node."""
         for task in batch.tasks:
-            if batch.job.standing(task).row == row:
+            if batch.job.placement(task).row == row:
                 yield from task.pod_class.holds
 
     def _move(self, batch: Batch) -> None:
         self.chosen[batch] = None
         for task in batch.tasks:
-            row = batch.job.standing(task).row
+            row = batch.job.placement(task).row
             self._give(self._free, task, row)
             for place, amount in task.pod_class.holds:
                 self._movable[place, row] -= amount
