@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -77,7 +75,7 @@ class Shortage:
         free = self._session.nodes.free()[:, rows]
         free[GPU] = self._session.nodes.free_gpus()[rows]
         placed = 0
-        for pod_class in sorted(self._demand.classes, key=attrgetter("shared"), reverse=True):
+        for pod_class in sorted(self._demand.classes, key=lambda each: each.charge, reverse=True):
             # As long as there were resources when the class was first seen.
             asked = pod_class.demand_by(self._session.jobs.largest_device_mib)
             needed = np.flatnonzero(asked > 0)
