@@ -1,0 +1,105 @@
+"""Which cluster a command answers about: a live one, read under the caller's rights, or a snapshot file.
+
+Commands take `SourceFlags` as one parameter and call `open_cluster`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from bosket.cli.output import CommandError, UsageError, complain
+from bosket.cli.path import OptionalFilePath
+
+if TYPE_CHECKING:
+    from bosket.scheduler.answers.cluster import Cluster
+    from bosket.tools.live_cluster import LiveCluster
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class SourceFlags:
+    """Which cluster.
+
+    Parameters
+    ----------
+    snapshot
+        A snapshot file (bosket snapshot, or KAI's) instead of a live cluster.
+    kubeconfig
+        Which cluster; by default as kubectl finds it.
+    context
+        A context of the kubeconfig other than the current one.
+    namespace
+        The namespace of names without one, and all that is read where rights end there; by default the context's.
+    shard
+        The SchedulingShard, where the cluster has several.
+    """
+
+    snapshot: OptionalFilePath = None
+    kubeconfig: OptionalFilePath = None
+    context: str | None = None
+    namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"))] = None
+    shard: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A cluster to answer about, and how much of it was readable."""
+
+    cluster: Cluster
+    namespace: str  #: of names that are given without one
+    is_live: bool
+    #: by kind, why its objects are unknown, or only those of `namespace` known
+    unread: Mapping[str, str] = field(default_factory=dict)
+    is_limited: bool = False  #: whether the caller may read only `namespace`
+
+
+def open_cluster(flags: SourceFlags | None) -> Source:
+    """The cluster that the flags name; tells on standard error what of it can't be read."""
+    from bosket.scheduler.answers.cluster import Cluster
+    from bosket.scheduler.recording.recorded import RecordedError, load
+
+    flags = flags or SourceFlags()
+    if flags.snapshot is not None:
+        if flags.kubeconfig is not None or flags.context is not None or flags.shard is not None:
+            raise UsageError("--snapshot and --kubeconfig, --context or --shard were given: which of them?")
+        try:
+            recorded = load(flags.snapshot)
+        except RecordedError as error:
+            raise UsageError(str(error)) from error
+        for problem in recorded.unreadable:
+            complain(problem)
+        cluster = Cluster(recorded, recorded.now if recorded.now is not None else time.time(), complain)
+        _warn_of_missing(cluster)
+        return Source(cluster, flags.namespace or "default", is_live=False)
+    live, namespace = asyncio.run(_read(flags))
+    cluster = Cluster(live.recorded, report=complain)
+    _warn_of_missing(cluster)
+    return Source(cluster, namespace, is_live=True, unread=live.unread, is_limited=bool(live.namespace))
+
+
+async def _read(flags: SourceFlags) -> tuple[LiveCluster, str]:
+    from bosket.kube.client import Client
+    from bosket.kube.http import HttpTransport
+    from bosket.kube.kubeconfig import find
+    from bosket.tools.live_cluster import LiveClusterError, read_cluster
+
+    config = find(flags.kubeconfig, flags.context)
+    namespace = flags.namespace or config.namespace
+    client = Client(HttpTransport(config))
+    try:
+        return await read_cluster(client, namespace=namespace, shard=flags.shard or ""), namespace
+    except LiveClusterError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        await client.aclose()
+
+
+def _warn_of_missing(cluster: Cluster) -> None:
+    if cluster.missing:
+        complain(f"the configuration names what isn't installed and is left out: {', '.join(cluster.missing)}")

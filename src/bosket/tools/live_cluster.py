@@ -1,0 +1,158 @@
+"""A live cluster as a recording: everything a scheduling decision depends on, read through the API server.
+
+The commands that answer questions (`explain`, `plan`, `queues`, …) read a cluster here under the rights of whoever
+runs them. A kind that may not be listed in the whole cluster is listed in one namespace; what can't be read at all is
+named in `LiveCluster.unread`. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from bosket.api.core import ConfigMap
+from bosket.api.kai import Config, SchedulingShard
+from bosket.api.keys import SYSTEM_NAMESPACE
+from bosket.api.object import KubeObject
+from bosket.api.table import resource_of
+from bosket.kube.client import Client
+from bosket.kube.codec import Kind, metadata_of
+from bosket.kube.errors import ApiError, Forbidden, NotFound
+from bosket.scheduler.actions import ACTIONS
+from bosket.scheduler.configuration.file import parse_configuration
+from bosket.scheduler.configuration.settings import Settings
+from bosket.scheduler.io.memory_store import MEMORY, config_map_name
+from bosket.scheduler.recording.object_lists import LISTS
+from bosket.scheduler.recording.recorded import Recorded
+from bosket.scheduler.recording.writer import parameters_of
+from bosket.scheduler.state.options import StateOptions
+from bosket.scheduler.state.own.memory import NO_MEMORY, Memory, UnreadableMemory, decode
+from bosket.services.operator.common import Common
+from bosket.services.operator.options import Options as OperatorOptions
+from bosket.services.operator.scheduler_file import render
+from bosket.services.operator.shard import lease_name
+
+#: Requests that are under way at a time.
+_AT_A_TIME: Final = 8
+#: The shard that is meant where several exist and none is named.
+DEFAULT_SHARD: Final = "default"
+
+
+class LiveClusterError(Exception):
+    """A cluster that can't be read; the message is one sentence for the person who asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCluster:
+    """What was read."""
+
+    recorded: Recorded
+    #: by kind, why its objects are unknown or only those of `namespace` are known
+    unread: Mapping[str, str]
+    #: the one namespace to which the reader's rights are limited; empty where the whole cluster was read
+    namespace: str = ""
+
+
+async def read_cluster(client: Client, *, namespace: str = "default", shard: str = "") -> LiveCluster:
+    """Reads the cluster. `namespace`: the fallback for kinds that may not be listed cluster-wide; `shard`: the name of
+    a SchedulingShard where there are several. Raises KubeError when the server doesn't answer."""
+    gate = asyncio.Semaphore(_AT_A_TIME)
+    reader = _Reader(client, namespace, gate)
+    names = list(LISTS)
+    kinds: list[type[KubeObject]] = [LISTS[name].kind for name in names]
+    *lists, shards, configs = await asyncio.gather(
+        *(reader.read(kind) for kind in kinds), reader.read(SchedulingShard), reader.read(Config)
+    )
+    chosen = _chosen(shards, shard)
+    common = Common(configs[0] if configs else Config(), OperatorOptions())
+    configuration = replace(
+        parse_configuration(render(chosen.spec, common), known_actions=ACTIONS), settings=Settings()
+    )
+    options = StateOptions(
+        scheduler_name=common.scheduler_name,
+        node_pool_label=common.node_pool_label_key,
+        node_pool=chosen.spec.partitionLabelValue,
+        access_control=common.access_control,
+    )
+    recorded = Recorded(
+        configuration=configuration,
+        parameters=parameters_of(options, configuration.settings),
+        objects=dict(zip(names, map(tuple, lists), strict=True)),
+        now=time.time(),
+    )
+    memory = await _memory(client, lease_name(chosen, common))
+    if memory is not NO_MEMORY:
+        recorded = _with_memory(recorded, memory)
+    return LiveCluster(recorded, reader.unread, namespace if reader.is_limited else "")
+
+
+class _Reader:
+    """Lists kinds, and notes which can't be listed."""
+
+    def __init__(self, client: Client, namespace: str, gate: asyncio.Semaphore) -> None:
+        self._client, self._namespace, self._gate = client, namespace, gate
+        self.unread: dict[str, str] = {}
+        self.is_limited = False
+
+    async def read(self, kind: type[KubeObject]) -> Sequence[Any]:
+        # Of ConfigMaps only their existence matters, and their contents may be large or private.
+        wanted: Kind[Any] = metadata_of(kind) if kind is ConfigMap else kind
+        async with self._gate:
+            try:
+                return (await self._client.list(wanted)).items
+            except NotFound:
+                return ()
+            except Forbidden as error:
+                return await self._read_namespace(kind, wanted, error)
+            except ApiError as error:
+                self.unread[kind.__name__] = str(error)
+                return ()
+
+    async def _read_namespace(self, kind: type[KubeObject], wanted: Kind[Any], error: Forbidden) -> Sequence[Any]:
+        if not resource_of(kind).namespaced:
+            self.unread[kind.__name__] = error.message
+            return ()
+        try:
+            found = (await self._client.list(wanted, self._namespace)).items
+        except ApiError as inner:
+            self.unread[kind.__name__] = str(inner)
+            return ()
+        self.is_limited = True
+        self.unread[kind.__name__] = f"only those of namespace {self._namespace} may be read"
+        return found
+
+
+def _chosen(shards: Sequence[SchedulingShard], name: str) -> SchedulingShard:
+    """The shard with that name; by default the only one, or the one that is called default."""
+    by_name = {each.metadata.name: each for each in shards}
+    if name:
+        if name not in by_name:
+            raise LiveClusterError(f"there is no SchedulingShard {name}; there are: {', '.join(by_name) or 'none'}")
+        return by_name[name]
+    if len(shards) <= 1:
+        return shards[0] if shards else SchedulingShard()
+    if DEFAULT_SHARD in by_name:
+        return by_name[DEFAULT_SHARD]
+    raise LiveClusterError(f"there are several SchedulingShards, choose one with --shard: {', '.join(by_name)}")
+
+
+async def _memory(client: Client, lease: str) -> Memory:
+    """What the scheduler keeps over restarts: nominations and preemptions; nothing where that can't be read."""
+    try:
+        kept = await client.get(ConfigMap, config_map_name(lease), SYSTEM_NAMESPACE)
+        return decode(base64.b64decode(kept.binaryData.get(MEMORY, ""), validate=True))
+    except (ApiError, UnreadableMemory, binascii.Error):
+        return NO_MEMORY
+
+
+def _with_memory(recorded: Recorded, memory: Memory) -> Recorded:
+    now = recorded.now or 0.0
+    state = recorded.state()
+    state.restore(memory, now)
+    held = tuple(sorted(state.own.pods_backing_off(now)))
+    return replace(recorded, commitments=state.own.commitments(now), held=held)
