@@ -112,6 +112,22 @@ _add_command(
     "bosket topology snapshot.zip --json | jq '.topologies[].root.gang'",
 )
 _add_command(
+    "bosket.cli.queues:queues",
+    "Show the tree of queues: used, fair share, quota, limit, and how many jobs wait.",
+    "bosket queues",
+    "bosket queues team-a --resource cpu",
+    "bosket queues -o wide",
+    "bosket queues --snapshot snapshot.zip --json | jq '.queues[] | select(.waitingJobs > 0)'",
+)
+_add_command(
+    "bosket.cli.jobs:jobs",
+    "Show jobs: state, queue, position, age, nodes, and why they wait.",
+    "bosket jobs",
+    "bosket jobs --queue team-a --state pending",
+    "bosket jobs -n ml --watch",
+    "bosket jobs --json | jq '.counts'",
+)
+_add_command(
     "bosket.cli.nodes:nodes",
     "Show how many GPUs are free, and how many of these pods can't use: in all, by shape of pods and by node.",
     "bosket nodes",
