@@ -134,6 +134,15 @@ _add_command(
     "bosket nodes snapshot.zip --json | jq .fragmented_share",
 )
 _add_command(
+    "bosket.cli.plan:plan",
+    "Show what would happen: workloads submitted, quotas changed, nodes drained or added. Writes nothing.",
+    "bosket plan -f train.yaml",
+    "bosket plan -f train.yaml --set team-a.gpu.quota=16 --json | jq .evicts",
+    "bosket plan --drain rack=r2 --cycles 10",
+    "bosket plan --add-nodes 4:like=node-7 --delete Queue/old-team",
+    "bosket plan --snapshot monday.zip --patch change.json     # a change that bosket explain offered",
+)
+_add_command(
     "bosket.cli.doctor:doctor",
     "Check a cluster's installation, queues, shards, rights, capacity and workloads, and say what to change.",
     "bosket doctor",
@@ -182,7 +191,7 @@ def _launch(
         Show where in the program an error came from.
     """
     try:
-        app(tokens)
+        result = app(tokens)
         sys.stdout.flush()
     except (CycloptsError, BrokenPipeError):
         raise
@@ -194,7 +203,7 @@ def _launch(
         failure = failure_of(error)
         complain(failure.text)
         return failure.exit_code
-    return 0
+    return result if isinstance(result, int) else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
