@@ -157,7 +157,11 @@ _add_command(
     "bosket migrate --json | jq '.items[] | select(.outlook == \"needs action\")'",
     "bosket migrate dump.yaml snapshot.zip",
 )
-_simulate = App(name="simulate", help="Show what queues would get, once or over time.", sort_key=len(list(app)))
+_simulate = App(
+    name="simulate",
+    help="Show what queues would get, once or over time, and how long jobs would wait.",
+    sort_key=len(list(app)),
+)
 app.command(_simulate)
 _add_command(
     "bosket.cli.simulate:fairshare",
@@ -174,6 +178,14 @@ _add_command(
     "bosket simulate time scenario.yaml -o points.csv",
     to=_simulate,
     name="time",
+)
+_add_command(
+    "bosket.cli.simulate_trace:trace",
+    "Replay a trace of jobs: how long each would wait under a policy.",
+    "bosket simulate trace jobs.csv --gpus 240 --chart waits.svg",
+    "bosket simulate trace jobs.csv --gpus 240 --policy fifo --json | jq .wait_hours.ge32",
+    "bosket simulate trace jobs.csv --gpus 240 --quota team-a=64 team-b=128",
+    to=_simulate,
 )
 _add_command("bosket.cli.version:version", "Print the version.", "bosket version --json")
 
