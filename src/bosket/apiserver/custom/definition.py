@@ -20,8 +20,8 @@ from bosket.apiserver.custom.strategy import CustomStrategy
 from bosket.apiserver.kinds.builtin import Behaviour
 from bosket.apiserver.objects.kind import Kind, Registry, Scale, Version
 from bosket.apiserver.status import gone
-from bosket.apiserver.store.entry import Doc, Event
-from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.resource_store import Event, ResourceStore
 from bosket.apiserver.store.store import Store
 
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
