@@ -2,7 +2,7 @@
 
 `Definitions` listens to the stored definitions and keeps the registry in step. A definition is established in the
 same write that creates it: whoever waits for the condition need not wait. What definitions must look like is in
-`definition_rules.py`, which names they get in `naming.py`.
+`definition_rules`, which names they get in `naming`.
 """
 
 from __future__ import annotations

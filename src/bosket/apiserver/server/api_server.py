@@ -102,8 +102,8 @@ class ApiServer:
         made with the server's store and asked after the built-in one, `validation` likewise when an object is complete
         and obeys the rules of its kind; `judges` are called for after both, and asked about deletions and about what is
         posted to subresources. What is in `data` is there again, and what is written is kept in it until
-        `close`, with `kept_history` writes for watches that resume after a restart. `without` are those of
-        `CHORES` that somebody else does.
+        `close`, with `kept_history` writes for watches that resume after a restart. `without` names housekeeping
+        that somebody else does: `garbage-collector`, `namespace`, `disruption`.
         """
         self.clock = clock
         self.store = Store(history=history)

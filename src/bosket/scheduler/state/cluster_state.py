@@ -3,7 +3,7 @@
 Fed by the scheduler's cache from watch events, by `replay` and by tests from lists; it does no I/O and reads no clock.
 An event marks what it touches (a job, a node, a queue); `snapshot()` renews what is marked and shares everything else
 with the snapshot before, so that its cost follows what changed. The parts that it is made of each look after some
-kinds; `_intakes` says which. What the scheduler itself decided comes in by `own`.
+kinds; `_handlers` says which. What the scheduler itself decided comes in by `own`.
 """
 
 from __future__ import annotations

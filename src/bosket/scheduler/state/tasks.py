@@ -1,6 +1,6 @@
 """The live state's pods, each as a task, and everything that is counted task by task.
 
-A task is made anew when its pod changes, and when something that the pod refers to does (`Touched.pods`). What it takes
+A task is made anew when its pod changes, and when something that the pod refers to does (`Dirty.pods`). What it takes
 of its node, its volumes, devices and neighbours follows in `_set`; its job is marked to be built anew. Bind requests
 and evictions are here too, because they say where a pod stands.
 """
