@@ -429,7 +429,7 @@ async def stale_since(rig: Rig) -> str | None:
     return (await group_named(rig, "g")).metadata.annotations.get("kai.scheduler/stale-podgroup-timestamp")
 
 
-async def test_a_gang_that_is_whole_again_loses_its_mark() -> None:
+async def test_a_gang_that_is_whole_again_is_no_longer_stale() -> None:
     rig = await make_rig([node("n1", gpus=4), queue("q"), group("g", 3)])
     await run(rig, *waiting("g", 2))
     async with rig.running(scheduler):

@@ -106,9 +106,7 @@ def test_equal_parts_of_pods_are_one_object() -> None:
         {"volumeDevices": [{"name": "v", "devicePath": "/v"}]},
     ],
 )
-def test_containers_that_differ_in_anything_that_is_kept_are_not_shared(
-    change: Mapping[str, Any],
-) -> None:
+def test_containers_that_differ_in_anything_that_is_kept_are_not_shared(change: Mapping[str, Any]) -> None:
     share = PodSharing()
     plain = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     pods = [

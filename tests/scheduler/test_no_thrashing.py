@@ -279,15 +279,15 @@ def test_a_place_is_not_kept_for_ever_for_pods_that_do_not_come_back() -> None:
 
 
 def quarrel() -> ClusterState:
-    """`taker` is entitled to the GPU that `victim` has."""
+    """`preemptor` is entitled to the GPU that `victim` has."""
     return state_of(
         [
             node("n1", gpus=1),
             queue("a", quota=0),
             queue("b", quota=1),
             *PRIORITIES,
-            pod_group("taker", queue="b"),
-            *gang("taker", 1),
+            pod_group("preemptor", queue="b"),
+            *gang("preemptor", 1),
             pod_group("victim", queue="a"),
             *running("victim", 1),
         ]
@@ -298,14 +298,14 @@ def swapped(state: ClusterState) -> ClusterState:
     """Both have what the other had."""
     assert evicted(cycle(state)) == ["victim-0"]
     drop_named(state, Pod, "victim-0")
-    state.put(running("taker", 1)[0])
+    state.put(running("preemptor", 1)[0])
     state.put(pod("victim-1").of_group("victim").gpu(1).build())
     return state
 
 
 def test_preemptions_are_remembered() -> None:
     snapshot = swapped(quarrel()).snapshot(NOW + 1)
-    assert snapshot.preempted_by == {key("victim"): {key("taker")}}
+    assert snapshot.preempted_by == {key("victim"): {key("preemptor")}}
 
 
 @pytest.mark.parametrize("preemptors", [{"a": "c"}, {"a": "b", "b": "c"}], ids=["directly", "through others"])
@@ -324,7 +324,7 @@ def test_the_right_turns_with_the_queues() -> None:
     state = swapped(quarrel())
     state.put(queue("a", quota=1))
     state.put(queue("b", quota=0))
-    assert evicted(cycle(state, NOW + 1)) == ["taker-0"]
+    assert evicted(cycle(state, NOW + 1)) == ["preemptor-0"]
 
 
 def test_a_change_of_a_queues_status_is_no_change_of_its_right() -> None:
@@ -340,7 +340,7 @@ def test_a_change_of_a_queues_status_is_no_change_of_its_right() -> None:
         lambda state: state.put(priority_class("low", 10)),
         lambda state: state.put(node("n1", gpus=1)),
         lambda state: state.put(topology("zones", "zone")),
-        lambda state: state.put(pod_group("taker", queue="b")),
+        lambda state: state.put(pod_group("preemptor", queue="b")),
         lambda state: drop_named(state, PriorityClass, "unknown"),
         lambda state: drop_named(state, Topology, "unknown"),
         lambda state: drop_named(state, Queue, "unknown"),
@@ -362,7 +362,7 @@ def test_what_is_told_twice_is_no_change(change: Callable[..., Any]) -> None:
         lambda state: state.put(priority_class("low", 11)),
         lambda state: state.put(node("n1", gpus=2)),
         lambda state: state.put(topology("zones", "zone", "rack")),
-        lambda state: state.put(pod_group("taker", queue="b", priority="low")),
+        lambda state: state.put(pod_group("preemptor", queue="b", priority="low")),
         lambda state: drop_named(state, PriorityClass, "low"),
         lambda state: drop_named(state, Topology, "zones"),
         lambda state: drop_named(state, Queue, "a"),
@@ -380,7 +380,7 @@ def test_what_is_remembered_is_void_when_the_situation_is_another_one(change: Ca
 
 def test_what_is_remembered_of_a_job_goes_with_it() -> None:
     state = swapped(quarrel())
-    drop_named(state, PodGroup, "taker")
+    drop_named(state, PodGroup, "preemptor")
     assert state.snapshot(NOW + 1).preempted_by == {}
 
 
@@ -414,7 +414,7 @@ def test_where_shares_depend_on_past_usage_the_time_does_not_grow() -> None:
     state = swapped(quarrel())
     history = state._preemptions
     back = decide(_turned(), Configuration())
-    assert [(each.job.key.name, each.preemptor.key.name) for each in back.evictions] == [("taker", "victim")]
+    assert [(each.job.key.name, each.preemptor.key.name) for each in back.evictions] == [("preemptor", "victim")]
     again = decide(quarrel().snapshot(NOW), Configuration())
     for decisions in (back, again):
         history.record(decisions, NOW + REMEMBERED_SECONDS, usage_based=True)

@@ -44,8 +44,8 @@ from bosket.scheduler.state.own.memory import (
     decode,
     encode,
 )
-from bosket.scheduler.state.own.own_decisions import RESUME_SECONDS
 from bosket.scheduler.state.own.preemption_history import REMEMBERED_SECONDS
+from bosket.scheduler.state.own_decisions import RESUME_SECONDS
 from bosket.testing.build import gang, node, pod, pod_group, priority_class, queue
 from bosket.testing.cluster import NOW, state_of
 from bosket.testing.faults import FaultyTransport, matching, refuse

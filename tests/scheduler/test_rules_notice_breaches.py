@@ -151,7 +151,7 @@ def places_taken(snapshot: Snapshot, *pairs: str) -> Decisions:
     jobs = {job.key.name: job for job in snapshot.jobs.values()}
     tasks = {name: next(iter(job.tasks)) for name, job in jobs.items()}
     return Decisions(
-        tuple(Eviction(tasks[victim], jobs[victim], "n", "reclaim", jobs[taker]) for taker, victim in pairs)
+        tuple(Eviction(tasks[victim], jobs[victim], "n", "reclaim", jobs[preemptor]) for preemptor, victim in pairs)
     )
 
 

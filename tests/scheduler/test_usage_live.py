@@ -59,7 +59,7 @@ class Live:
 
 async def contended(gpus: int = 4) -> Rig:
     """A node, and two queues with two jobs each that want all of it."""
-    wishes = [
+    requests = [
         each
         for name in ("a", "b")
         for each in (
@@ -69,7 +69,7 @@ async def contended(gpus: int = 4) -> Rig:
             *gang(f"{name}2", 1, gpus=gpus, namespace=NAMESPACE),
         )
     ]
-    return await make_rig([node("n", gpus=gpus), queue("a", quota=0), queue("b", quota=0), *wishes])
+    return await make_rig([node("n", gpus=gpus), queue("a", quota=0), queue("b", quota=0), *requests])
 
 
 async def test_the_first_cycle_waits_for_the_first_answer_and_decides_by_it() -> None:

@@ -20,8 +20,8 @@ def gpu_shares(parts: dict[str, float], k: float = 1.0, *queues: Queue, gpus: in
     queues = queues or (queue("a", quota=0), queue("b", quota=0))
     parents = {each.spec.parentQueue for each in queues}
     leaves = [each.metadata.name for each in queues if each.metadata.name not in parents]
-    wishes = [each for name in leaves for each in (pod_group(name, queue=name), *gang(name, 1, gpus=gpus))]
-    state = state_of([node("n", gpus=gpus), *queues, *wishes])
+    requests = [each for name in leaves for each in (pod_group(name, queue=name), *gang(name, 1, gpus=gpus))]
+    state = state_of([node("n", gpus=gpus), *queues, *requests])
     state.put_usage(Usage({name: (used, 0.0, 0.0) for name, used in parts.items()}, NOW))
     configuration = Configuration(plugins=(PluginChoice("proportion", {"kValue": str(k)}),))
     return {name: share[0] for name, share in decide(state.snapshot(NOW), configuration).fair_share.items()}
@@ -47,7 +47,7 @@ def test_the_weight_of_who_used_much_is_lowered_by_k(
     assert gpu_shares(parts, k) == shares
 
 
-def test_what_a_queue_deserves_is_not_touched() -> None:
+def test_the_quota_of_a_queue_does_not_change() -> None:
     queues = (queue("a", quota=6), queue("b", quota=0))
     assert gpu_shares({"a": 1.0}, 1.0, *queues) == {"a": 6, "b": 4}
 

@@ -41,7 +41,7 @@ def test_the_example_of_kais_tool_has_kais_answer() -> None:
 
 
 def test_what_is_left_out_is_as_in_kais_tool() -> None:
-    """No quota of GPUs, all of CPU and memory unless they are mentioned, no limit, weight 1, and many wishes."""
+    """No quota of GPUs, all of CPU and memory unless they are mentioned, no limit, weight 1, and a large request."""
     assert shares({"uid": "a"}, {"uid": "b"}, queue("c", maxAllowed=10)) == {"a": 45, "b": 45, "c": 10}
     request = b'{"totalResource": {"CPU": 9}, "queues": [{"uid": "a", "resourceShare": {"cpu": {}}}, {"uid": "b"}]}'
     answer = simulate(request, 1.0, fail)

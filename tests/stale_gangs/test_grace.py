@@ -18,27 +18,27 @@ def broken(minimum: int = 3, **group: Any) -> list[KubeObject | list[KubeObject]
     return [node("n1"), queue("q"), job("g", 2, min_member=minimum, on="n1", **group)]
 
 
-def marks(decisions: Decisions) -> list[tuple[str, float, bool]]:
-    return [(mark.job.key.name, mark.since, mark.is_due) for mark in decisions.stale]
+def stale_gangs(decisions: Decisions) -> list[tuple[str, float, bool]]:
+    return [(each.job.key.name, each.since, each.is_due) for each in decisions.stale]
 
 
 def test_a_gang_below_its_minimum_is_marked_at_once_and_stays_for_its_grace() -> None:
     decisions = decided(*broken(), configuration=STALE)
-    assert marks(decisions) == [("g", NOW, False)]
+    assert stale_gangs(decisions) == [("g", NOW, False)]
     assert evictions(decisions) == {}
     assert decisions.look_again_at == NOW + 60
 
 
 def test_the_mark_keeps_its_time_until_the_grace_is_over() -> None:
     decisions = decided(*broken(stale_since=NOW - 59), configuration=STALE)
-    assert marks(decisions) == [("g", NOW - 59, False)]
+    assert stale_gangs(decisions) == [("g", NOW - 59, False)]
     assert decisions.look_again_at == NOW + 1
     assert evictions(decisions) == {}
 
 
 def test_then_all_that_runs_of_it_goes_for_nobody_else() -> None:
     decisions = decided(*broken(stale_since=NOW - 60), configuration=STALE)
-    assert marks(decisions) == [("g", NOW - 60, True)]
+    assert stale_gangs(decisions) == [("g", NOW - 60, True)]
     assert evictions(decisions) == {"g-0": "", "g-1": ""}
     assert {each.action for each in decisions.evictions} == {"stalegangeviction"}
 
@@ -67,7 +67,7 @@ def test_a_negative_grace_is_for_ever(group: Mapping[str, str]) -> None:
         *broken(stale_since=NOW - 1e6, **group),
         configuration=configured("stalegangeviction", default_staleness_grace_seconds=-1.0),
     )
-    assert marks(decisions) == [("g", NOW - 1e6, False)]
+    assert stale_gangs(decisions) == [("g", NOW - 1e6, False)]
     assert evictions(decisions) == {}
     assert decisions.look_again_at == float("inf")
 

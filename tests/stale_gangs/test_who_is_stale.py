@@ -14,7 +14,7 @@ STALE = configured("allocate", "stalegangeviction")
 
 def outcome(*objects: Any) -> Any:
     decisions = decided(node("n1", gpus=4), queue("q"), *objects, configuration=STALE)
-    return [mark.job.key.name for mark in decisions.stale], [job.key.name for job in decisions.recovered]
+    return [each.job.key.name for each in decisions.stale], [job.key.name for job in decisions.recovered]
 
 
 def test_a_gang_at_its_minimum_is_not_stale() -> None:
@@ -25,11 +25,11 @@ def test_one_that_has_not_started_is_not_stale() -> None:
     assert outcome(job("g", 2, gpus=8)) == ([], [])
 
 
-def test_one_that_is_complete_again_loses_its_mark() -> None:
+def test_one_that_is_complete_again_is_no_longer_stale() -> None:
     assert outcome(job("g", 2, on="n1", stale_since=NOW - 30)) == ([], ["g"])
 
 
-def test_one_that_is_completed_in_this_cycle_loses_its_mark() -> None:
+def test_one_that_is_completed_in_this_cycle_is_no_longer_stale() -> None:
     assert outcome(job("g", 3, on=["n1", "n1"], stale_since=NOW - 90)) == ([], ["g"])
 
 
@@ -43,7 +43,7 @@ def test_one_that_stays_incomplete_because_there_is_no_room_goes() -> None:
     assert set(evictions(decisions)) == {"g-0", "g-1"}
 
 
-def test_one_of_which_nothing_runs_any_more_loses_its_mark() -> None:
+def test_one_of_which_nothing_runs_any_more_is_no_longer_stale() -> None:
     assert outcome(job("g", 2, gpus=8, stale_since=NOW - 90)) == ([], ["g"])
 
 

@@ -138,7 +138,7 @@ def test_the_order_in_which_objects_are_seen_changes_nothing(objects: Sequence[K
         return (
             [(type(each).__name__, each.task.key, each.node) for each in decisions.operations],
             [(each.job.key, each.text) for each in decisions.waiting],
-            [(mark.job.key, mark.is_due) for mark in decisions.stale],
+            [(each.job.key, each.is_due) for each in decisions.stale],
             decisions.look_again_at,
         )
 
