@@ -58,7 +58,7 @@ OURS = {QUEUE_LABEL: "q"}
 TWO = [device("d0"), device("d1")]
 
 
-def node(name: str, **labels: str) -> Node:
+def node(name: str, **labels: Any) -> Node:
     """A node without GPUs of its own."""
     return node_with_gpus(name, gpus=0, **labels)
 

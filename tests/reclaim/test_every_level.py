@@ -1,5 +1,7 @@
 """Queues are compared where the paths to them part, and shares are kept at every level of the tree."""
 
+from typing import Any
+
 from bosket.api.kai.queue import Queue
 from bosket.api.object import KubeObject
 from bosket.testing.build import job, node, queue
@@ -8,7 +10,7 @@ from bosket.testing.cluster import configured, decided, evictions
 RECLAIM = configured("allocate", "reclaim")
 
 
-def running(name: str, of: int, **group: str) -> list[KubeObject]:
+def running(name: str, of: int, **group: Any) -> list[KubeObject]:
     return [each for i in range(of) for each in job(f"{name}{i}", on="n1", **group)]
 
 

@@ -5,6 +5,7 @@ have no over-quota weight: their fair shares are their quotas, whatever the clus
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,6 @@ def lost(
     ],
 )
 def test_the_reclaimer_stays_less_saturated_than_those_who_lose(
-    mine: int, theirs: int, options: Mapping[str, int | str], expected: int
+    mine: int, theirs: int, options: Mapping[str, Any], expected: int
 ) -> None:
     assert lost(mine, theirs, **options) == expected

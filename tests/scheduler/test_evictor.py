@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
@@ -36,7 +37,7 @@ def by_deletion(env: Environment) -> Scheduler:
     return service(env, Options(evict_by_deletion=True))
 
 
-def group(name: str, size: int, **options: str) -> PodGroup:
+def group(name: str, size: int, **options: Any) -> PodGroup:
     return pod_group(name, min_member=size, namespace=NAMESPACE, **options)
 
 

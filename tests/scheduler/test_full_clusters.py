@@ -15,7 +15,7 @@ from bosket.testing.cluster import decided, placements, reasons
 TURN_BY_TURN = Configuration(queue_depth={"allocate": 100})
 
 
-def waiting(name: str, *, cpu: str, size: int = 2, **group: str) -> Iterator[KubeObject]:
+def waiting(name: str, *, cpu: str, size: int = 2, **group: Any) -> Iterator[KubeObject]:
     yield pod_group(name, min_member=size, **group)
     for number in range(size):
         yield pod(f"{name}-{number}").gpu(1).cpu(cpu).of_group(name).build()

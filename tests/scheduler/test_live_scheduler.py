@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -40,7 +41,7 @@ def members(name: str, size: int, gpus: int = 1) -> list[Pod]:
     return gang(name, size, gpus=gpus, namespace=NAMESPACE)
 
 
-def group(name: str, size: int, **options: str) -> PodGroup:
+def group(name: str, size: int, **options: Any) -> PodGroup:
     return pod_group(name, min_member=size, namespace=NAMESPACE, **options)
 
 

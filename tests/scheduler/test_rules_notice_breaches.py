@@ -122,7 +122,7 @@ def evictions(snapshot: Snapshot, *names: str, action: str = "reclaim") -> Decis
     return Decisions(tuple(Eviction(*tasks[name], "n", action, None) for name in names))
 
 
-def running_gang(**group: str) -> Snapshot:
+def running_gang(**group: Any) -> Snapshot:
     members = [pod(f"g-{number}").gpu(1).of_group("g").running_on("n").build() for number in range(3)]
     return snapshot_of(node("n"), queue("q"), pod_group("g", min_member=2, **group), members)
 

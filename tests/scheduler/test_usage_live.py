@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.looptime
 class Live:
     """A scheduler with a usage database."""
 
-    def __init__(self, rig: Rig, source: Broken | FakeUsage | Slow | None, **params: str) -> None:
+    def __init__(self, rig: Rig, source: Broken | FakeUsage | Slow | None, **params: Any) -> None:
         self.rig = rig
         config = UsageDBConfig(clientType="fake", usageParams=UsageParams(**params))
         self._options = Options(configuration=Configuration(usage_db=config), usage_source=source)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bosket.api.kai import UsageParams
@@ -12,7 +14,7 @@ from bosket.scheduler.configuration.usage_window import Sliding, Tumbling
 NOW = parse_time("2026-03-18T14:35:20Z")  # a Wednesday
 
 
-def begin(**params: str) -> float:
+def begin(**params: Any) -> float:
     return parameters_from(UsageParams(**params)).window.start(NOW)
 
 

@@ -62,7 +62,7 @@ def test_a_gangs_own_grace_comes_before_the_default(own: str | None, default: fl
 
 
 @pytest.mark.parametrize("group", [{"staleness_grace": "-1s"}, {}])
-def test_a_negative_grace_is_for_ever(group: Mapping[str, str]) -> None:
+def test_a_negative_grace_is_for_ever(group: Mapping[str, Any]) -> None:
     decisions = decided(
         *broken(stale_since=NOW - 1e6, **group),
         configuration=configured("stalegangeviction", default_staleness_grace_seconds=-1.0),

@@ -167,7 +167,7 @@ def test_a_gang_that_lost_its_members_in_this_cycle_is_not_tried_and_speaks_for_
     ],
 )
 def test_jobs_that_select_themselves_alone_are_alike_whatever_their_labels(
-    tried: Sequence[Any], second: Mapping[str, int | str], labels: Mapping[str, str], is_tried: bool
+    tried: Sequence[Any], second: Mapping[str, Any], labels: Mapping[str, Any], is_tried: bool
 ) -> None:
     def spreading(name: str, app: str, skew: int = 1, **more: str) -> list[KubeObject]:
         made = pod(f"{name}-0").gpu(2).label("app", app).of_group(name)

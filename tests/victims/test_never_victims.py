@@ -20,7 +20,7 @@ def evicted(action: str, *objects: KubeObject) -> set[Any]:
     return set(evictions(decided(QUEUES, CLASSES, *objects, new, configuration=configured("allocate", action))))
 
 
-def small(on: str, **group: str) -> list[KubeObject]:
+def small(on: str, **group: Any) -> list[KubeObject]:
     """One job of one GPU."""
     return job(f"on-{on}", on=on, priority="low", **group)
 

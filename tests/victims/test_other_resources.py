@@ -14,7 +14,7 @@ NOTHING = QueueResource(quota=0, limit=-1, overQuotaWeight=0)
 WHERE = {"reclaim": "theirs", "preempt": "mine"}
 
 
-def cpu_job(name: str, size: int, cores: int, *, on: str = "", **group: str) -> list[KubeObject]:
+def cpu_job(name: str, size: int, cores: int, *, on: str = "", **group: Any) -> list[KubeObject]:
     members = [pod(f"{name}-{i}").cpu(str(cores)).of_group(name) for i in range(size)]
     return [
         pod_group(name, min_member=size, **group),

@@ -37,9 +37,7 @@ def waiting(action: str, free: int = 0, **group: Any) -> Decisions:
         ({"created": NOW}, True),
     ],
 )
-def test_others_are_evicted_for_it_only_after_its_delay(
-    action: str, group: Mapping[str, float | str], goes: bool
-) -> None:
+def test_others_are_evicted_for_it_only_after_its_delay(action: str, group: Mapping[str, Any], goes: bool) -> None:
     decisions = waiting(action, **group)
     assert bool(evictions(decisions)) is goes
 
