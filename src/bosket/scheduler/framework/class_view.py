@@ -46,7 +46,7 @@ def short_of(resource: str) -> str:
     return f"node(s) didn't have enough resources: {SHORT_OF.get(resource, resource)}"
 
 
-#: How many of the node table's units are one of those that people are told.
+#: By resource: how many of the node table's units make one unit in messages.
 _UNITS = {"cpu": 1e3, "memory": 1e9}
 
 

@@ -79,7 +79,7 @@ class Departure:
         classes = {task.pod_class for task in tasks}
         #: whether the tasks ask nodes for whole numbers of everything, so that sums don't depend on their order
         self.is_whole = all(amount.is_integer() for each in classes for _, amount in each.holds)
-        #: whether the tasks may go together: shared GPUs are told apart
+        #: whether the tasks may be evicted in one step; not with shared GPUs, whose groups are accounted one by one
         self.is_simple = self._find_changes(node_count)
         #: whether accounts of queues don't depend on the order in which these tasks and others leave
         costs = {self.costs[0]} if self.is_simple and len(classes) == 1 else {job.cost(task) for task in tasks}

@@ -67,7 +67,7 @@ class FirstOpinion(_Point[F]):
 
 
 class EachOf(_Point[F]):
-    """Everybody is told."""
+    """A point whose plugins are all called; there is no answer."""
 
 
 class InTurn(_Point[F]):

@@ -1,6 +1,6 @@
 """A quick no: whether a pod class can't fit anywhere, from what is free on nodes, ranked once for all classes.
 
-Asked while nothing is being placed because the cluster is full: a class that asks for more than any node has is told so
+Asked while nothing is being placed because the cluster is full: a class that asks for more than any node has is refused
 without looking at nodes one by one. It says nothing (None) about a class that might fit, or that nodes object to.
 """
 

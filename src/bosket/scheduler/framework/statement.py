@@ -69,7 +69,7 @@ class Statement:
         self._listeners = session.extensions.placement_listeners
         #: those that assign more than a node
         self._assigning = [each for each in self._listeners if each.assigns] if self._listeners else []
-        # Whoever follows single operations must be told of each of them.
+        # Listeners follow single operations, so batches are not allowed while one listens.
         self._baseline = None if self._listeners else baseline
         #: how many operations there were when one of them made the first node overdrawn; None where none did
         self._overdrew_at: int | None = None
@@ -117,7 +117,7 @@ class Statement:
 
     @property
     def takes_many(self) -> bool:
-        """Whether `allocate_many` may be called: nobody is told of single tasks, and none was evicted before."""
+        """Whether `allocate_many` may be called: no listener follows single tasks, and no task was evicted before."""
         return not (self._listeners or self._session.extensions.free_now or self._evicted)
 
     def pipeline(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
@@ -466,7 +466,7 @@ class Statement:
         if any(job is self._preemptor for job in placed):
             return False
         if any(each.task.pod_class.share is not None for it in (self, *others) for each in it.operations):
-            return False  # rooms on shared GPUs aren't told apart
+            return False  # room on one shared GPU is not distinguished from room on another
         made: dict[tuple[int, int], float] = {}
         for statement in others:
             for cell, amount in statement.room_made().items():

@@ -135,7 +135,7 @@ class Decisions:
     steps: tuple[CycleStep, ...] = ()
     #: configured actions that look for victims and never find any, because no plugin generates scenarios
     idle_actions: tuple[str, ...] = ()
-    #: (plugin, what it raised) when it was told of all this; nothing was decided differently for it
+    #: (plugin, error) of `close` methods that raised; the decisions are the same as without the error
     plugin_failures: tuple[tuple[str, str], ...] = ()
 
     @cached_property
