@@ -25,7 +25,7 @@ from bosket.scheduler.io.apply import Applier
 from bosket.scheduler.loop import Scheduler, service
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.options import Options
-from bosket.scheduler.state.own.own_decisions import OwnDecisions
+from bosket.scheduler.state.own_decisions import OwnDecisions
 from bosket.testing.build import gang, node, pod, pod_group, queue
 from tests.rig import NAMESPACE, Rig, make_rig
 
