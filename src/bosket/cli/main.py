@@ -139,6 +139,15 @@ _add_command(
     "bosket nodes snapshot.zip --json | jq .fragmented_share",
 )
 _add_command(
+    "bosket.cli.plan:plan",
+    "Show what would happen: workloads submitted, quotas changed, nodes drained or added. Writes nothing.",
+    "bosket plan -f train.yaml",
+    "bosket plan -f train.yaml --set team-a.gpu.quota=16 --json | jq .evicts",
+    "bosket plan --drain rack=r2 --cycles 10",
+    "bosket plan --add-nodes 4:like=node-7 --delete Queue/old-team",
+    "bosket plan --snapshot monday.zip --patch change.json     # a change that bosket explain offered",
+)
+_add_command(
     "bosket.cli.doctor:doctor",
     "Check a cluster's installation, queues, shards, rights, capacity and workloads, and say what to change.",
     "bosket doctor",
@@ -153,7 +162,11 @@ _add_command(
     "bosket migrate --json | jq '.items[] | select(.outlook == \"needs action\")'",
     "bosket migrate dump.yaml snapshot.zip",
 )
-_simulate = App(name="simulate", help="Show what queues would get, once or over time.", sort_key=len(list(app)))
+_simulate = App(
+    name="simulate",
+    help="Show what queues would get, once or over time, and how long jobs would wait.",
+    sort_key=len(list(app)),
+)
 app.command(_simulate)
 _add_command(
     "bosket.cli.simulate:fairshare",
@@ -170,6 +183,14 @@ _add_command(
     "bosket simulate time scenario.yaml -o points.csv",
     to=_simulate,
     name="time",
+)
+_add_command(
+    "bosket.cli.simulate_trace:trace",
+    "Replay a trace of jobs: how long each would wait under a policy.",
+    "bosket simulate trace jobs.csv --gpus 240 --chart waits.svg",
+    "bosket simulate trace jobs.csv --gpus 240 --policy fifo --json | jq .wait_hours.ge32",
+    "bosket simulate trace jobs.csv --gpus 240 --quota team-a=64 team-b=128",
+    to=_simulate,
 )
 _add_command(
     "bosket.cli.completion.command:completion",
@@ -194,7 +215,7 @@ def _launch(
         Show where in the program an error came from.
     """
     try:
-        app(tokens)
+        result = app(tokens)
         sys.stdout.flush()
     except (CycloptsError, BrokenPipeError):
         raise
@@ -206,7 +227,7 @@ def _launch(
         failure = failure_of(error)
         complain(failure.text)
         return failure.exit_code
-    return 0
+    return result if isinstance(result, int) else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

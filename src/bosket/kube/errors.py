@@ -143,7 +143,7 @@ class ServerError(ApiError):
 
 
 def is_namespace_going(error: BaseException) -> bool:
-    """Whether a server refuses because the namespace is being deleted, or is gone: nothing that anybody could mend."""
+    """Whether a server refuses because the namespace is being deleted or gone: repeating the request never helps."""
     if isinstance(error, Forbidden):
         causes = {each.reason for each in error.details.causes}
         return "NamespaceTerminating" in causes or error.message.endswith("because it is being terminated")
