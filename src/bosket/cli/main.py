@@ -133,6 +133,13 @@ _add_command(
     "bosket jobs --json | jq '.counts'",
 )
 _add_command(
+    "bosket.cli.order:order",
+    "Show whose turn it is next, and why.",
+    "bosket order",
+    "bosket order team-a --most 5",
+    "bosket order --snapshot snapshot.zip --json | jq '.turns[0]'",
+)
+_add_command(
     "bosket.cli.nodes:nodes",
     "Show how many GPUs are free, and how many of these pods can't use: in all, by shape of pods and by node.",
     "bosket nodes",
