@@ -63,7 +63,7 @@ def texts(objects):
 
 @given(clusters())
 @settings(max_examples=200, deadline=None)
-def test_the_answer_for_nodes_that_look_alike_is_that_of_each(objects):
+def test_the_answer_for_nodes_that_look_alike_is_that_of_each(objects) -> None:
     with patch.object(ByNode, "_labels_of", lambda *_: None):
         one_by_one = texts(objects)
     assert texts(objects) == one_by_one

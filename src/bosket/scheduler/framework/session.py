@@ -25,6 +25,7 @@ from bosket.scheduler.framework.orders import Orders
 from bosket.scheduler.framework.step_timer import StepTimer, untimed
 from bosket.scheduler.model.decisions import Decisions, Waiting
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.proposal import Proposals
 from bosket.scheduler.model.queue import QueueTree
 from bosket.scheduler.model.reason import NO_CODE, SpecUnusable, unknown_subgroup
@@ -81,7 +82,7 @@ class Session(Registrar):
                 return objection
         return None
 
-    def is_free_now(self, pod_class: PodClass, row: int) -> bool:
+    def is_free_now(self, pod_class: PodClass, row: NodeRow) -> bool:
         """Whether pods of a class needn't wait for resources of the node."""
         if not self.nodes.fits_idle(pod_class, row):
             return False
