@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from bosket.scheduler.answers.candidate import Candidate, Patches
+from bosket.scheduler.answers.candidates.room import WAIT, of_room
 from bosket.scheduler.answers.change import ChangeError
 from bosket.scheduler.answers.explanation import Change, Outcome
 from bosket.scheduler.answers.patching import command
@@ -50,7 +53,7 @@ class ChangeSearch:
     def __init__(self, trial: Trial, budget: Budget) -> None:
         self._trial, self._cluster, self._key, self._budget = trial, trial.cluster, trial.key, budget
         #: whether the job would start if it were the only one that waits: then it is the others that a change is about
-        self._is_about_order = start_of(trial.alone, trial.key) is not None
+        self._is_about_order = trial.start_alone is not None
 
     def find(self, candidates: Iterable[Candidate]) -> tuple[tuple[Change, ...], bool]:
         """The changes, in the order of the candidates, one of each kind, and whether all candidates were looked at."""
@@ -74,26 +77,48 @@ class ChangeSearch:
             return None
         size = self._smallest(candidate.most, lambda size: self._may_start(candidate.patch(size)))
         if size is None:
-            return None
+            return self._with_room(candidate)
         start = self._start(candidate.patch(size))
         if start is None and size < candidate.most:
             # Others take what the job could have had: it takes more than the job alone would need.
-            if self._start(candidate.patch(candidate.most)) is None:
-                return None
             size = self._smallest(candidate.most, lambda size: self._start(candidate.patch(size)) is not None, size)
             start = self._start(candidate.patch(size)) if size is not None else None
         if start is None or size is None:
-            return None
+            return self._with_room(candidate)
         step_less_fails: bool | None = None
         if candidate.is_number:
             while size > 1 and (smaller := self._start(candidate.patch(size - 1))) is not None:
                 size, start = size - 1, smaller
             step_less_fails = True  # a step less than the first is the cluster as it is, in which the job waits
         patch = candidate.patch(size)
+        return self._change(candidate, candidate.sentence(size), patch, start, step_less_fails)
+
+    def _with_room(self, candidate: Candidate) -> Change | None:
+        """The change of a job that could never start, together with the jobs that must have ended then."""
+        if self._trial.starts_in_emptied:
+            return None
+        size = self._smallest(candidate.most, lambda size: self._starts_in_emptied(candidate.patch(size)))
+        room = next((each for each in of_room(self._trial) if each.kind == WAIT), None)
+        if size is None or room is None:
+            return None
+        change = candidate.patch(size)
+        count = self._smallest(room.most, lambda count: self._start((*change, *room.patch(count))) is not None)
+        start = self._start((*change, *room.patch(count))) if count is not None else None
+        if count is None or start is None:
+            return None
+        # A step less of the change can't start even where nobody else is.
+        sentence = f"{candidate.sentence(size)}, and {room.sentence(count)}"
+        less = True if candidate.is_number else None
+        found = self._change(candidate, sentence, change, start, less)
+        return msgspec.structs.replace(found, patch=(*change, *room.patch(count)))
+
+    def _change(
+        self, candidate: Candidate, sentence: str, patch: Patches, start: Start, step_less_fails: bool | None
+    ) -> Change:
         return Change(
             actor=candidate.actor,
             kind=candidate.kind,
-            sentence=candidate.sentence(size),
+            sentence=sentence,
             patch=patch,
             then=Outcome("after-evictions" if start.waits else "now", dict(start.nodes), start.evicts),
             verified=True,

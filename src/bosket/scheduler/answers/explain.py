@@ -140,7 +140,9 @@ def _answer(trial: Trial, verdict: Verdict) -> Answer:
         assert trial.start is not None
         return _starting(trial.start)
     waiting = trial.waiting
-    answer = Sentences(trial.snapshot, trial.decisions).of(waiting) if waiting is not None else None
+    # What others get in their turns counts, too, where nobody can be evicted for the job.
+    decisions = trial.whole if trial.start_alone is not None else trial.placing
+    answer = Sentences(trial.snapshot, decisions).of(waiting) if waiting is not None else None
     return answer or Answer(Reason("", "order"), "waits for its turn")
 
 

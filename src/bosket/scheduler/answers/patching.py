@@ -21,7 +21,7 @@ class Patching:
 
     def __init__(self, obj: KubeObject) -> None:
         self._obj = obj
-        self._document: Any = _document(obj)
+        self._document: Any = document(obj)
         self._operations: list[Operation] = []
 
     def set(self, *path: str | int, value: Any) -> Patching:
@@ -66,7 +66,7 @@ class Patching:
 
 def creation(obj: KubeObject) -> ObjectPatch:
     """The patch that makes the object."""
-    return ObjectPatch(ObjectReference.to(obj), ({"op": "add", "path": "", "value": _document(obj)},))
+    return ObjectPatch(ObjectReference.to(obj), ({"op": "add", "path": "", "value": document(obj)},))
 
 
 def removal(obj: KubeObject) -> ObjectPatch:
@@ -90,7 +90,8 @@ def command(patch: ObjectPatch) -> str:
     return shlex.join(["kubectl", "patch", *where, *what, reference.name, "--type=json", "-p", operations])
 
 
-def _document(obj: KubeObject) -> Any:
+def document(obj: Any) -> Any:
+    """An object, or a part of one, as JSON has it: lists and maps all the way down."""
     return msgspec.json.decode(msgspec.json.encode(obj))
 
 

@@ -78,6 +78,11 @@ class Trial:
         return alone(self.cluster, self.snapshot, self.key)
 
     @cached_property
+    def start_alone(self) -> Start | None:
+        """How the job would start if nobody else were waiting."""
+        return start_of(self.alone, self.key)
+
+    @cached_property
     def whole(self) -> Decisions:
         """The cycle that the scheduler would run."""
         return self.cluster.decide(self.snapshot)
@@ -92,7 +97,7 @@ class Trial:
         found = start_of(self.placing, self.key)
         if found is not None and not found.waits:
             return found
-        if found is None and start_of(self.alone, self.key) is None:
+        if found is None and self.start_alone is None:
             return None
         return start_of(self.whole, self.key)
 
@@ -119,7 +124,7 @@ class Trial:
     @cached_property
     def decisions(self) -> Decisions:
         """The decisions that say most about why the job waits: those with a search on its behalf."""
-        return self.alone if start_of(self.alone, self.key) is None else self.whole
+        return self.alone if self.start_alone is None else self.whole
 
     @cached_property
     def waiting(self) -> Waiting | None:

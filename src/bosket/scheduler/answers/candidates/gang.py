@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from bosket.api.core import Pod
+from bosket.api.core import Container, Pod
+from bosket.api.keys import GPU_MEMORY_ANNOTATION
 from bosket.api.object import ObjectMeta
-from bosket.api.quantity import to_int, to_milli
+from bosket.api.quantity import Quantity, to_int, to_milli
 from bosket.scheduler.answers.candidate import Candidate, Patches
 from bosket.scheduler.answers.patching import Patching, creation
 from bosket.scheduler.answers.trial import Trial
@@ -16,6 +17,7 @@ from bosket.scheduler.model.job import Job, PodSet
 from bosket.scheduler.model.task import TaskStatus
 
 GIB = 2**30
+MIB_PER_GIB = 1024
 _GPU_NAMES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
@@ -103,11 +105,36 @@ def _smaller_requests(job: Job) -> Iterator[Candidate]:
             is_number=True,
             has_commands=False,
         )
+    yield from _less_gpu_memory(job, pods)
     for name, unit, word in (("cpu", 1000, "CPU cores"), ("memory", GIB, "GiB of memory")):
         most = max((_asked(pod, name) for pod in pods), default=0)
         steps = -(-most // unit)
         if steps > 1:
             yield _less_of(pods, name, unit, word, steps)
+
+
+def _less_gpu_memory(job: Job, pods: list[Pod]) -> Iterator[Candidate]:
+    """Of pods that ask for an amount of a shared GPU's memory."""
+    shares = {task.pod_class.share.memory_mib for task in job.tasks if task.pod_class.share is not None}
+    steps = max(shares, default=0) // MIB_PER_GIB
+    if steps <= 1:
+        return
+
+    def smaller(size: int) -> Patches:
+        text = str((steps - size) * MIB_PER_GIB)
+        return _all(
+            pods, lambda pod: Patching(pod).set("metadata", "annotations", GPU_MEMORY_ANNOTATION, value=text).patch
+        )
+
+    yield Candidate(
+        "user",
+        "smaller-request",
+        smaller,
+        lambda size: f"ask for {steps - size} GiB of GPU memory per pod",
+        most=steps - 1,
+        is_number=True,
+        has_commands=False,
+    )
 
 
 def _less_of(pods: list[Pod], name: str, unit: int, word: str, steps: int) -> Candidate:
@@ -125,8 +152,7 @@ def _less_of(pods: list[Pod], name: str, unit: int, word: str, steps: int) -> Ca
     )
 
 
-def _all(pods: list[Pod], change: object) -> Patches:
-    assert callable(change)
+def _all(pods: list[Pod], change: Callable[[Pod], Patches]) -> Patches:
     return tuple(patch for pod in pods for patch in change(pod))
 
 
@@ -138,9 +164,8 @@ def _gpus(pod: Pod) -> int:
     )  # fmt: skip
 
 
-def _requests(container: object) -> dict[str, object]:
-    resources = container.resources  # type: ignore[attr-defined]
-    return {**resources.limits, **resources.requests}
+def _requests(container: Container) -> dict[str, Quantity]:
+    return {**container.resources.limits, **container.resources.requests}
 
 
 def _asked(pod: Pod, name: str) -> int:

@@ -96,17 +96,17 @@ def _more(trial: Trial) -> Iterator[Candidate]:
     specs = [task.pod_class for task in trial.job.tasks if not task.node]
     need = np.max([np.pad(each.request, (0, table.allocatable.shape[0] - len(each.request))) for each in specs], axis=0)
     taking = trial.snapshot.taking_nodes()
-    fits = taking & np.all(table.allocatable >= need[:, None], axis=0)
+    is_large = np.all(table.allocatable >= need[:, None], axis=0)
     selectors = {key: value for pod in pods for key, value in pod.spec.nodeSelector.items()}
     matches = np.array(
         [all(each.metadata.labels.get(key) == value for key, value in selectors.items()) for each in table.nodes]
     )
-    order = np.lexsort((-table.allocatable[GPU], ~matches, ~fits))
+    order = np.lexsort((-table.allocatable[GPU], ~taking, ~matches, ~is_large))
     model = table.nodes[int(order[0])]
     kind, larger = "more-nodes", ""
     amounts = dict(model.status.allocatable)
     row = table.rows[model.metadata.name]
-    if not fits[row]:
+    if not is_large[row]:
         kind = "larger-nodes"
         short = [place for place in range(len(need)) if need[place] > table.allocatable[place, row]]
         for place in short:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
-from bosket.api.core import Pod
+from bosket.api.core import PersistentVolumeClaim, Pod
+from bosket.api.object import ObjectKey
 from bosket.scheduler.answers.candidate import Candidate
 from bosket.scheduler.answers.candidates.gang import waiting_pods
 from bosket.scheduler.answers.change import ObjectPatch
-from bosket.scheduler.answers.patching import Patching
+from bosket.scheduler.answers.patching import Patching, document
 from bosket.scheduler.answers.trial import Trial
 from bosket.scheduler.model.job import Job
 
@@ -22,6 +21,7 @@ def of_placement(trial: Trial) -> Iterator[Candidate]:
     pods = waiting_pods(trial.job)
     yield from _tolerations(trial, pods)
     yield from _selectors(pods)
+    yield from _volumes(trial, pods)
     yield from _affinity(pods)
 
 
@@ -66,9 +66,7 @@ def _tolerations(trial: Trial, pods: list[Pod]) -> Iterator[Candidate]:
         patches = [
             patch
             for pod in pods
-            for patch in Patching(pod)
-            .set("spec", "tolerations", value=[*msgspec.to_builtins(pod.spec.tolerations), *added])
-            .patch
+            for patch in Patching(pod).set("spec", "tolerations", value=[*document(pod.spec.tolerations), *added]).patch
         ]
         names = ", ".join(f"{key}={value}" if value else key for key, value, _ in chosen)
         yield Candidate.single("user", "toleration", f"tolerate the taint {names}", *patches, has_commands=False)
@@ -90,6 +88,41 @@ def _selectors(pods: list[Pod]) -> Iterator[Candidate]:
 
 def _values(pods: list[Pod], key: str) -> list[str]:
     return [pod.spec.nodeSelector[key] for pod in pods if key in pod.spec.nodeSelector]
+
+
+def _volumes(trial: Trial, pods: list[Pod]) -> Iterator[Candidate]:
+    """Volumes whose claims don't exist, and ConfigMaps that don't."""
+    claims = {
+        each.persistentVolumeClaim.claimName: pod.metadata.namespace
+        for pod in pods
+        for each in pod.spec.volumes
+        if each.persistentVolumeClaim is not None
+    }
+    missing = [
+        name
+        for name, namespace in claims.items()
+        if trial.cluster.get(PersistentVolumeClaim, ObjectKey(namespace, name)) is None
+    ]
+    for chosen, sentence in (
+        (missing, f"drop the volume of the missing claim {', '.join(missing)}, or create the claim"),
+        (list(claims), f"drop the volume of claim {', '.join(claims)}"),
+    ):
+        patches: list[ObjectPatch] = []
+        for pod in pods if chosen else ():
+            kept = [
+                each
+                for each in pod.spec.volumes
+                if each.persistentVolumeClaim is None or each.persistentVolumeClaim.claimName not in chosen
+            ]
+            names = {each.name for each in kept}
+            patching = Patching(pod).set("spec", "volumes", value=document(kept))
+            for number, container in enumerate(pod.spec.containers):
+                if any(mount.name not in names for mount in container.volumeMounts):
+                    mounts = [mount for mount in container.volumeMounts if mount.name in names]
+                    patching.set("spec", "containers", number, "volumeMounts", value=document(mounts))
+            patches += patching.patch
+        if patches:
+            yield Candidate.single("user", "volume", sentence, *patches, has_commands=False)
 
 
 def _affinity(pods: list[Pod]) -> Iterator[Candidate]:

@@ -12,7 +12,7 @@ from bosket.api.object import ObjectKey, ObjectMeta
 from bosket.scheduler.answers.candidate import Candidate, Patches
 from bosket.scheduler.answers.patching import Patching, creation
 from bosket.scheduler.answers.trial import Trial
-from bosket.scheduler.model.queue import UNLIMITED
+from bosket.scheduler.model.queue import UNLIMITED, QueueRow
 from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
 
 _Bound = Literal["limit", "quota"]
@@ -78,7 +78,7 @@ def _raised(trial: Trial, bound: _Bound) -> Iterator[Candidate]:
         yield _raise(trial, bound, place, low, max(1, most))
 
 
-def _raise(trial: Trial, bound: _Bound, place: int, low: list[tuple[int, float]], most: int) -> Candidate:
+def _raise(trial: Trial, bound: _Bound, place: int, low: list[tuple[QueueRow, float]], most: int) -> Candidate:
     field, unit, in_field, words = _RESOURCES[place]
     tree, held = trial.snapshot.queues, allocated_by_row(trial)
     # All of them get room for the same amount beyond what they hold; a queue that has that much already is left alone.

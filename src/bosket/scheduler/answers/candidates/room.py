@@ -12,11 +12,13 @@ from bosket.scheduler.answers.candidate import Candidate, Patches
 from bosket.scheduler.answers.patching import removal
 from bosket.scheduler.answers.trial import Trial
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import OverCapacity
 from bosket.scheduler.model.task import ACTIVE_USED, Task
 
 #: So many jobs are named in a sentence.
 MOST_NAMED = 3
+WAIT = "wait"
 
 
 def of_room(trial: Trial) -> Iterator[Candidate]:
@@ -43,7 +45,7 @@ def of_room(trial: Trial) -> Iterator[Candidate]:
             "user", "free-room", patch, lambda size: sentence(size).replace("wait until", "end, or wait until", 1),
             most=len(units) if own is None else own, is_number=True,
         )  # fmt: skip
-    yield Candidate("time", "wait", patch, sentence, most=len(units), is_number=True, has_commands=False)
+    yield Candidate("time", WAIT, patch, sentence, most=len(units), is_number=True, has_commands=False)
 
 
 def departures(trial: Trial) -> list[tuple[str, list[Pod]]]:
@@ -83,7 +85,7 @@ def _is_of_node(task: Task) -> bool:
     return any(each.controller and each.kind in ("DaemonSet", "Node") for each in task.pod.metadata.ownerReferences)
 
 
-def _distance(trial: Trial, mine: set[int], other: Job | None) -> int:
+def _distance(trial: Trial, mine: set[QueueRow], other: Job | None) -> int:
     """How far from the job's queue the other's is: where a queue is full, only what is in it helps."""
     tree = trial.snapshot.queues
     if other is None or other.queue not in tree.rows:
