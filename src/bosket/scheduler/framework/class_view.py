@@ -309,7 +309,7 @@ class ClassView:
         """Adds what each node lacks, where KAI's `detailed-fit-errors` is set."""
         if not self._context.detailed_fit_errors:
             return refused
-        nodes, codes = self._context.snapshot.nodes.nodes, self._objections()
+        nodes, codes = self._context.snapshot.nodes.nodes, self.objection_codes()
         named = self._context.snapshot.nodes.all_rows()[:MOST_NODES_NAMED]
         by_node = tuple((nodes[row].metadata.name, self._lacks(row, int(codes[row]), over_capacity)) for row in named)
         return NodesRefused(refused.by_reason, by_node, len(nodes) - len(by_node))
@@ -340,14 +340,15 @@ class ClassView:
 
     def _with_prices(self, over_capacity: Mapping[int, JobReason]) -> Counter[str]:
         objections = self._count_objections()
-        takes = (self._objections() == 0) & self._ledger.fit(self._class)
+        takes = (self.objection_codes() == 0) & self._ledger.fit(self._class)
         for size, reason in over_capacity.items():
             objections[_cannot_afford(reason)] += int(np.count_nonzero(takes & self._ledger.shared.of_size((size,))))
         if self._class.share is not None and self._class.share.memory_mib:
             del objections[short_of("gpu")]  # KAI never names nodes that are short of GPU memory alone
         return objections
 
-    def _objections(self) -> ReasonCodes:
+    def objection_codes(self) -> ReasonCodes:
+        """(node,): the first objection of a filter, 0 for none. Filters don't look at what nodes have too little of."""
         codes = self.static.codes
         for node_filter in self._moving:
             codes = np.where(codes == 0, node_filter.codes(self._class, EVERYWHERE), codes)
@@ -373,7 +374,7 @@ class ClassView:
         are static."""
         if self._lasting is not None:
             return self._lasting[0], self._lasting[1].copy()
-        codes = self._objections()
+        codes = self.objection_codes()
         objections: Counter[str] = Counter()
         fine: Mask = codes == 0
         if not fine.all():
