@@ -57,7 +57,7 @@ def texts(objects):
     session = open_session(snapshot_of(objects), Configuration())
     (job,) = session.jobs.candidates()
     (task,) = job.next_tasks()
-    codes = ByNode(session).codes(task.pod_class, slice(None)).tolist()
+    codes = ByNode(session.snapshot, session.reason_book).codes(task.pod_class, slice(None)).tolist()
     return list(map(session.reason_book.text, codes))
 
 
