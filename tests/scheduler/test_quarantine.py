@@ -529,7 +529,7 @@ async def test_one_step_that_fails_keeps_no_other_from_being_taken(monkeypatch: 
     def fail(*_: object) -> None:
         raise OverflowError
 
-    monkeypatch.setattr(Applier, "_tell_pipelined", fail)
+    monkeypatch.setattr(Applier, "_report_pipelined", fail)
     monkeypatch.setattr(Applier, "_note_starts", fail)
     rig = await make_rig(
         [node("n1"), queue("q"), pod_group("fine", namespace=NAMESPACE), *gang("fine", 1, namespace=NAMESPACE)]

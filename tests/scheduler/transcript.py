@@ -47,7 +47,8 @@ def snapshot_and_configuration(recording: Json) -> tuple[Snapshot, Configuration
 
 def transcript(snapshot: Snapshot, decisions: Decisions) -> bytes:
     """Everything that was decided, and everything that is made of it."""
-    return msgspec.json.encode([_plain(decisions), answer(snapshot, decisions)])
+    order = sorted((each.job for each in decisions.waiting), key=decisions.job_key)
+    return msgspec.json.encode([_plain(decisions), _plain(order), answer(snapshot, decisions)])
 
 
 def decide_recording(recording: Json) -> bytes:
@@ -61,7 +62,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return _plain_record(value, value.__struct_fields__)
     if dataclasses.is_dataclass(value):
-        return _plain_record(value, [field.name for field in dataclasses.fields(value)])
+        # The key by which waiting jobs are sorted shows in their order.
+        return _plain_record(value, [each.name for each in dataclasses.fields(value) if each.name != "job_key"])
     if isinstance(value, Mapping):
         return [[str(key), _plain(each)] for key, each in value.items()]
     if isinstance(value, tuple | list):

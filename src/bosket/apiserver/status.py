@@ -1,6 +1,6 @@
 """Refusals: every way the server says no is a `StatusError`, and every `StatusError` becomes a Status object.
 
-Handlers raise; `server.py` answers. Wording follows kube-apiserver's, because people and programs read it.
+Handlers raise; `ApiServer.handle` answers. Wording follows kube-apiserver's, because people and programs read it.
 """
 
 from __future__ import annotations

@@ -10,11 +10,10 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bosket.kube.carrier import ClusterConfig
 from bosket.kube.credentials import (
     Certificate,
     Credential,
@@ -26,7 +25,7 @@ from bosket.kube.credentials import (
     basic,
     bearer,
 )
-from bosket.kube.errors import ConfigError
+from bosket.kube.errors import ConfigError, MissingKubeconfig
 from bosket.kube.kubeconfig_file import ClusterEntry, ExecEntry, Sourced, UserEntry, read
 
 if TYPE_CHECKING:
@@ -34,26 +33,6 @@ if TYPE_CHECKING:
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterConfig:
-    """A server, how to trust it, and as whom to talk to it. Certificates are PEM, read already."""
-
-    server: str
-    credentials: CredentialSource = field(default_factory=FixedCredential)
-    #: None: the system's authorities.
-    certificate_authority: bytes | None = None
-    verify_server: bool = True
-    tls_server_name: str | None = None
-    proxy_url: str | None = None
-    compression: bool = True
-    #: Headers that ask to act as somebody else.
-    impersonation: tuple[tuple[str, str], ...] = ()
-    #: The namespace that the context, or the pod, is in.
-    namespace: str = "default"
-    #: What other programs have noted of the cluster in the kubeconfig, by the name that they chose.
-    extensions: Mapping[str, Any] = field(default_factory=dict)
 
 
 def connect(kubeconfig: str | Path | None = None, context: str | None = None) -> Client:
@@ -79,7 +58,7 @@ def load(path: str | Path | None = None, context: str | None = None) -> ClusterC
     paths = _paths(path)
     present = [each for each in paths if each.exists()]
     if not present or (path is not None and len(present) < len(paths)):
-        raise ConfigError(f"no kubeconfig: {' and '.join(map(str, paths))} not found")
+        raise MissingKubeconfig(f"no kubeconfig: {' and '.join(map(str, paths))} not found")
     merged = read(present)
     files = ", ".join(map(str, present))
     name = context or merged.current_context

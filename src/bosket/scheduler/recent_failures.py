@@ -18,6 +18,7 @@ from bosket.api.object import ObjectKey
 from bosket.scheduler.model.decisions import Bind, Decisions, Eviction, Operation, Waiting
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import Amounts2D
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import DomainsShort, GangShort, OverCapacity, TopologyUnsatisfied
 from bosket.scheduler.model.resource import GPU, NOTHING, QueueAmounts, plus
 from bosket.scheduler.model.snapshot import Snapshot
@@ -129,7 +130,9 @@ class _Change:
         self._free: Amounts2D = has.idle[:, at] + has.releasing[:, at]  # of nodes with more room
         self._fits: dict[PodClass, bool] = {}
         self._tree = tree
-        self._less: set[int] = set()  # queues that hold less than the cycle before left them with, and those above them
+        self._less: set[QueueRow] = (
+            set()
+        )  # queues that hold less than the cycle before left them with, and those above them
         for name, then in before.use.items():
             now = after.use.get(name)
             if (now is then and name not in taken) or name not in tree.rows:

@@ -1,4 +1,4 @@
-"""The formats of strings that Kubernetes checks; others are documentation. Used by `check.py`."""
+"""The formats of strings that Kubernetes checks; others are documentation. Used by `check`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from bosket.apiserver.request.executor import LARGE_BYTES, LargeObjectExecutor
 from bosket.apiserver.request.list_options import EXACT, ListOptions, Token, check_version, list_options
 from bosket.apiserver.request.resource_request import ResourceRequest
 from bosket.apiserver.status import gone, not_found, version_too_large
-from bosket.apiserver.store.entry import Entry, Event
+from bosket.apiserver.store.entry import Entry
+from bosket.apiserver.store.resource_store import Event
 from bosket.kube.transport import Response
 from bosket.runtime.clock import Clock
 

@@ -23,7 +23,8 @@ _JSON_HEADERS = {"content-type": JSON}
 _META = "meta.k8s.io"
 _PARTIAL = "PartialObjectMetadata"
 _INCLUDED = ("Metadata", "Object", "None")
-#: Bytes of objects that cost as much as one byte of work (`Aside.run`): copied as they are stored, or rendered.
+#: Bytes of objects that cost as much as one byte of work (`LargeObjectExecutor.run`): copied as they are stored, or
+#: rendered.
 _COPIED_BYTES = 64
 _RENDERED_BYTES = 8
 

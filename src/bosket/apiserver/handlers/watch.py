@@ -16,8 +16,8 @@ import msgspec
 
 from bosket.apiserver.handlers.selection import Selection
 from bosket.apiserver.status import JSON, StatusError
-from bosket.apiserver.store.entry import Entry, Event, EventType, watch_line
-from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.entry import Entry, EventType, watch_line
+from bosket.apiserver.store.resource_store import Event, ResourceStore
 
 #: Events a watcher may have pending before it is dropped.
 QUEUE_LIMIT = 10_000

@@ -7,7 +7,7 @@ of objects and not with time.
 Writes come in batches, each of them one transaction that is on disk when `append` returns. A batch is as few statements
 as possible: each of them gives up the interpreter's lock once, and has to wait for it once.
 
-A file is examined before it is used (`examination.py`). One that lost something is refused, unless told to go on: then
+A file is examined before it is used (`examination`). One that lost something is refused, unless told to go on: then
 a new one is made of what can be read, and the damaged one is kept beside it.
 """
 

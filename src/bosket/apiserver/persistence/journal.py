@@ -16,7 +16,7 @@ from typing import Final
 
 from bosket.apiserver.persistence.database import Database, StorageError
 from bosket.apiserver.persistence.row import Row
-from bosket.apiserver.store.entry import Event
+from bosket.apiserver.store.resource_store import Event
 
 log = logging.getLogger(__name__)
 

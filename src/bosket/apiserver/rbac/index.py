@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from bosket.apiserver.rbac.rule import Rule
 from bosket.apiserver.request.resource_request import User
-from bosket.apiserver.store.entry import Doc, Event
-from bosket.apiserver.store.resource_store import ResourceStore
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.resource_store import Event, ResourceStore
 from bosket.apiserver.store.store import Store
 
 GROUP: Final = "rbac.authorization.k8s.io"

@@ -1,6 +1,6 @@
 """What a list or a watch asks for beside its selectors, and kube-apiserver's rules for what goes together.
 
-`reading.py` reads them from the query of a request; all rules that are broken are told at once.
+`handlers.reading` reads them from the query of a request; all rules that are broken are told at once.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Admission completes objects and may ask webhooks; validation, by policies and webhooks, only refuses.
 
-Handlers (`rest.py`, `subresource.py`), the garbage collector and the namespace drain all write through here. The
+Handlers (`rest`, `subresource`), the garbage collector and the namespace drain all write through here. The
 methods are coroutines because admission may have to ask somebody; what was read is checked again before it is replaced.
 """
 

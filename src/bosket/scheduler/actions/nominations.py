@@ -12,6 +12,7 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.placement import place_job
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.nomination import Nomination
 from bosket.scheduler.model.task import Task, TaskStatus
 
@@ -44,7 +45,7 @@ def _served_on_nodes(session: Session, nomination: Nomination, waiting: dict[Obj
     return not _tasks_left(job, nomination)
 
 
-def _rows(session: Session, job: JobState, nomination: Nomination) -> dict[Task, int] | None:
+def _rows(session: Session, job: JobState, nomination: Nomination) -> dict[Task, NodeRow] | None:
     """Node rows nominated for the job's next tasks; None when other tasks come next, or a node is gone."""
     nodes = {each.uid: each.node for each in nomination.pods}
     known = session.snapshot.nodes.rows
@@ -67,7 +68,7 @@ def _tasks_left(job: JobState, nomination: Nomination) -> int:
     return sum(task.pod.metadata.uid in nominated for task in job.left_over())
 
 
-def _place(session: Session, job: JobState, rows: dict[Task, int] | None) -> bool:
+def _place(session: Session, job: JobState, rows: dict[Task, NodeRow] | None) -> bool:
     statement = Statement(session)
     if place_job(session, statement, job, rows=rows) is not None:
         return False

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from bosket.api.keys import MIG_RESOURCE_PREFIX
 from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonBook, ReasonCodes, Rows, Scores
 from bosket.scheduler.framework.extension_points import ExtensionPoints
-from bosket.scheduler.framework.ledger import NodeLedger
+from bosket.scheduler.framework.ledger import NodeCells, NodeLedger
 from bosket.scheduler.model.cell import Cells, cells
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import NOWHERE, Mask, NodeRow
 from bosket.scheduler.model.reason import MOST_NODES_NAMED, JobReason, NodesRefused
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.snapshot import Snapshot
@@ -37,13 +37,15 @@ NO_SCORES: Scores = np.empty(0)
 
 SHORT_OF = {"cpu": "CPU cores", "memory": "memory", "gpu": "GPUs", "gpu memory": "GPU memory"}
 POD_NUMBER = "node(s) pod number exceeded"
+#: What nodes say that have too little of a resource begins so.
+SHORT_PREFIXES = ("node(s) didn't have enough resources: ", "node(s) didn't have enough of mig profile: ")
 
 
 def short_of(resource: str) -> str:
     """What a node says that has too little of a resource."""
     if resource.startswith(MIG_RESOURCE_PREFIX):
-        return f"node(s) didn't have enough of mig profile: {resource}"
-    return f"node(s) didn't have enough resources: {SHORT_OF.get(resource, resource)}"
+        return f"{SHORT_PREFIXES[1]}{resource}"
+    return f"{SHORT_PREFIXES[0]}{SHORT_OF.get(resource, resource)}"
 
 
 #: How many of the node table's units are one of those that people are told.
@@ -62,14 +64,14 @@ def _cannot_afford(reason: JobReason) -> str:
 
 
 class Home(NamedTuple):
-    """Where a pod that was evicted has been; rows of the node table, -1 for none."""
+    """Where a pod that was evicted has been; rows of the node table, or NOWHERE."""
 
-    row: int  #: of the node that it had, or was promised
+    row: NodeRow  #: of the node that it had, or was promised
     was_promised: bool
-    runs_on: int  #: of the node where it runs, if it was to move from there to the one that it was promised
+    runs_on: NodeRow  #: of the node where it runs, if it was to move from there to the one that it was promised
 
 
-NO_HOME = Home(-1, was_promised=False, runs_on=-1)
+NO_HOME = Home(NOWHERE, was_promised=False, runs_on=NOWHERE)
 
 
 #: The nodes that a choice was made among: all of them, those of a mask, or these rows.
@@ -133,7 +135,7 @@ class ClassView:
         self.renewals = 0
         # The first of the nodes with the highest score. It mostly stays, or is the one that changed: looking through
         # all nodes after each placement would cost more the more there are.
-        self._best: int | None = None
+        self._best: NodeRow | None = None
         self._best_total = -math.inf
         # Whether pods go to the same node until it is full, or a filter objects to it: see `NodeScorer.packs`.
         self._stays = all(each.packs(pod_class) for each in context.extensions.node_scores) and not any(
@@ -142,7 +144,7 @@ class ClassView:
         #: whether they do with nobody looking at the node in between
         self.packs = self._stays and not self._moving
         # The latest choice: the node, how many changes to nodes had been seen, and out of which it was chosen.
-        self._chosen_row, self._chosen_at = -1, -2  # nothing yet
+        self._chosen_row, self._chosen_at = NOWHERE, -2  # nothing yet
         self._chosen_among: tuple[Among, Scores | None] = (None, None)
 
     @property
@@ -155,7 +157,7 @@ class ClassView:
         """(node,): -inf for nodes that can't take a pod. As of the last time that the view caught up."""
         return self._total
 
-    def score(self, row: int) -> float:
+    def score(self, row: NodeRow) -> float:
         """The same of one node."""
         return self._total_at[row]
 
@@ -168,20 +170,20 @@ class ClassView:
         """The nodes, of these, with enough of every resource, and to which nothing that stays the same objects."""
         return np.flatnonzero(on & self.allowed & self._ledger.fit(self._class))
 
-    def takes(self, row: int) -> bool:
+    def takes(self, row: NodeRow) -> bool:
         """Whether a node can take a pod of this class now."""
         if not self._allowed_at[row] or not self._ledger.fits(self._class, row):
             return False
         return not self._is_refused(row)
 
-    def _is_refused(self, row: int) -> bool:
+    def _is_refused(self, row: NodeRow) -> bool:
         """Whether a filter that may change its mind objects to a node."""
         for each in self._moving:  # noqa: SIM110 - asked for every pod that is placed: a generator costs more
             if each.code(self._class, row):
                 return True
         return False
 
-    def best_of(self, rows: NDArray[np.intp], bonus: Scores | None = None) -> int | None:
+    def best_of(self, rows: NDArray[np.intp], bonus: Scores | None = None) -> NodeRow | None:
         """The same as `best` for nodes of which there are few, in order."""
         if not len(rows):
             return None
@@ -190,9 +192,9 @@ class ClassView:
         self.catch_up()
         total = self._total[rows] if bonus is None else self._total[rows] + bonus[rows]
         place = int(total.argmax())
-        return self._chosen(int(rows[place]), rows, bonus) if total[place] > -math.inf else None
+        return self._chosen(NodeRow(int(rows[place])), rows, bonus) if total[place] > -math.inf else None
 
-    def best(self, on: Mask | None = None, bonus: Scores | None = None) -> int | None:
+    def best(self, on: Mask | None = None, bonus: Scores | None = None) -> NodeRow | None:
         """The row with the highest score among nodes that can take the pod; the smallest name on a tie.
 
         `on`: the nodes that may be used, all of them by default; `bonus`: what their scores are raised by.
@@ -204,16 +206,16 @@ class ClassView:
         self.catch_up()
         if on is None and bonus is None:
             if self._best is None:
-                self._best = int(self._total.argmax())
+                self._best = NodeRow(int(self._total.argmax()))
                 self._best_total = self._total_at[self._best]
             return self._chosen(self._best, on, bonus) if self._best_total > -math.inf else None
         total = self._total if bonus is None else self._total + bonus
         if on is not None:
             total = np.where(on, total, -math.inf)
-        row = int(total.argmax())
+        row = NodeRow(int(total.argmax()))
         return self._chosen(row, on, bonus) if total[row] > -math.inf else None
 
-    def _chosen(self, row: int, among: Among, bonus: Scores | None) -> int:
+    def _chosen(self, row: NodeRow, among: Among, bonus: Scores | None) -> NodeRow:
         if self._stays:
             self._chosen_row, self._chosen_at, self._chosen_among = row, len(self._ledger.log), (among, bonus)
         return row
@@ -239,7 +241,7 @@ class ClassView:
         self._chosen_at = now
         return True
 
-    def fill(self, homes: Sequence[Home], on: Mask | None) -> list[int] | None:
+    def fill(self, homes: Sequence[Home], on: Mask | None) -> list[NodeRow] | None:
         """The rows that pods go to one after the other, each to the best node of the moment, as `Statement.pipeline`
         has it. What they take of what is being released is taken; None, and nothing is taken, where not all fit.
 
@@ -252,9 +254,9 @@ class ClassView:
         self.catch_up()
         total = self._total.copy() if on is None else np.where(on, self._total, -math.inf)
         total_at: Cells[int] = cells(total)
-        rows: list[int] = []
-        undo: list[tuple[Cells[tuple[int, int]], int, list[float]]] = []
-        best = int(total.argmax())
+        rows: list[NodeRow] = []
+        undo: list[tuple[NodeCells, NodeRow, list[float]]] = []
+        best = NodeRow(int(total.argmax()))
         score = total_at[best]
         for home, was_promised, runs_on in homes:
             if score == -math.inf:
@@ -275,7 +277,7 @@ class ClassView:
                 total_at[row] = self._total_at[row]
             # It was the first of the best: while its score doesn't fall, it still is.
             if row != best or total_at[row] < score:
-                best = int(total.argmax())
+                best = NodeRow(int(total.argmax()))
             score = total_at[best]
         return rows
 
@@ -305,11 +307,11 @@ class ClassView:
         if not self._context.detailed_fit_errors:
             return refused
         nodes, codes = self._context.snapshot.nodes.nodes, self._objections()
-        named = range(min(len(nodes), MOST_NODES_NAMED))
+        named = self._context.snapshot.nodes.all_rows()[:MOST_NODES_NAMED]
         by_node = tuple((nodes[row].metadata.name, self._lacks(row, int(codes[row]), over_capacity)) for row in named)
         return NodesRefused(refused.by_reason, by_node, len(nodes) - len(by_node))
 
-    def _lacks(self, row: int, code: int, over_capacity: Mapping[int, JobReason]) -> str:
+    def _lacks(self, row: NodeRow, code: int, over_capacity: Mapping[int, JobReason]) -> str:
         if code:
             return self._context.reason_book.text(code)
         ledger, names = self._ledger, self._context.snapshot.resource_names
@@ -420,10 +422,10 @@ class ClassView:
     def _current_inputs(self) -> list[Hashable]:
         return [each.global_inputs(self._class) for each in self._with_inputs] if self._with_inputs else self._inputs
 
-    def _renew(self, row: int) -> None:
+    def _renew(self, row: NodeRow) -> None:
         self._renewed(row, self._score_one(row))
 
-    def _renew_together(self, rows: set[int]) -> None:
+    def _renew_together(self, rows: set[NodeRow]) -> None:
         """The same for a few rows, where a scorer is asked about several at once."""
         fitting = [row for row in rows if self.takes(row)]
         if fitting:
@@ -443,7 +445,7 @@ class ClassView:
         for row in rows.difference(fitting):
             self._renewed(row, -math.inf)
 
-    def _renewed(self, row: int, total: float) -> None:
+    def _renewed(self, row: NodeRow, total: float) -> None:
         self._total_at[row] = total
         if self._best is None:
             return
@@ -479,7 +481,7 @@ class ClassView:
         self._total[rows] = -math.inf
         self._total[chosen] = total
 
-    def _score_one(self, row: int) -> float:
+    def _score_one(self, row: NodeRow) -> float:
         """The same as `_score` for one row, without the cost of small arrays."""
         if not self._allowed_at[row] or not self._ledger.fits(self._class, row):
             return -math.inf

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bosket.scheduler.framework.job_state import NOWHERE, JobState, Placement, PodSetState, SetChange
+from bosket.scheduler.framework.job_state import JobState, Placement, PodSetState, SetChange
 from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger, is_exact
 from bosket.scheduler.framework.operation import Operation
+from bosket.scheduler.model.node import NOWHERE
 from bosket.scheduler.model.resource import NOTHING, QueueAmounts, plus
 from bosket.scheduler.model.task import PodClass, Task, TaskStatus
 

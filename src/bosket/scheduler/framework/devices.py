@@ -12,6 +12,7 @@ import msgspec
 
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.gpu_group import Groups
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass, Task
 
@@ -33,7 +34,7 @@ class DeviceChoice(msgspec.Struct, frozen=True):
             and all(groups[name].is_going for name in left)
         )
 
-    def names(self, session: Session, task: Task, row: int) -> tuple[str, ...]:
+    def names(self, session: Session, task: Task, row: NodeRow) -> tuple[str, ...]:
         """All groups that the pod is in, new ones included."""
         if not self.opened:
             return self.groups
@@ -42,7 +43,7 @@ class DeviceChoice(msgspec.Struct, frozen=True):
         return (*self.groups, *_new_names(f"{task.uid}/{node}", self.opened, taken))
 
 
-def choose_devices(session: Session, pod_class: PodClass, row: int) -> DeviceChoice | None:
+def choose_devices(session: Session, pod_class: PodClass, row: NodeRow) -> DeviceChoice | None:
     """The best devices of a node for a pod that shares GPUs; None when there are too few."""
     share, nodes = pod_class.share, session.nodes
     assert share is not None
@@ -62,7 +63,7 @@ def choose_devices(session: Session, pod_class: PodClass, row: int) -> DeviceCho
     return DeviceChoice(tuple(names), count - len(names), waits)
 
 
-def _chosen(session: Session, pod_class: PodClass, row: int, names: Sequence[str], whole: int) -> Sequence[str]:
+def _chosen(session: Session, pod_class: PodClass, row: NodeRow, names: Sequence[str], whole: int) -> Sequence[str]:
     """The best of groups that have room and of so many whole GPUs, as many as a pod wants; those that are groups."""
     for choose in session.extensions.device_choices:
         found = choose(pod_class, row, names, whole)

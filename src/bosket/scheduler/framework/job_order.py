@@ -9,6 +9,7 @@ from operator import itemgetter
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.turns import Ranked, Turns
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import NotTried
 from bosket.scheduler.model.resource import NOTHING, QueueAmounts
 
@@ -17,7 +18,7 @@ SortKey = tuple[object, ...]
 _key = itemgetter(0)
 
 
-class _EarlierRanks(dict[int, Ranked]):
+class _EarlierRanks(dict[QueueRow, Ranked]):
     """Queues as an action before ranked them, by row; see `Turns`."""
 
     def __init__(self, session: Session) -> None:
@@ -30,7 +31,7 @@ class JobsByQueue:
 
     def __init__(self, session: Session, jobs: Iterable[JobState]) -> None:
         self._session, self._outcome = session, session.outcome
-        leaves: dict[int, _Jobs] = {}
+        leaves: dict[QueueRow, _Jobs] = {}
         for job in jobs:
             leaf = leaves.get(job.queue_row)
             if leaf is None:

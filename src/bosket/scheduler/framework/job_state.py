@@ -8,21 +8,21 @@ from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from bosket.scheduler.model.job import Job, PodSet, SubGroupSet
+from bosket.scheduler.model.node import NOWHERE, NodeRow
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import NotReady
 from bosket.scheduler.model.resource import NOTHING, QueueAmounts
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ACTIVE_USED, ALIVE, PodClass, Task, TaskStatus
 
 PENDING, ALLOCATED, PIPELINED = TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED
 GOING = ACTIVE_USED - ACTIVE_ALLOCATED
-#: The row of a task that has no node.
-NOWHERE = -1
 
 
 class Placement(NamedTuple):
     """A task's status, the row of the node where it is or will be, and the shared GPUs there."""
 
     status: TaskStatus
-    row: int
+    row: NodeRow
     gpu_groups: tuple[str, ...] = ()
 
 
@@ -65,7 +65,7 @@ class JobContext(Protocol):
     """What the states of a session's jobs ask of that session."""
 
     @property
-    def node_rows(self) -> Mapping[str, int]:
+    def node_rows(self) -> Mapping[str, NodeRow]:
         """The row of each node by its name."""
         ...
 
@@ -75,7 +75,7 @@ class JobContext(Protocol):
     @property
     def largest_device_mib(self) -> int | None: ...
 
-    def cost(self, pod_class: PodClass, row: int) -> QueueAmounts:
+    def cost(self, pod_class: PodClass, row: NodeRow) -> QueueAmounts:
         """What a pod on a node costs its queue."""
         ...
 
@@ -124,7 +124,7 @@ class JobState:
         "queue_row",
     )  # fmt: skip
 
-    def __init__(self, job: Job, context: JobContext, queue_row: int) -> None:
+    def __init__(self, job: Job, context: JobContext, queue_row: QueueRow) -> None:
         self.job = job
         self.queue_row = queue_row
         self._context = context

@@ -18,8 +18,8 @@ from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.framework.shared_gpus import EVERYWHERE, GroupsBefore, SharedGpus
 from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.gpu_share import GpuShare
-from bosket.scheduler.model.node import Mask, NodeTable
-from bosket.scheduler.model.queue import QueueTree
+from bosket.scheduler.model.node import Mask, NodeRow, NodeTable
+from bosket.scheduler.model.queue import QueueRow, QueueTree
 from bosket.scheduler.model.resource import GPU, NOTHING, PODS, QueueAmounts, plus
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import PodClass, TaskStatus
@@ -42,7 +42,7 @@ Column = list[float]  #: what a node had of each resource that a pod class holds
 
 
 class NodeLedger:
-    """Free and releasing amounts per node. `log` lists touched rows in order, so that views can catch up."""
+    """Free and releasing amounts per node. `log` lists changed rows in order, so that class views can catch up."""
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
@@ -52,12 +52,12 @@ class NodeLedger:
         self.idle_at: NodeCells = cells(self.idle)
         self.releasing_at: NodeCells = cells(self.releasing)
         self.shared = SharedGpus(table.devices)
-        self.log: list[int] = []
+        self.log: list[NodeRow] = []
         #: the class of the pod that was allocated last, and how long `log` was then
         self.allocated_last: tuple[PodClass | None, int] = (None, -1)
         #: whether some node may hold more of a resource than it has; such a node takes nobody, whatever is asked for
         self.overdrawn = bool((self.idle < 0).any())
-        self._asked: tuple[int, PodClass, int] | None = None
+        self._asked: tuple[int, PodClass, NodeRow] | None = None
         self._fits_idle = False
         self._costs: dict[tuple[int, int], QueueAmounts] = {}  # by class and size of devices
         self._free = self.idle + self.releasing
@@ -65,7 +65,7 @@ class NodeLedger:
         self._sound: dict[bool, Mask] = {}  # by whether GPUs count, as of `_free_seen`
         self._unasked: dict[int, list[int]] = {}  # by class
 
-    def cost(self, pod_class: PodClass, row: int) -> QueueAmounts:
+    def cost(self, pod_class: PodClass, row: NodeRow) -> QueueAmounts:
         """What a pod on this node costs its queue."""
         if pod_class.share is None:
             return pod_class.charge
@@ -75,11 +75,11 @@ class NodeLedger:
             cost = self._costs[key] = pod_class.charge_on(key[1])
         return cost
 
-    def portion(self, pod_class: PodClass, row: int) -> float:
+    def portion(self, pod_class: PodClass, row: NodeRow) -> float:
         """The part that a pod on this node gets of each of its GPUs."""
         return 1.0 if pod_class.share is None else pod_class.share.portion_on(self.shared.sizes[row])
 
-    def take(self, at: NodeCells, pod_class: PodClass, row: int) -> Column:
+    def take(self, at: NodeCells, pod_class: PodClass, row: NodeRow) -> Column:
         """Takes a pod's request from `idle_at` or `releasing_at`; returns what was there."""
         before = []
         for place, amount in pod_class.holds:
@@ -89,13 +89,13 @@ class NodeLedger:
         self.log.append(row)
         return before
 
-    def allocate(self, pod_class: PodClass, row: int) -> Column:
+    def allocate(self, pod_class: PodClass, row: NodeRow) -> Column:
         """Takes a pod's request from what is idle."""
         before = self.take(self.idle_at, pod_class, row)
         self.allocated_last = (pod_class, len(self.log))
         return before
 
-    def allocate_many(self, pod_class: PodClass, row: int, most: int) -> list[Column]:
+    def allocate_many(self, pod_class: PodClass, row: NodeRow, most: int) -> list[Column]:
         """Takes the requests of equal pods from what is idle, one after the other, while another one has room there.
 
         The first is known to have room, and none shares GPUs. Returns what was there before each of them.
@@ -114,7 +114,7 @@ class NodeLedger:
         self.allocated_last = (pod_class, len(self.log))
         return before
 
-    def _room(self, pod_class: PodClass, row: int) -> int:
+    def _room(self, pod_class: PodClass, row: NodeRow) -> int:
         """How many pods of a class, of which one fits, what is idle has room for. None of it is promised to others."""
         if self.overdrawn:
             return 1
@@ -124,7 +124,7 @@ class NodeLedger:
             room = min(room, (idle[place, row] + min(releasing[place, row], 0.0)) // amount)
         return int(room)
 
-    def give(self, at: NodeCells, pod_class: PodClass, row: int) -> Column:
+    def give(self, at: NodeCells, pod_class: PodClass, row: NodeRow) -> Column:
         before = []
         for place, amount in pod_class.holds:
             had = at[place, row]
@@ -133,19 +133,19 @@ class NodeLedger:
         self.log.append(row)
         return before
 
-    def reserve(self, row: int, amounts: Iterable[tuple[int, float]]) -> None:
+    def reserve(self, row: NodeRow, amounts: Iterable[tuple[int, float]]) -> None:
         """Keeps (place, amount)s of a node for somebody who isn't there yet, till the end of the cycle."""
         for place, amount in amounts:
             self.releasing_at[place, row] -= amount
         self.log.append(row)
 
-    def restore(self, at: NodeCells, pod_class: PodClass, row: int, before: Column) -> None:
+    def restore(self, at: NodeCells, pod_class: PodClass, row: NodeRow, before: Column) -> None:
         for (place, _), had in zip(pod_class.holds, before, strict=True):
             at[place, row] = had
         self.log.append(row)
 
     def move_on_devices(
-        self, share: GpuShare, row: int, names: Sequence[str], *, out: TaskStatus | None, into: TaskStatus | None
+        self, share: GpuShare, row: NodeRow, names: Sequence[str], *, out: TaskStatus | None, into: TaskStatus | None
     ) -> DevicesBefore:
         """A pod leaves shared GPUs with one status, and comes to them with another; returns what was there."""
         idle, releasing = self.idle_at[GPU, row], self.releasing_at[GPU, row]
@@ -154,7 +154,7 @@ class NodeLedger:
         self.releasing_at[GPU, row] = releasing + effect.releasing
         return DevicesBefore(groups, idle, releasing)
 
-    def restore_devices(self, row: int, before: DevicesBefore) -> None:
+    def restore_devices(self, row: NodeRow, before: DevicesBefore) -> None:
         self.shared.restore(row, before.groups)
         self.idle_at[GPU, row] = before.idle
         self.releasing_at[GPU, row] = before.releasing
@@ -189,7 +189,7 @@ class NodeLedger:
             found = self._unasked[pod_class.index] = [place for place in range(len(self.idle)) if place not in asked]
         return found
 
-    def fits_idle(self, pod_class: PodClass, row: int) -> bool:
+    def fits_idle(self, pod_class: PodClass, row: NodeRow) -> bool:
         """Whether the request fits into what is free. Placement asks once more what a score has just been made of."""
         asked = (len(self.log), pod_class, row)
         if asked != self._asked:
@@ -197,7 +197,7 @@ class NodeLedger:
             self._asked = asked
         return self._fits_idle
 
-    def _find_out_fit(self, pod_class: PodClass, row: int) -> bool:
+    def _find_out_fit(self, pod_class: PodClass, row: NodeRow) -> bool:
         at = self.idle_at
         for place, amount in pod_class.needs:
             if at[place, row] < amount:
@@ -223,7 +223,7 @@ class NodeLedger:
                 fits &= idle[place, rows] >= 0
         return fits
 
-    def fits(self, pod_class: PodClass, row: int) -> bool:
+    def fits(self, pod_class: PodClass, row: NodeRow) -> bool:
         """Whether the request fits into what is free or being released. If so, `fits_idle` is mostly asked next: what
         is free is looked at once for both."""
         idle, releasing = self.idle_at, self.releasing_at
@@ -263,7 +263,7 @@ class NodeLedger:
                 fits &= free[place] >= 0
         return fits
 
-    def _devices_suffice(self, share: GpuShare, row: int, whole: float) -> bool:
+    def _devices_suffice(self, share: GpuShare, row: NodeRow, whole: float) -> bool:
         """Whether groups that have room, and whole GPUs, are as many as the devices that are asked for."""
         if share.memory_mib > self.shared.sizes[row]:
             return False
@@ -305,10 +305,10 @@ class QueueLedger:
                 self.allocated[step] = plus(self.allocated[step], use.allocated)
                 self.non_preemptible[step] = plus(self.non_preemptible[step], use.non_preemptible)
 
-    def credit(self, row: int, amount: QueueAmounts, *, preemptible: bool) -> QueueAccounts:
+    def credit(self, row: QueueRow, amount: QueueAmounts, *, preemptible: bool) -> QueueAccounts:
         return self.charge(row, (-amount[0], -amount[1], -amount[2]), preemptible=preemptible)
 
-    def charge(self, row: int, amount: QueueAmounts, *, preemptible: bool) -> QueueAccounts:
+    def charge(self, row: QueueRow, amount: QueueAmounts, *, preemptible: bool) -> QueueAccounts:
         gpus, millicores, memory = amount
         before: QueueAccounts = []
         for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
@@ -319,7 +319,7 @@ class QueueLedger:
         return before
 
     def change_together(
-        self, row: int, amounts: Sequence[QueueAmounts], *, preemptible: bool, sign: int, total: QueueAmounts
+        self, row: QueueRow, amounts: Sequence[QueueAmounts], *, preemptible: bool, sign: int, total: QueueAmounts
     ) -> None:
         """Charges (or credits, by the sign) whole amounts one after the other; their total where that is the same.
 
@@ -331,7 +331,7 @@ class QueueLedger:
         for each in amounts:
             change(row, each, preemptible=preemptible)
 
-    def _are_exact(self, row: int, *, preemptible: bool) -> bool:
+    def _are_exact(self, row: QueueRow, *, preemptible: bool) -> bool:
         """Whether what a queue and all above it hold can be added up in any order."""
         for accounts in (self.allocated,) if preemptible else (self.allocated, self.non_preemptible):
             for step in self.tree.paths[row]:
@@ -339,12 +339,12 @@ class QueueLedger:
                     return False
         return True
 
-    def credit_all(self, amounts: Iterable[tuple[int, QueueAmounts]]) -> bool:
+    def credit_all(self, amounts: Iterable[tuple[QueueRow, QueueAmounts]]) -> bool:
         """Credits queues with what preemptible jobs held, if in any order that comes to the same; whether it did.
 
         `amounts`: by queue row, each exact.
         """
-        paths, totals = self.tree.paths, dict[int, QueueAmounts]()
+        paths, totals = self.tree.paths, dict[QueueRow, QueueAmounts]()
         for row, (gpus, millicores, memory) in amounts:
             for step in paths[row]:
                 total = totals.get(step)
@@ -360,7 +360,7 @@ class QueueLedger:
             accounts[step] = (had[0] - gpus, had[1] - millicores, had[2] - memory)
         return True
 
-    def charge_many(self, row: int, amount: QueueAmounts, times: int, *, preemptible: bool) -> list[QueueAccounts]:
+    def charge_many(self, row: QueueRow, amount: QueueAmounts, times: int, *, preemptible: bool) -> list[QueueAccounts]:
         """The same so many times."""
         gpus, millicores, memory = amount
         path = self.tree.paths[row]
@@ -376,7 +376,7 @@ class QueueLedger:
                 columns.append(column)
         return list(map(list, zip(*columns, strict=True)))
 
-    def restore(self, row: int, before: QueueAccounts) -> None:
+    def restore(self, row: QueueRow, before: QueueAccounts) -> None:
         path = self.tree.paths[row]
         for step, had in zip(path, before, strict=False):
             self.allocated[step] = had

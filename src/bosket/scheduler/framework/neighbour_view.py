@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.class_view import NO_SCORES, Asked, ClassView, ViewContext, goes_by_neighbours
 from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.model.cell import cells
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.task import PodClass
 
 #: So many views keep their scores; a class that is asked about after that many others makes them again from its base.
@@ -121,7 +122,7 @@ class NeighbourView(ClassView):
                 total += scorer.scores(self._class, rows) if scores is None else scores[rows]
         self._total[rows] = np.where(fits, total, -math.inf)
 
-    def _score_one(self, row: int) -> float:
+    def _score_one(self, row: NodeRow) -> float:
         total = self._base.score(row)
         if total == -math.inf:
             return total

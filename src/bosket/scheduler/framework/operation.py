@@ -9,6 +9,7 @@ import msgspec
 from bosket.scheduler.framework.extension import Kind
 from bosket.scheduler.framework.job_state import JobState, Placement
 from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.task import Task
 
 
@@ -18,7 +19,7 @@ class Operation(msgspec.Struct, frozen=True, eq=False):
     kind: Kind
     job: JobState
     task: Task
-    row: int  #: of the node that it was placed on or taken from; NOWHERE for one that isn't ours
+    row: NodeRow  #: of the node that it was placed on or taken from; NOWHERE for one that isn't ours
     before: Placement  #: of the task, before the operation
     column: Column
     accounts: QueueAccounts

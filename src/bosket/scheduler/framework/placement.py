@@ -13,7 +13,7 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.job import PodSet, SubGroupSet
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.model.reason import GangShort, JobReason, NodesRefused, NotReady, PodUnfit
 from bosket.scheduler.model.task import Task
 
@@ -24,7 +24,7 @@ def place_job(
     job: JobState,
     *,
     on: Mask | None = None,
-    rows: Mapping[Task, int] | None = None,
+    rows: Mapping[Task, NodeRow] | None = None,
     real: bool = True,
 ) -> JobReason | None:
     """Places the job's next tasks; on failure nothing is left of the attempt, and the reason is returned.
@@ -106,7 +106,7 @@ def _place_tasks(
     *,
     on: Mask | None,
     real: bool,
-    rows: Mapping[Task, int] | None = None,
+    rows: Mapping[Task, NodeRow] | None = None,
     bonus: Scores | None = None,
 ) -> JobReason | None:
     # Parts of a constrained job may be undone one by one.
@@ -173,7 +173,7 @@ def _end_of_run(session: Session, job: JobState, tasks: list[Task], start: int) 
     return len(tasks)
 
 
-def _devices(session: Session, statement: Statement, task: Task, row: int) -> tuple[tuple[str, ...], bool]:
+def _devices(session: Session, statement: Statement, task: Task, row: NodeRow) -> tuple[tuple[str, ...], bool]:
     """The shared GPUs that a task that shares some is to use, and whether it must wait for something to be released."""
     choice = choose_devices(session, task.pod_class, row)
     assert choice is not None, "the node has been found to have enough of them"
@@ -238,7 +238,7 @@ def _few(on: Mask | None) -> NDArray[np.intp] | None:
     return rows if on is not None and rows is not None and len(rows) * 2 < len(on) else None
 
 
-def _only(session: Session, row: int) -> Mask:
+def _only(session: Session, row: NodeRow) -> Mask:
     nodes = np.zeros(len(session.snapshot.nodes), dtype=bool)
     nodes[row] = True
     return nodes

@@ -16,7 +16,7 @@ import numpy as np
 from bosket.scheduler.framework.class_view import NO_HOME, Home
 from bosket.scheduler.framework.departure import Baseline, Departure
 from bosket.scheduler.framework.extension import Kind
-from bosket.scheduler.framework.job_state import NOWHERE, UNPLACED, JobMemento, JobState, Placement
+from bosket.scheduler.framework.job_state import UNPLACED, JobMemento, JobState, Placement
 from bosket.scheduler.framework.ledger import Column, QueueAccounts
 from bosket.scheduler.framework.lost_work import lost_gpu_seconds
 from bosket.scheduler.framework.operation import Operation
@@ -25,6 +25,7 @@ from bosket.scheduler.model import decisions
 from bosket.scheduler.model.cause import Cause
 from bosket.scheduler.model.decisions import Bind, Eviction, Pipeline
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.node import NOWHERE, NodeRow
 from bosket.scheduler.model.task import Task, TaskStatus
 
 #: Why a task of a job is evicted, and where there is room for it instead ("" for nowhere).
@@ -76,12 +77,12 @@ class Statement:
         self._log_start = len(session.nodes.log)
         self._jobs_before: dict[JobState, JobMemento] = {}  # of jobs with tasks that were evicted at a stroke
 
-    def allocate(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
+    def allocate(self, job: JobState, task: Task, row: NodeRow, gpu_groups: tuple[str, ...] = ()) -> None:
         """Places a task on resources that are free; one that shares GPUs in these groups."""
         column = self._session.nodes.allocate(task.pod_class, row)
         self._record(ALLOCATE, job, task, Placement(ALLOCATED, row, gpu_groups), column)
 
-    def allocate_for_good(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
+    def allocate_for_good(self, job: JobState, task: Task, row: NodeRow, gpu_groups: tuple[str, ...] = ()) -> None:
         """`allocate` and `commit` of one task, in a statement that holds nothing else: what is needed to undo it isn't
         kept, which is half of the cost of a job of one pod."""
         session, pod_class = self._session, task.pod_class
@@ -96,7 +97,7 @@ class Statement:
         session.outcome.decided((self._bind(job, task, row, gpu_groups),), evicts=False)
         session.outcome.has_started(job)
 
-    def allocate_many(self, job: JobState, tasks: Sequence[Task], start: int, end: int, row: int) -> int:
+    def allocate_many(self, job: JobState, tasks: Sequence[Task], start: int, end: int, row: NodeRow) -> int:
         """Places equal tasks, those from `start` to `end`, on one node, as long as another one has room in what is
         idle; how many it placed. All of them wait and share no GPUs, the first is known to have room there.
 
@@ -120,7 +121,7 @@ class Statement:
         """Whether `allocate_many` may be called: nobody is told of single tasks, and none was evicted before."""
         return not (self._listeners or self._session.extensions.free_now or self._evicted)
 
-    def pipeline(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...] = ()) -> None:
+    def pipeline(self, job: JobState, task: Task, row: NodeRow, gpu_groups: tuple[str, ...] = ()) -> None:
         """Places a task on resources that are being released. One that was evicted from there stays there instead.
 
         One that was moved earlier in this cycle, and would now go back to where it runs, keeps its new place if that is
@@ -171,7 +172,7 @@ class Statement:
                 homes.append(Home(before.row, before.status is PIPELINED, runs_on if is_moved else NOWHERE))
         return homes
 
-    def pipeline_all(self, job: JobState, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+    def pipeline_all(self, job: JobState, tasks: Sequence[Task], rows: Sequence[NodeRow]) -> None:
         """The same as `pipeline` for tasks that `may_place_together`, on resources that `ClassView.fill` has taken."""
         (gpus, millicores, memory), count = tasks[0].pod_class.charge, len(tasks)
         self._session.queues.change_together(
@@ -249,7 +250,7 @@ class Statement:
         for each in departures:
             nodes.log += each.rows
 
-    def evicted_from(self, task: Task, row: int) -> tuple[str, ...]:
+    def evicted_from(self, task: Task, row: NodeRow) -> tuple[str, ...]:
         """The shared GPUs that the task was evicted from, if it was on this node."""
         before = self._evicted.get(task)
         return before.gpu_groups if before is not None and before.row == row else ()
@@ -341,7 +342,7 @@ class Statement:
         """Hands what was decided over to the session."""
         session = self._session
         nodes, action = session.snapshot.nodes.nodes, session.action
-        new_rows: dict[Task, int] = {}
+        new_rows: dict[Task, NodeRow] = {}
         if self._evicted:
             new_rows = {each.task: each.row for each in self.operations if each.kind is PIPELINE}
         decided: list[decisions.Operation] = []
@@ -375,7 +376,7 @@ class Statement:
                 job.evictions_are_final()
         self._forget()
 
-    def _bind(self, job: JobState, task: Task, row: int, gpu_groups: tuple[str, ...]) -> Bind:
+    def _bind(self, job: JobState, task: Task, row: NodeRow, gpu_groups: tuple[str, ...]) -> Bind:
         session, pod_class = self._session, task.pod_class
         portion = 1.0 if pod_class.share is None else session.nodes.portion(pod_class, row)
         bind = Bind(task, job.job, session.snapshot.nodes.nodes[row].metadata.name, gpu_groups, portion)

@@ -14,10 +14,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from bosket.scheduler.framework.extension import QueueOrder
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.queue import ROOT, QueueRow
 from bosket.scheduler.model.resource import QueueAmounts
 
-#: Stands for the parent of the root queues.
-ROOT = -1
 #: Of a queue: its account and what the first that waits in it would change, and what it is compared by on that account.
 Ranked = tuple[QueueAmounts | None, tuple[QueueAmounts, QueueAmounts] | None, tuple[Any, ...]]
 
@@ -41,10 +40,10 @@ class Turns(Generic[L]):
     def __init__(
         self,
         session: Session,
-        leaves: dict[int, L],
+        leaves: dict[QueueRow, L],
         *,
         worst_first: bool = False,
-        earlier: dict[int, Ranked] | None = None,
+        earlier: dict[QueueRow, Ranked] | None = None,
     ) -> None:
         """`leaves`: by queue row; `earlier`: by queue, how it was ranked the last time, of those whose order is the
         same. It is kept up to date: between two actions little changes, and most queues needn't be ranked anew.
@@ -55,8 +54,8 @@ class Turns(Generic[L]):
         self._turn = _LastTurn if worst_first else _Turn
         self.all_leaves = leaves
         self.leaves = {row: leaf for row, leaf in leaves.items() if leaf}  #: those that aren't empty
-        self._turns: dict[int, list[_Turn]] = {}  # parent → its children that have something, a heap each
-        self._turn_of: dict[int, _Turn] = {}
+        self._turns: dict[QueueRow, list[_Turn]] = {}  # parent → its children that have something, a heap each
+        self._turn_of: dict[QueueRow, _Turn] = {}
         for row in sorted(self.leaves):
             for parent, turn in self._missing_turns(row):
                 self._turns.setdefault(parent, []).append(turn)
@@ -67,7 +66,7 @@ class Turns(Generic[L]):
                     earlier[each.row] = each.take_up(earlier.get(each.row))
             heapq.heapify(turns)
 
-    def next(self) -> int | None:
+    def next(self) -> QueueRow | None:
         """The queue whose turn it is; `took` or `gave` must follow when what waits in it changed."""
         row, leaves = ROOT, self.leaves
         while row not in leaves:
@@ -83,14 +82,14 @@ class Turns(Generic[L]):
             row = first.row
         return row
 
-    def took(self, row: int) -> None:
+    def took(self, row: QueueRow) -> None:
         """The first that waited in this queue, whose turn it was, is gone."""
         if not self.leaves[row]:
             del self.leaves[row]
             row = self._drop_turns(row)
         self._outdate(row)
 
-    def gave(self, row: int, leaf: L) -> None:
+    def gave(self, row: QueueRow, leaf: L) -> None:
         """Something more waits in this queue."""
         if row not in self.leaves:
             self.leaves[row] = leaf
@@ -101,7 +100,7 @@ class Turns(Generic[L]):
                 heapq.heappush(turns, turn)
         self._outdate(row)
 
-    def change(self, row: int) -> tuple[QueueAmounts, QueueAmounts]:
+    def change(self, row: QueueRow) -> tuple[QueueAmounts, QueueAmounts]:
         """What the first that waits in a queue, or below it, would change."""
         leaf = self.leaves.get(row)
         while leaf is None:
@@ -109,7 +108,7 @@ class Turns(Generic[L]):
             leaf = self.leaves.get(row)
         return leaf.change()
 
-    def _missing_turns(self, row: int) -> Iterator[tuple[int, _Turn]]:
+    def _missing_turns(self, row: QueueRow) -> Iterator[tuple[QueueRow, _Turn]]:
         """New turns for a queue that has something, and for those above it that had none before, with their parents."""
         for child in self.tree.paths[row]:
             if child in self._turn_of:
@@ -117,7 +116,7 @@ class Turns(Generic[L]):
             self._turn_of[child] = self._turn(child, self)
             yield self.tree.parents[child], self._turn_of[child]
 
-    def _drop_turns(self, row: int) -> int:
+    def _drop_turns(self, row: QueueRow) -> QueueRow:
         """Takes out a queue that has nothing left, and those above it that have nothing either; the first that stays.
 
         Each of them is the first of its siblings, because it was chosen.
@@ -128,12 +127,12 @@ class Turns(Generic[L]):
             heapq.heappop(self._turns[row])
         return row
 
-    def _outdate(self, row: int) -> None:
+    def _outdate(self, row: QueueRow) -> None:
         if row != ROOT:
             for step in self.tree.paths[row]:
                 self._turn_of[step].outdated = True
 
-    def _depth(self, parent: int) -> int:
+    def _depth(self, parent: QueueRow) -> int:
         return 0 if parent == ROOT else len(self.tree.paths[parent])
 
 
@@ -143,7 +142,7 @@ class _FirstOpinionOf:
     def __init__(self, orders: Sequence[QueueOrder]) -> None:
         self._orders = orders
 
-    def rank(self, row: int, wanted: QueueAmounts, leaving: QueueAmounts) -> tuple[Any, ...]:
+    def rank(self, row: QueueRow, wanted: QueueAmounts, leaving: QueueAmounts) -> tuple[Any, ...]:
         return tuple([order.rank(row, wanted, leaving) for order in self._orders])
 
 
@@ -158,7 +157,7 @@ class _Turn:
 
     __slots__ = ("_account", "_accounts", "_change", "_key", "_name", "_turns", "outdated", "row")
 
-    def __init__(self, row: int, turns: Turns[Any]) -> None:
+    def __init__(self, row: QueueRow, turns: Turns[Any]) -> None:
         self.row = row
         self.outdated = False  #: whether something came or went, so that something else may be first
         self._turns = turns

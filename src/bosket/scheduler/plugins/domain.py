@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bosket.scheduler.framework.extension import Rows
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.plugins.counts import FEW, Counts
 from bosket.scheduler.plugins.match_ledger import MatchCount
 
@@ -79,7 +79,7 @@ class DomainCount:
         counts = self.per_domain()
         return self.match_count.rows.at(rows) if counts is None else counts.at(self.domains.of_row[rows])
 
-    def here(self, row: int) -> int:
+    def here(self, row: NodeRow) -> int:
         """The same for one node."""
         counts = self.per_domain()
         return self.match_count.rows[row] if counts is None else counts[int(self.domains.of_row[row])]

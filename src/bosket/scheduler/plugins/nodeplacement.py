@@ -20,7 +20,7 @@ from bosket.scheduler.framework.extension import NodeScorer, Rows, Scores
 from bosket.scheduler.framework.fragmentation import FreeGpus
 from bosket.scheduler.framework.ledger import NodeLedger
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import NodeTable
+from bosket.scheduler.model.node import NodeRow, NodeTable
 from bosket.scheduler.model.resource import CPU, GPU
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.fixed_mix import fixed_mix
@@ -76,7 +76,7 @@ class _ByResource(NodeScorer):
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         return self._for(pod_class).scores(pod_class, rows)
 
-    def score(self, pod_class: PodClass, row: int) -> float:
+    def score(self, pod_class: PodClass, row: NodeRow) -> float:
         return self._for(pod_class).score(pod_class, row)
 
 
@@ -104,7 +104,7 @@ class _BinPack(NodeScorer):
         scores: Scores = MAX_DENSITY * (1 - self._ledger.free()[self._place, rows] / self._most)
         return scores if self._all_have else scores * self._has[rows]
 
-    def score(self, pod_class: PodClass, row: int) -> float:
+    def score(self, pod_class: PodClass, row: NodeRow) -> float:
         del pod_class
         free = self._ledger.idle_at[self._place, row] + self._ledger.releasing_at[self._place, row]
         return MAX_DENSITY * (1 - free / self._most) if self._has[row] else 0.0
@@ -123,7 +123,7 @@ class _Spread(NodeScorer):
         total = self._total[rows]
         return np.asarray(np.divide(free, total, out=np.zeros_like(free), where=total > 0))
 
-    def score(self, pod_class: PodClass, row: int) -> float:
+    def score(self, pod_class: PodClass, row: NodeRow) -> float:
         del pod_class
         total = float(self._total[row])
         free = self._ledger.idle_at[self._place, row] + self._ledger.releasing_at[self._place, row]

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.scenario import Batch
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Amounts2D
+from bosket.scheduler.model.node import NOWHERE, Amounts2D, NodeRow, rows_in
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.solver.eviction import next_to_evict, victim_of
@@ -37,7 +37,7 @@ class _CheapestMoves:
         self._session = session
         self._free: Amounts2D = session.nodes.idle + session.nodes.releasing
         self.chosen: dict[Batch, None] = {}
-        self._on: dict[int, list[Batch]] = {}
+        self._on: dict[NodeRow, list[Batch]] = {}
         # Often there is room for everybody, and those who run don't matter: there may be thousands of them. Where some
         # of them are protected they are asked in any case, because the first who objects is told to the job.
         self._running: Iterable[JobState] | None = running
@@ -63,13 +63,13 @@ class _CheapestMoves:
         there = allowed & self._fits(pod_class, self._free)
         if there.any():
             free_gpus = np.where(there, self._free[GPU], np.inf)
-            self._take(pod_class, int(free_gpus.argmin()))
+            self._take(pod_class, NodeRow(int(free_gpus.argmin())))
             return True
         if self._running is not None:  # before anybody is moved, so that all of them are where they were
             self._movable = self._find_movable(self._running)
-        best: tuple[int, int] | None = None
+        best: tuple[int, NodeRow] | None = None
         moves: list[Batch] = []
-        for row in np.flatnonzero(allowed & self._fits(pod_class, self._free + self._movable)).tolist():
+        for row in rows_in(allowed & self._fits(pod_class, self._free + self._movable)):
             needed = self._moves(pod_class, row, at_most=best[0] if best else None)
             if needed is not None:
                 cost = sum(len(batch.tasks) for batch in needed)
@@ -82,7 +82,7 @@ class _CheapestMoves:
         self._take(pod_class, best[1])
         return True
 
-    def _moves(self, pod_class: PodClass, row: int, at_most: int | None) -> list[Batch] | None:
+    def _moves(self, pod_class: PodClass, row: NodeRow, at_most: int | None) -> list[Batch] | None:
         """Who must go from a node; None when that doesn't help, or costs more tasks than allowed."""
         free = self._free[:, row].tolist()
         short = {place: amount - free[place] for place, amount in pod_class.holds if free[place] < amount}
@@ -101,7 +101,7 @@ class _CheapestMoves:
                     short[place] -= amount
         return None if any(missing > 0 for missing in short.values()) else result
 
-    def _cost_here(self, batch: Batch, row: int, short: Mapping[int, float]) -> tuple[float, str]:
+    def _cost_here(self, batch: Batch, row: NodeRow, short: Mapping[int, float]) -> tuple[float, str]:
         """Tasks that go for what becomes free on the node of what is missing there; by name on a tie."""
         freed: dict[int, float] = {}
         for place, amount in self._freed(batch, row):
@@ -110,7 +110,7 @@ class _CheapestMoves:
         return len(batch.tasks) / covered if covered else math.inf, batch.tasks[0].uid
 
     @staticmethod
-    def _freed(batch: Batch, row: int) -> Iterator[tuple[int, float]]:
+    def _freed(batch: Batch, row: NodeRow) -> Iterator[tuple[int, float]]:
         """(place, amount) of what the batch's tasks hold on a node."""
         for task in batch.tasks:
             if batch.job.placement(task).row == row:
@@ -125,11 +125,11 @@ class _CheapestMoves:
                 self._movable[place, row] -= amount
 
     @staticmethod
-    def _give(amounts: Amounts2D, task: Task, row: int) -> None:
+    def _give(amounts: Amounts2D, task: Task, row: NodeRow) -> None:
         for place, amount in task.pod_class.holds:
             amounts[place, row] += amount
 
-    def _take(self, pod_class: PodClass, row: int) -> None:
+    def _take(self, pod_class: PodClass, row: NodeRow) -> None:
         for place, amount in pod_class.holds:
             self._free[place, row] -= amount
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.class_view import ClassView
-from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Amounts2D, Mask
+from bosket.scheduler.model.node import NOWHERE, Amounts2D, Mask, NodeRow
 from bosket.scheduler.model.resource import GPU, PODS
 from bosket.scheduler.model.task import PodClass, Task
 from bosket.scheduler.model.topology import OUTSIDE, TopologyLevel
@@ -50,7 +50,7 @@ class _Part(NamedTuple):
 
 def held_by(session: Session, victims: Iterable[tuple[JobState, Task]]) -> Held:
     """What the nodes of these tasks would have more of without them. Tasks on nodes that aren't ours don't count."""
-    by_row: dict[int, list[float]] = {}
+    by_row: dict[NodeRow, list[float]] = {}
     resources, shared = len(session.nodes.idle), session.nodes.shared
     for job, task in victims:
         placement = job.placement(task)
@@ -306,7 +306,7 @@ class Prospect:
     def __init__(self, session: Session, pending: Sequence[Task], on: Mask) -> None:
         """`on`: nodes that may be used."""
         self._session = session
-        self._single: list[tuple[ClassView, list[int]]] = []  # with the nodes that may still take one pod
+        self._single: list[tuple[ClassView, list[NodeRow]]] = []  # with the nodes that may still take one pod
         self._counted: list[tuple[PodClass, int, NDArray[np.intp]]] = []
         for pod_class, count in Counter(task.pod_class for task in pending).items():
             view = session.views.of(pod_class)
@@ -328,7 +328,7 @@ class Prospect:
         return float(np.maximum(slots, 0.0).sum())
 
 
-def _has_node(view: ClassView, rows: list[int]) -> bool:
+def _has_node(view: ClassView, rows: list[NodeRow]) -> bool:
     """Whether one of these nodes takes a pod. Those that don't are dropped: they won't take one later either."""
     while rows:
         if view.takes(rows[-1]):

@@ -23,6 +23,7 @@ from bosket.scheduler.framework.scenario import Batch, Scenario
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.queue import QueueRow
 from bosket.scheduler.model.reason import EvictionRefused
 from bosket.scheduler.model.resource import GPU, mig_gpus
 from bosket.scheduler.model.search_statistics import CHEAPEST_MOVES, ScenarioState, SearchResult, Turn
@@ -94,7 +95,7 @@ class Search:
         *,
         branches: Branches,
         running: JobTable,
-        candidates: Mapping[int, Entries],
+        candidates: Mapping[QueueRow, Entries],
         validators: AllOf[ScenarioValidator] | list[ScenarioValidator],
         budget: JobBudget,
     ) -> None:
@@ -368,7 +369,7 @@ class Search:
         return keys
 
 
-def _without(candidates: Mapping[int, Entries], spared: Collection[ObjectKey]) -> Mapping[int, Entries]:
+def _without(candidates: Mapping[QueueRow, Entries], spared: Collection[ObjectKey]) -> Mapping[QueueRow, Entries]:
     """Those who may be victims, without those who took the job's place before."""
     if not spared:
         return candidates

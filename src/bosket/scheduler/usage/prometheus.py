@@ -19,10 +19,10 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from bosket.kube.carrier import ClusterConfig
 from bosket.kube.credentials import Credential, FixedCredential, basic
 from bosket.kube.errors import KubeError
 from bosket.kube.http import HttpTransport
-from bosket.kube.kubeconfig import ClusterConfig
 from bosket.kube.transport import Request, Response, Transport
 from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.configuration.usage_parameters import Parameters, format_prometheus_duration

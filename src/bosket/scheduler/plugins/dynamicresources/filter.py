@@ -10,6 +10,7 @@ from bosket.scheduler.framework.class_view import short_of
 from bosket.scheduler.framework.extension import NodeFilter, ReasonCodes, Rows
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.device import DeviceNeeds
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.dynamicresources.keeper import DeviceKeeper
@@ -33,7 +34,7 @@ class DeviceFilter(NodeFilter):
         every = np.arange(len(self._session.snapshot.nodes))[rows].tolist()
         return np.array([self.code(pod_class, row) for row in every], dtype=np.int32)
 
-    def code(self, pod_class: PodClass, row: int) -> int:
+    def code(self, pod_class: PodClass, row: NodeRow) -> int:
         needs = pod_class.device_needs
         if needs is None:
             return 0
@@ -41,7 +42,7 @@ class DeviceFilter(NodeFilter):
         objection = ledger.fit(needs, row).refusal or self._shortage(ledger, pod_class, needs, row)
         return self._session.reason_book.number(objection) if objection else 0
 
-    def is_free_now(self, pod_class: PodClass, row: int) -> bool:
+    def is_free_now(self, pod_class: PodClass, row: NodeRow) -> bool:
         """Whether pods of the class needn't wait there for anything to be released."""
         needs = pod_class.device_needs
         if needs is None:
@@ -55,7 +56,7 @@ class DeviceFilter(NodeFilter):
         more = _more_gpus(ledger, needs, row)
         return not more or idle[GPU, row] - pod_class.amounts[GPU] >= more
 
-    def _shortage(self, ledger: DeviceLedger, pod_class: PodClass, needs: DeviceNeeds, row: int) -> str:
+    def _shortage(self, ledger: DeviceLedger, pod_class: PodClass, needs: DeviceNeeds, row: NodeRow) -> str:
         """What there is too little of, counted as nodes count."""
         names = self._session.snapshot.resource_names
         idle, releasing = self._session.nodes.idle_at, self._session.nodes.releasing_at
@@ -67,13 +68,13 @@ class DeviceFilter(NodeFilter):
         return short_of(names[GPU]) if more and free < more else ""
 
 
-def _own_amounts(ledger: DeviceLedger, needs: DeviceNeeds, row: int) -> list[tuple[int, int]]:
+def _own_amounts(ledger: DeviceLedger, needs: DeviceNeeds, row: NodeRow) -> list[tuple[int, int]]:
     """Of extended resources that the node has itself: what is asked for, by place."""
     lacking = ledger.demands.lacking(needs, row)
     return [(each.place, each.amount) for each in needs.extended if each not in lacking and each.place != GPU]
 
 
-def _more_gpus(ledger: DeviceLedger, needs: DeviceNeeds, row: int) -> int:
+def _more_gpus(ledger: DeviceLedger, needs: DeviceNeeds, row: NodeRow) -> int:
     if not needs.gpus or not ledger.gpus.has_gpus(row):
         return 0
     allocations = [ledger.allocation(each.key) for each in needs.claims if each.key is not None]

@@ -12,6 +12,7 @@ from bosket.api.device_claim import is_gpu
 from bosket.api.resource_k8s import AllocationResult
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.device import DeviceId, PoolId, devices_of
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.plugins.dynamicresources.reach import Reaches
@@ -42,14 +43,14 @@ class GpuCount:
                 if task.status != TaskStatus.RELEASING:
                     _add(self._stayers, (row, device))
 
-    def has_gpus(self, row: int) -> bool:
+    def has_gpus(self, row: NodeRow) -> bool:
         """Whether devices are among the node's GPUs."""
         found = self._has_gpus.get(row)
         if found is None:
             found = self._has_gpus[row] = self._inventory.has_gpus(self._table.nodes[row].metadata.name)
         return found
 
-    def counted(self, gpus: int, allocations: Iterable[AllocationResult | None], row: int) -> tuple[DeviceId, ...]:
+    def counted(self, gpus: int, allocations: Iterable[AllocationResult | None], row: NodeRow) -> tuple[DeviceId, ...]:
         """Those of allocated devices that are among the node's GPUs; `gpus` of them at most."""
         if not gpus:
             return ()
@@ -61,11 +62,11 @@ class GpuCount:
         }
         return tuple(sorted(own)[:gpus])
 
-    def more(self, gpus: int, devices: Iterable[DeviceId], row: int) -> int:
+    def more(self, gpus: int, devices: Iterable[DeviceId], row: NodeRow) -> int:
         """How many GPUs of the node somebody takes who claims so many, among them these devices."""
         return gpus - sum((row, device) in self._users for device in devices) if self.has_gpus(row) else 0
 
-    def arrived(self, task: Task, row: int, devices: tuple[DeviceId, ...], *, allocated: bool) -> None:
+    def arrived(self, task: Task, row: NodeRow, devices: tuple[DeviceId, ...], *, allocated: bool) -> None:
         """`allocated`: on free resources; otherwise on such as are being released, or back where it was."""
         idle = releasing = 0
         for device in devices:
@@ -82,7 +83,7 @@ class GpuCount:
         unknown = self._unknown(task, devices, row)
         self._take(row, idle + unknown * allocated, releasing + unknown * (not allocated))
 
-    def left(self, task: Task, row: int, devices: tuple[DeviceId, ...], *, allocated: bool) -> None:
+    def left(self, task: Task, row: NodeRow, devices: tuple[DeviceId, ...], *, allocated: bool) -> None:
         """`allocated`: its placement on free resources is undone."""
         idle = releasing = 0
         for device in devices:
@@ -99,11 +100,11 @@ class GpuCount:
         unknown = self._unknown(task, devices, row)
         self._take(row, -idle - unknown * allocated, -releasing - unknown * (not allocated))
 
-    def _unknown(self, task: Task, devices: tuple[DeviceId, ...], row: int) -> int:
+    def _unknown(self, task: Task, devices: tuple[DeviceId, ...], row: NodeRow) -> int:
         assert task.devices is not None
         return task.devices.gpus - len(devices) if self.has_gpus(row) else 0
 
-    def _take(self, row: int, idle: int, releasing: int) -> None:
+    def _take(self, row: NodeRow, idle: int, releasing: int) -> None:
         if idle:
             self._nodes.idle_at[GPU, row] -= idle
         if releasing:

@@ -8,6 +8,7 @@ from bosket.api.object import ObjectKey
 from bosket.api.quantity import parse
 from bosket.api.resource_k8s import DeviceClaim, ResourceClaimSpec
 from bosket.scheduler.model.device import DeviceNeeds, ExtendedNeed
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.plugins.dynamicresources.demand import Demand, demand_of
 
@@ -39,7 +40,7 @@ class Demands:
             found = self._known[key] = demand_of(spec, self._classes, "extended resources")
         return found
 
-    def lacking(self, needs: DeviceNeeds, row: int) -> tuple[ExtendedNeed, ...]:
+    def lacking(self, needs: DeviceNeeds, row: NodeRow) -> tuple[ExtendedNeed, ...]:
         """The extended resources that devices must stand in for, because the node has none of them."""
         if not needs.extended:
             return ()

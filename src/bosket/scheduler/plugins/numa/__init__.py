@@ -19,6 +19,7 @@ from bosket.scheduler.configuration.configuration import ConfigurationError
 from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonCodes, Rows, Scores
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.decisions import Bind
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.numa import Policy
 from bosket.scheduler.model.task import PodClass
 from bosket.scheduler.plugins.numa.ledger import ZoneLedger, placement_of
@@ -77,7 +78,7 @@ class _Aligned(NodeFilter):
                     codes[place] = self._objection(pod_class, row)
         return codes
 
-    def _objection(self, pod_class: PodClass, row: int) -> int:
+    def _objection(self, pod_class: PodClass, row: NodeRow) -> int:
         node = self._ledger.at(row)
         needs = pod_class.numa
         assert node is not None
@@ -109,7 +110,7 @@ class _FewZones(NodeScorer):
                 scores[place] = self._score(pod_class, row)
         return scores
 
-    def score(self, pod_class: PodClass, row: int) -> float:
+    def score(self, pod_class: PodClass, row: NodeRow) -> float:
         return self._score(pod_class, row) if self._concerns(pod_class) else 0.0
 
     def _concerns(self, pod_class: PodClass) -> bool:
@@ -123,7 +124,7 @@ class _FewZones(NodeScorer):
             found = self._wanted[pod_class.index] = any(node is not None and node.aligns(needs) for node in nodes)
         return found
 
-    def _score(self, pod_class: PodClass, row: int) -> float:
+    def _score(self, pod_class: PodClass, row: NodeRow) -> float:
         node = self._ledger.at(row)
         needs = pod_class.numa
         if node is None or needs is None:
@@ -140,7 +141,7 @@ class _Prediction:
     def __init__(self, ledger: ZoneLedger) -> None:
         self._ledger = ledger
 
-    def __call__(self, bind: Bind, row: int) -> Bind:
+    def __call__(self, bind: Bind, row: NodeRow) -> Bind:
         given = self._ledger.held(bind.task, row) if row in self._ledger.zones else ()
         if not given:
             return bind

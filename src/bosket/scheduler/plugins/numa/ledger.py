@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from bosket.scheduler.framework.extension import Kind, PlacementListener
 from bosket.scheduler.framework.session import Session
+from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.numa import NumaNeeds, NumaZones, Policy, Record, is_device
 from bosket.scheduler.model.resource import GPU_NAMES
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, PodClass, Task
@@ -71,21 +72,21 @@ class ZoneLedger(PlacementListener):
         self._ignored = frozenset("gpu" if name in GPU_NAMES else name for name in ignored)
         rows = session.snapshot.nodes.rows
         zones = {rows[name]: each for name, each in session.snapshot.numa.items() if name in rows}
-        self.zones: Mapping[int, NumaZones] = dict(sorted(zones.items()))
+        self.zones: Mapping[NodeRow, NumaZones] = dict(sorted(zones.items()))
         self._nodes: dict[int, NodeZones] = {}
         self._held: dict[Task, Given] = {}
         self._given_up: dict[Task, list[Given]] = {}  # by tasks that were evicted in this cycle, the last eviction last
         self._demands: dict[tuple[int, tuple[str, ...], object], Demand] = {}
         self._fits: dict[tuple[int, int], tuple[int, Given | None]] = {}  # of a class on a node, by the zones' version
 
-    def at(self, row: int) -> NodeZones | None:
+    def at(self, row: NodeRow) -> NodeZones | None:
         """The node's zones, as they are now; None when it tells about none."""
         found = self._nodes.get(row)
         if found is None and row in self.zones:
             found = self._nodes[row] = self._make(row)
         return found
 
-    def fit(self, pod_class: PodClass, row: int) -> Given | None:
+    def fit(self, pod_class: PodClass, row: NodeRow) -> Given | None:
         """What a pod of the class would be given on a node that aligns it; None when it can't be aligned."""
         node = self.at(row)
         needs = pod_class.numa
@@ -99,7 +100,7 @@ class ZoneLedger(PlacementListener):
         self._fits[key] = (node.version, found)
         return found
 
-    def fit_now(self, pod_class: PodClass, row: int) -> Given | None:
+    def fit_now(self, pod_class: PodClass, row: NodeRow) -> Given | None:
         """The same of what needn't be waited for."""
         node = self.at(row)
         needs = pod_class.numa
@@ -109,7 +110,7 @@ class ZoneLedger(PlacementListener):
             return self.fit(pod_class, row)
         return fit(node.zones, node.at_once(), self._demand(pod_class.index, needs, node))
 
-    def is_free_now(self, pod_class: PodClass, row: int) -> bool:
+    def is_free_now(self, pod_class: PodClass, row: NodeRow) -> bool:
         """Whether the kubelet would take a pod of the class at once."""
         node = self.at(row)
         needs = pod_class.numa
@@ -117,19 +118,19 @@ class ZoneLedger(PlacementListener):
             return True
         return self.fit_now(pod_class, row) is not None
 
-    def held(self, task: Task, row: int) -> Given:
+    def held(self, task: Task, row: NodeRow) -> Given:
         """What the task has of the zones of its node."""
         self.at(row)
         return self._held.get(task, NOTHING)
 
     # What a statement tells
 
-    def stays(self, task: Task, row: int) -> bool:
+    def stays(self, task: Task, row: NodeRow) -> bool:
         """Whether it would be given the same as before it was evicted; as in KAI, who is given nothing stays too."""
         given = self._place(task, row)
         return not given or given == self._given_up[task][-1]
 
-    def done(self, kind: Kind, task: Task, row: int) -> None:
+    def done(self, kind: Kind, task: Task, row: NodeRow) -> None:
         match kind:
             case Kind.EVICT:
                 self._give_up(task, row)
@@ -142,7 +143,7 @@ class ZoneLedger(PlacementListener):
             case Kind.PIPELINE:
                 self._take(task, row, self._place(task, row))
 
-    def undone(self, kind: Kind, task: Task, row: int) -> None:
+    def undone(self, kind: Kind, task: Task, row: NodeRow) -> None:
         match kind:
             case Kind.EVICT:
                 self._take_back(task, row)
@@ -153,33 +154,33 @@ class ZoneLedger(PlacementListener):
             case Kind.PIPELINE:
                 self._credit(task, row)
 
-    def _give_up(self, task: Task, row: int) -> None:
+    def _give_up(self, task: Task, row: NodeRow) -> None:
         if row in self.zones:
             self._given_up.setdefault(task, []).append(self._credit(task, row))
 
-    def _take_back(self, task: Task, row: int) -> None:
+    def _take_back(self, task: Task, row: NodeRow) -> None:
         if row in self.zones:
             self._take(task, row, self._given_up[task].pop())
 
-    def _credit(self, task: Task, row: int) -> Given:
+    def _credit(self, task: Task, row: NodeRow) -> Given:
         node = self.at(row)
         given = self._held.pop(task, NOTHING)
         if node is not None and given:
             node.change(given, +1)
         return given
 
-    def _take(self, task: Task, row: int, given: Given) -> None:
+    def _take(self, task: Task, row: NodeRow, given: Given) -> None:
         node = self.at(row)
         if node is not None and given:
             node.change(given, -1)
             self._held[task] = given
 
-    def _change_now(self, row: int, given: Given, sign: int) -> None:
+    def _change_now(self, row: NodeRow, given: Given, sign: int) -> None:
         node = self.at(row) if given else None
         if node is not None:
             node.change_now(given, sign)
 
-    def _place(self, task: Task, row: int, *, at_once: bool = False) -> Given:
+    def _place(self, task: Task, row: NodeRow, *, at_once: bool = False) -> Given:
         needs = task.pod_class.numa
         if needs is None or row not in self.zones:
             return NOTHING
@@ -191,7 +192,7 @@ class ZoneLedger(PlacementListener):
 
     # Made of the snapshot
 
-    def _make(self, row: int) -> NodeZones:
+    def _make(self, row: NodeRow) -> NodeZones:
         node = NodeZones(self.zones[row], self._ignored)
         snapshot = self._session.snapshot
         reconstruct = self._reconstruct and node.zones.policy is not Policy.NONE

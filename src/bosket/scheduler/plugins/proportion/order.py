@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.queue import UNLIMITED
+from bosket.scheduler.model.queue import UNLIMITED, QueueRow
 from bosket.scheduler.model.resource import NOTHING, QUEUE_RESOURCES, QueueAmounts, minus
 from bosket.scheduler.plugins.proportion.share import allocatable_shares, as_shares, cluster_total
 
@@ -89,7 +89,7 @@ class QueueRanks:
         # By queue: what it would hold after its next job, and its dominant share then: mostly what it holds next time.
         self._after: list[tuple[QueueAmounts, float]] = [(NOTHING, -1.0)] * len(queues)
 
-    def rank(self, row: int, wanted: QueueAmounts, leaving: QueueAmounts) -> Rank:
+    def rank(self, row: QueueRow, wanted: QueueAmounts, leaving: QueueAmounts) -> Rank:
         # Asked for twice or more a turn: written out, resource by resource.
         held = gpus, millicores, memory = self._ledger.allocated[row]
         after = gpus_after, millicores_after, memory_after = (
@@ -116,7 +116,7 @@ class QueueRanks:
             bound,
         )
 
-    def _violates(self, row: int, held: QueueAmounts) -> bool:
+    def _violates(self, row: QueueRow, held: QueueAmounts) -> bool:
         """Whether it holds something of which it may have nothing."""
         return any(amount > 0 and not share for amount, share in zip(held, self._allocatable[row], strict=True))
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bosket.scheduler.framework.extension import NodeSubsets
-from bosket.scheduler.framework.job_state import NOWHERE, JobState
+from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.job import PodSet, SubGroupSet
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import NOWHERE, Mask
 from bosket.scheduler.model.reason import DomainsShort, Scarcity, TopologyUnsatisfied
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, Task
 from bosket.scheduler.model.topology import OUTSIDE, TopologyTree
