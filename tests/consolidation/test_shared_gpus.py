@@ -22,19 +22,19 @@ def wanting_a_gpu(name, on):
     return [pod_group(name), pod(f"{name}-0").gpu(1).of_group(name).only_on(HOSTNAME, on).build()]
 
 
-def test_a_pod_moves_to_another_shared_gpu_of_its_node():
+def test_a_pod_moves_to_another_shared_gpu_of_its_node() -> None:
     decisions = decided(*scattered("n0"), job("new"), configuration=CONSOLIDATING)
     assert set(evictions(decisions).values()) == {"new"}
     assert pipelines(decisions) == dict.fromkeys([*evictions(decisions), "new-0"], "n0")
 
 
-def test_that_is_done_for_one_job_a_cycle():
+def test_that_is_done_for_one_job_a_cycle() -> None:
     decisions = decided(*scattered("n0", "n1"), job("a"), job("b"), configuration=CONSOLIDATING)
     assert len(evictions(decisions)) == 1
     assert len({"a-0", "b-0"} & pipelines(decisions).keys()) == 1
 
 
-def test_moves_from_node_to_node_go_on_in_the_same_cycle():
+def test_moves_from_node_to_node_go_on_in_the_same_cycle() -> None:
     """`large` needs all of n1, which one pod must leave for n2."""
     decisions = decided(
         *scattered("n0"),

@@ -17,7 +17,7 @@ from tests.devices.test_allocator import CLASSES, EXPRESSIONS, MODELS, holding, 
 class OneNode:
     """Stands for the nodes' reaches: every row reaches the same pools."""
 
-    def __init__(self, reach):
+    def __init__(self, reach) -> None:
         self._reach = reach
 
     def of(self, row):
@@ -59,7 +59,7 @@ def situations(draw):
 
 @given(situations())
 @settings(max_examples=300, deadline=None)
-def test_what_is_found_at_once_is_what_the_search_finds(situation):
+def test_what_is_found_at_once_is_what_the_search_finds(situation) -> None:
     slices, specs, used = situation
     demands, use, reached = demands_for(*specs), holding(*sorted(used)), reach(slices)
     found = found_at_once(reached, demands, use)
@@ -68,7 +68,7 @@ def test_what_is_found_at_once_is_what_the_search_finds(situation):
         assert found == allocate(demands, reached, use)
 
 
-def test_the_first_devices_that_are_free_are_found():
+def test_the_first_devices_that_are_free_are_found() -> None:
     slices = device_slice("n", *[device(f"d{number}", model="A") for number in range(4)])
     demands = demands_for(claim_spec(device_request("r", count=2)))
     (given_,) = found_at_once(reach(slices), demands, holding("d0", "d2"))
@@ -76,7 +76,7 @@ def test_the_first_devices_that_are_free_are_found():
 
 
 @pytest.mark.parametrize("fields", [DRAWS, SHARED])
-def test_devices_that_others_draw_on_or_share_are_left_to_the_search(fields):
+def test_devices_that_others_draw_on_or_share_are_left_to_the_search(fields) -> None:
     slices = device_slice("n", device("d0", model="A"), device("d1", fields=fields, model="A"))
     demands = demands_for(claim_spec(device_request("r", count=1)))
     assert found_at_once(reach(slices), demands, holding()) is None

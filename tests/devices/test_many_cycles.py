@@ -107,7 +107,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_no_device_is_ever_in_two_hands(seed):
+def test_no_device_is_ever_in_two_hands(seed) -> None:
     world = World(seed)
     steps = [world.hear] * 6 + [world.cycle] * 2 + [world.bind] * 2 + [world.add_pod, world.remove_pod]
     for _ in range(250):

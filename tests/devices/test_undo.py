@@ -97,7 +97,7 @@ def accounts(session):
     return claims, uses, counted, nodes, session.queues.allocated[:]
 
 
-def nobody_shares(session):
+def nobody_shares(session) -> None:
     """Each device belongs to one claim at most, of those that somebody has who stays."""
     held = Counter(
         (each.pool, each.device)
@@ -110,13 +110,13 @@ def nobody_shares(session):
 
 @given(clusters(), st.integers(0, 8), st.integers(0, 8))
 @settings(max_examples=120, deadline=None)
-def test_undo_restores_everything_and_no_device_is_given_twice(objects, keep, evict):
+def test_undo_restores_everything_and_no_device_is_given_twice(objects, keep, evict) -> None:
     check_undo(objects, keep, evict, nobody_shares)
 
 
 @given(clusters(), st.integers(0, 8), st.integers(0, 8), st.data())
 @settings(max_examples=60, deadline=None)
-def test_undo_is_exact_also_where_two_claims_pretend_to_have_one_device(objects, keep, evict, data):
+def test_undo_is_exact_also_where_two_claims_pretend_to_have_one_device(objects, keep, evict, data) -> None:
     """As it looks while events are late."""
     held = [each for each in objects if isinstance(each, ResourceClaim) and each.status.allocation is not None]
     if held:
@@ -137,7 +137,7 @@ def test_undo_is_exact_also_where_two_claims_pretend_to_have_one_device(objects,
     check_undo(objects, keep, evict, lambda _: None)
 
 
-def check_undo(objects, keep, evict, look):
+def check_undo(objects, keep, evict, look) -> None:
     """Evicts and places, undoes it all; `look` at the session after each step."""
     snapshot = snapshot_of(objects)
     session = open_session(snapshot, Configuration())
@@ -174,7 +174,7 @@ def check_undo(objects, keep, evict, look):
 
 @given(clusters())
 @settings(max_examples=60, deadline=None)
-def test_a_verdict_that_was_kept_equals_one_made_anew(objects):
+def test_a_verdict_that_was_kept_equals_one_made_anew(objects) -> None:
     session = open_session(snapshot_of(objects), Configuration())
     statement = Statement(session)
     for job in session.jobs.candidates():

@@ -41,7 +41,7 @@ def with_amounts(**amounts):
         ({"allocatable": "9e30"}, "zones[node-1].resources: allocatable: cpu is 9"),
     ],
 )
-def test_a_node_whose_zones_have_unreadable_amounts_is_taken_for_one_without(amounts, field):
+def test_a_node_whose_zones_have_unreadable_amounts_is_taken_for_one_without(amounts, field) -> None:
     said, zones = told(with_amounts(**amounts))
     assert len(said) == 1
     assert said[0].startswith("NodeResourceTopology n: " + field)
@@ -55,7 +55,7 @@ def test_a_node_whose_zones_have_unreadable_amounts_is_taken_for_one_without(amo
         ("topologyManagerScope", "node", "topologyManagerScope is 'node', known are container and pod"),
     ],
 )
-def test_an_unknown_policy_or_scope_is_taken_for_the_mildest(name, value, words):
+def test_an_unknown_policy_or_scope_is_taken_for_the_mildest(name, value, words) -> None:
     attributes = tuple(
         AttributeInfo(name=each.name, value=value) if each.name == name else each for each in ZONES.attributes
     )
@@ -65,14 +65,14 @@ def test_an_unknown_policy_or_scope_is_taken_for_the_mildest(name, value, words)
     assert zones == {"g": {} if name == "topologyManagerPolicy" else {"node-0": {"cpu": "3"}}}
 
 
-def test_an_unknown_word_of_an_older_exporter_is_said():
+def test_an_unknown_word_of_an_older_exporter_is_said() -> None:
     said, zones = told(replace(ZONES, attributes=(), topologyPolicies=("Loose",)))
     assert said == ["NodeResourceTopology n: topologyPolicies[0] is 'Loose', which nobody knows; it is taken for none"]
     assert zones == {"g": {}}
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '[{"zone": 1}]', '[{"zone": "node-0", "amount": {"cpu": "x"}}]'])
-def test_an_annotation_that_cannot_be_read_is_ignored_in_favour_of_what_was_expected(text):
+def test_an_annotation_that_cannot_be_read_is_ignored_in_favour_of_what_was_expected(text) -> None:
     running = guaranteed("r").running_on("n")
     predicted = running.annotate(NUMA_PREDICTED_ANNOTATION, written({"node-0": {"cpu": "3"}}))
     said, zones = told(ZONES, pod_group("r"), predicted.annotate(NUMA_OBSERVED_ANNOTATION, text).build())
@@ -81,7 +81,7 @@ def test_an_annotation_that_cannot_be_read_is_ignored_in_favour_of_what_was_expe
     assert zones == {"g": {"node-1": {"cpu": "3"}}}
 
 
-def test_a_bind_request_that_cannot_be_read_is_said_and_its_pod_still_counts():
+def test_a_bind_request_that_cannot_be_read_is_said_and_its_pod_still_counts() -> None:
     request = BindRequest(
         metadata=ObjectMeta(name="r", namespace="default"),
         spec=BindRequestSpec(
@@ -96,7 +96,7 @@ def test_a_bind_request_that_cannot_be_read_is_said_and_its_pod_still_counts():
     assert zones == {"g": {"node-0": {"cpu": "3"}}}
 
 
-def test_a_topology_without_a_node_waits_for_it():
+def test_a_topology_without_a_node_waits_for_it() -> None:
     said, zones = told(numa_zones("elsewhere", {"cpu": "1"}))
     assert said == []
     assert zones == {"g": {}}

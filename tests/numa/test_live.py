@@ -51,7 +51,7 @@ async def expected_in(rig: Rig, name: str) -> list[str]:
 
 
 @pytest.mark.looptime
-async def test_a_definition_that_is_installed_later_is_found_and_a_topology_that_goes_is_forgotten():
+async def test_a_definition_that_is_installed_later_is_found_and_a_topology_that_goes_is_forgotten() -> None:
     rig = await make_rig([node("n"), queue("q"), group("a"), member("a")])
     zones = numa_zones("n", {"cpu": "4"}, {"cpu": "4"})
     async with rig.running(scheduler):
@@ -69,7 +69,7 @@ async def test_a_definition_that_is_installed_later_is_found_and_a_topology_that
 
 
 @pytest.mark.looptime
-async def test_a_topology_that_changes_is_followed():
+async def test_a_topology_that_changes_is_followed() -> None:
     rig = await make_rig([node("n"), queue("q")])
     await rig.client.create(definition())
     await rig.client.create(numa_zones("n", {"cpu": "2"}, {"cpu": "2"}))
@@ -85,7 +85,7 @@ async def test_a_topology_that_changes_is_followed():
         assert await expected_in(rig, "a") == ["node-1"]
 
 
-def test_a_recording_keeps_zones_and_who_is_in_them():
+def test_a_recording_keeps_zones_and_who_is_in_them() -> None:
     running = seen_in(guaranteed("r").running_on("n"), {"node-0": {"cpu": "3"}})
     state = state_of(
         [
@@ -98,7 +98,7 @@ def test_a_recording_keeps_zones_and_who_is_in_them():
     assert zones_by_pod(decisions) == {"g": {"node-1": {"cpu": "3"}}}
 
 
-def test_the_example_is_the_definition_that_schedulers_read():
+def test_the_example_is_the_definition_that_schedulers_read() -> None:
     examples = Path(__file__).parents[2] / "examples" / "numa"
     written = yaml.safe_load((examples / "00-definition.yaml").read_text())
     assert msgspec.convert(written, CustomResourceDefinition) == definition()

@@ -100,7 +100,7 @@ def nodes(draw: st.DrawFn) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int
 
 @given(nodes())
 @settings(max_examples=100, deadline=None)
-def test_single_agrees_with_trying_every_zone(case):
+def test_single_agrees_with_trying_every_zone(case) -> None:
     allocatable, free, wanted = case
     found = given_to(zones(Policy.SINGLE, *allocatable), wanted, free=free)
     fitting = [zone for zone, has in enumerate(free) if all(n <= h for n, h in zip(wanted, has, strict=True))]
@@ -112,7 +112,7 @@ def test_single_agrees_with_trying_every_zone(case):
 
 @given(nodes())
 @settings(max_examples=100, deadline=None)
-def test_restricted_agrees_with_merging_every_hint_as_a_kubelet_does(case):
+def test_restricted_agrees_with_merging_every_hint_as_a_kubelet_does(case) -> None:
     """A hint is preferred if no smaller set of zones could ever have had the resource; only such sets are taken, and
     all resources must prefer the same one."""
     allocatable, free, wanted = case
@@ -142,7 +142,7 @@ def test_restricted_agrees_with_merging_every_hint_as_a_kubelet_does(case):
 
 @given(nodes())
 @settings(max_examples=60, deadline=None)
-def test_best_effort_finds_room_whenever_all_zones_together_have_it(case):
+def test_best_effort_finds_room_whenever_all_zones_together_have_it(case) -> None:
     allocatable, free, wanted = case
     found = given_to(zones(Policy.BEST_EFFORT, *allocatable), wanted, free=free)
     enough = all(sum(zone[place] for zone in free) >= amount for place, amount in enumerate(wanted))

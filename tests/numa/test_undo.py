@@ -50,7 +50,7 @@ def clusters(draw):
 
 @given(clusters(), st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12), st.data())
 @settings(max_examples=30, deadline=None)
-def test_whatever_is_done_in_whatever_order_can_be_undone_exactly(objects, steps, data):
+def test_whatever_is_done_in_whatever_order_can_be_undone_exactly(objects, steps, data) -> None:
     session = open_session(snapshot_of(objects), aligning())
     snapshot = session.snapshot
     tasks = [(session.jobs.state(job), task) for job in snapshot.jobs.values() for task in job.tasks]
@@ -88,7 +88,7 @@ def two_victims():
     return session, jobs
 
 
-def test_a_victim_whose_zone_is_taken_moves_to_the_other_one_within_its_node():
+def test_a_victim_whose_zone_is_taken_moves_to_the_other_one_within_its_node() -> None:
     session, jobs = two_victims()
     ledger = ledger_of(session)
     statement = Statement(session)
@@ -104,7 +104,7 @@ def test_a_victim_whose_zone_is_taken_moves_to_the_other_one_within_its_node():
     assert {each.task.key.name: each.moves_to for each in decisions.evictions} == {"v0": "n", "v1": ""}
 
 
-def test_a_victim_that_would_get_its_own_zone_again_is_spared():
+def test_a_victim_that_would_get_its_own_zone_again_is_spared() -> None:
     session, jobs = two_victims()
     statement = Statement(session)
     before = account(session)
@@ -117,7 +117,7 @@ def test_a_victim_that_would_get_its_own_zone_again_is_spared():
     assert session.close().evictions == ()
 
 
-def test_a_pod_that_nobody_aligns_takes_no_zone():
+def test_a_pod_that_nobody_aligns_takes_no_zone() -> None:
     session = open_session(
         snapshot_of(
             [
@@ -137,7 +137,7 @@ def test_a_pod_that_nobody_aligns_takes_no_zone():
 
 @given(clusters())
 @settings(max_examples=30, deadline=None)
-def test_a_view_kept_by_columns_equals_one_made_anew(objects):
+def test_a_view_kept_by_columns_equals_one_made_anew(objects) -> None:
     session = open_session(snapshot_of(objects), aligning())
     statement = Statement(session)
     for job in session.snapshot.jobs.values():

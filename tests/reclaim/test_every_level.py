@@ -18,7 +18,7 @@ def departments(quota_1, quota_2):
     ]
 
 
-def test_a_department_within_its_quota_takes_from_one_that_is_beyond_its_own():
+def test_a_department_within_its_quota_takes_from_one_that_is_beyond_its_own() -> None:
     decisions = decided(
         node("n1", gpus=6),
         *departments(3, 3),
@@ -30,7 +30,7 @@ def test_a_department_within_its_quota_takes_from_one_that_is_beyond_its_own():
     assert evictions(decisions) == {"y3-0": "new"}
 
 
-def test_a_department_at_its_quota_takes_nothing_from_another_though_its_own_queue_is_far_below():
+def test_a_department_at_its_quota_takes_nothing_from_another_though_its_own_queue_is_far_below() -> None:
     decisions = decided(
         node("n1", gpus=6),
         *departments(3, 3),
@@ -42,7 +42,7 @@ def test_a_department_at_its_quota_takes_nothing_from_another_though_its_own_que
     assert evictions(decisions) == {}
 
 
-def test_inside_a_department_the_queues_of_the_department_are_compared():
+def test_inside_a_department_the_queues_of_the_department_are_compared() -> None:
     """`d1` as a whole is far beyond its quota; what counts between its queues are their own."""
     decisions = decided(
         node("n1", gpus=4),
@@ -55,7 +55,7 @@ def test_inside_a_department_the_queues_of_the_department_are_compared():
     assert evictions(decisions) == {"x3-0": "new"}
 
 
-def test_queues_at_the_top_may_have_no_parent_at_all_while_others_have():
+def test_queues_at_the_top_may_have_no_parent_at_all_while_others_have() -> None:
     decisions = decided(
         node("n1", gpus=4),
         [queue("top", quota=2), queue("d2", quota=2), queue("d2-a", parent="d2", quota=2)],
@@ -66,7 +66,7 @@ def test_queues_at_the_top_may_have_no_parent_at_all_while_others_have():
     assert evictions(decisions) == {"x3-0": "new"}
 
 
-def test_three_levels_deep_it_is_the_top_that_parts_them():
+def test_three_levels_deep_it_is_the_top_that_parts_them() -> None:
     decisions = decided(
         node("n1", gpus=4),
         [queue("l", quota=2, weight=0), queue("r", quota=2, weight=0)],
@@ -79,7 +79,7 @@ def test_three_levels_deep_it_is_the_top_that_parts_them():
     assert evictions(decisions) == {"x3-0": "new0", "x2-0": "new1"}, "the leaf's quota is 4, but that of `r` is 2"
 
 
-def test_non_preemptible_work_takes_back_quota_only_and_that_at_every_level():
+def test_non_preemptible_work_takes_back_quota_only_and_that_at_every_level() -> None:
     def cluster(top):
         return [
             node("n1", gpus=6),
@@ -97,7 +97,7 @@ def test_non_preemptible_work_takes_back_quota_only_and_that_at_every_level():
     assert evictions(decided(*cluster(top=2), configuration=RECLAIM)) == {"y5-0": "new0", "y4-0": "new1"}
 
 
-def test_a_limit_above_is_not_exceeded_by_reclaiming():
+def test_a_limit_above_is_not_exceeded_by_reclaiming() -> None:
     decisions = decided(
         node("n1", gpus=4),
         [queue("d1", quota=4, limit=1), queue("d1-a", parent="d1", quota=2), queue("d2", quota=0)],

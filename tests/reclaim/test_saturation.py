@@ -46,5 +46,5 @@ def lost(mine, theirs, *, my_share=4, their_share=4, gang=1, multiplier="1"):
         ),
     ],
 )
-def test_the_reclaimer_stays_less_saturated_than_those_who_lose(mine, theirs, options, expected):
+def test_the_reclaimer_stays_less_saturated_than_those_who_lose(mine, theirs, options, expected) -> None:
     assert lost(mine, theirs, **options) == expected

@@ -33,11 +33,11 @@ def victims(*holding, quota, wanted):
         pytest.param((2, 2), 1, 4, ["y0", "y1"], id="two gangs, the queue being beyond its quota before each"),
     ],
 )
-def test_a_queue_loses_only_while_it_holds_more_than_its_quota(holding, quota, wanted, expected):
+def test_a_queue_loses_only_while_it_holds_more_than_its_quota(holding, quota, wanted, expected) -> None:
     assert victims(*holding, quota=quota, wanted=wanted) == expected
 
 
-def test_beyond_its_quota_a_reclaimer_takes_only_from_those_beyond_their_share():
+def test_beyond_its_quota_a_reclaimer_takes_only_from_those_beyond_their_share() -> None:
     """Both have quota 2 and as much weight: of 8 GPUs each may have 4."""
 
     def lost(theirs):
@@ -55,7 +55,7 @@ def test_beyond_its_quota_a_reclaimer_takes_only_from_those_beyond_their_share()
     assert lost(theirs=2) == 0
 
 
-def test_extras_of_an_elastic_job_are_steps_of_their_own():
+def test_extras_of_an_elastic_job_are_steps_of_their_own() -> None:
     """The job of 4 with a minimum of 2 gives one extra, and the queue is at its quota of 3."""
     decisions = decided(
         node("n1", gpus=4),
@@ -67,7 +67,7 @@ def test_extras_of_an_elastic_job_are_steps_of_their_own():
     assert evictions(decisions) == {"y-3": "new0"}
 
 
-def test_extras_are_steps_of_their_own_but_what_goes_first_counts_as_the_gang():
+def test_extras_are_steps_of_their_own_but_what_goes_first_counts_as_the_gang() -> None:
     """As in KAI: of the tasks that go, as many as the minimum are one step, though they are extras."""
 
     def lost(min_member):
@@ -84,7 +84,7 @@ def test_extras_are_steps_of_their_own_but_what_goes_first_counts_as_the_gang():
     assert lost(min_member=2) == 2, "one step"
 
 
-def test_within_its_quota_a_reclaimer_takes_from_those_beyond_their_quota_of_anything():
+def test_within_its_quota_a_reclaimer_takes_from_those_beyond_their_quota_of_anything() -> None:
     """Of GPUs `theirs` holds its quota; of CPU it holds more than that, though no more than its share."""
 
     def lost(millicores):

@@ -57,7 +57,7 @@ async def bound(rig: Rig, count: int) -> bool:
     return len((await rig.client.list(BindRequest, NAMESPACE)).items) == count
 
 
-async def test_a_snapshot_holds_what_the_scheduler_knows_and_is_decided_on_as_it_does():
+async def test_a_snapshot_holds_what_the_scheduler_knows_and_is_decided_on_as_it_does() -> None:
     rig = await make_rig([node("n1", gpus=2), queue("q"), group("g", 2), *members("g", 2), group("w", 1)])
     await rig.apply(*members("w", 1))
     async with serving(rig) as url:
@@ -82,7 +82,7 @@ async def test_a_snapshot_holds_what_the_scheduler_knows_and_is_decided_on_as_it
     assert got["podGroups"][f"{NAMESPACE}/w"]["reasons"] == ["PodSchedulingErrors"]
 
 
-async def test_a_snapshot_says_which_kinds_the_server_served_and_does_without_where_it_may_not_ask():
+async def test_a_snapshot_says_which_kinds_the_server_served_and_does_without_where_it_may_not_ask() -> None:
     rig = await make_rig([node("n1"), queue("q")])
 
     async def discovery(transport=None):
@@ -107,7 +107,7 @@ async def test_a_snapshot_says_which_kinds_the_server_served_and_does_without_wh
     assert "discovery" not in document(await discovery(refusing))
 
 
-async def test_before_the_cluster_is_seen_nothing_is_said_of_it():
+async def test_before_the_cluster_is_seen_nothing_is_said_of_it() -> None:
     rig = await make_rig([node("n1")])
     broken = FaultyTransport(rig.server.transport())
     broken.add(refuse(matching("GET", "/pods"), 403, times=99))
@@ -116,7 +116,7 @@ async def test_before_the_cluster_is_seen_nothing_is_said_of_it():
             assert await fetch(f"{url}{path}") == (503, b"the scheduler has not seen the whole cluster yet\n")
 
 
-async def test_only_what_is_configured_is_answered():
+async def test_only_what_is_configured_is_answered() -> None:
     rig = await make_rig([node("n1")])
     only_order = Configuration(plugins=(PluginChoice("predicates"), PluginChoice("reflectjoborder")))
     async with serving(rig, only_order) as url:
@@ -127,7 +127,7 @@ async def test_only_what_is_configured_is_answered():
         )
 
 
-async def test_the_order_is_that_of_allocate_and_asking_for_it_changes_nothing():
+async def test_the_order_is_that_of_allocate_and_asking_for_it_changes_nothing() -> None:
     rig = await make_rig([node("n1", gpus=1), queue("q"), priority_class("high", 90), group("old", 2)])
     await rig.apply(*members("old", 2), group("urgent", 2, priority="high"), *members("urgent", 2))
     async with serving(rig) as url:
@@ -147,7 +147,7 @@ async def test_the_order_is_that_of_allocate_and_asking_for_it_changes_nothing()
     assert found == {"global_order": [first, second], "queue_order": {"q": [first, second]}}
 
 
-async def test_the_loop_goes_on_while_a_snapshot_is_written():
+async def test_the_loop_goes_on_while_a_snapshot_is_written() -> None:
     """Asked for again and again while pods come; each answer is of one moment: a pod, or its pod and its request."""
     rig = await make_rig([node("n1", gpus=8), queue("q"), *(group(f"g{i}", 1) for i in range(8))])
     async with serving(rig) as url:
@@ -162,7 +162,7 @@ async def test_the_loop_goes_on_while_a_snapshot_is_written():
         assert len((await rig.client.list(Pod, NAMESPACE)).items) == 8
 
 
-def test_jobs_that_wait_for_pods_and_jobs_beyond_the_queues_depth_have_no_turn():
+def test_jobs_that_wait_for_pods_and_jobs_beyond_the_queues_depth_have_no_turn() -> None:
     snapshot = snapshot_of(
         [node("n")],
         [queue("a"), queue("b")],
@@ -181,7 +181,7 @@ def test_jobs_that_wait_for_pods_and_jobs_beyond_the_queues_depth_have_no_turn()
     assert len(everything["global_order"]) == 3
 
 
-async def test_a_plugin_that_cannot_be_had_is_said_before_anything_starts():
+async def test_a_plugin_that_cannot_be_had_is_said_before_anything_starts() -> None:
     rig = await make_rig()
     broken = Configuration(plugins=(PluginChoice("nodeplacement", {"gpu": "heap"}),))
     with pytest.raises(ConfigurationError, match="nodeplacement"):
@@ -189,7 +189,7 @@ async def test_a_plugin_that_cannot_be_had_is_said_before_anything_starts():
             pass
 
 
-async def test_plugins_and_actions_that_are_not_there_are_named_and_gone_without(caplog):
+async def test_plugins_and_actions_that_are_not_there_are_named_and_gone_without(caplog) -> None:
     rig = await make_rig([node("n1"), queue("q"), group("g", 1), *members("g", 1)])
     configuration = Configuration(
         actions=("allocate", "dance", "reclaim"), plugins=(*Configuration().plugins, PluginChoice("waltz"))

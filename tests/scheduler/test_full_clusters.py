@@ -43,7 +43,7 @@ def turns(monkeypatch):
     return found
 
 
-def test_all_who_wait_are_told_why_without_turns(turns):
+def test_all_who_wait_are_told_why_without_turns(turns) -> None:
     reported = reasons(decided(*full(), *BACKLOG[:9]))
     assert set(reported) == {"a", "b", "c"}
     assert "GPUs" in reported["a"]
@@ -51,7 +51,7 @@ def test_all_who_wait_are_told_why_without_turns(turns):
     assert not turns
 
 
-def test_what_they_are_told_is_the_same_as_turn_by_turn(turns):
+def test_what_they_are_told_is_the_same_as_turn_by_turn(turns) -> None:
     assert reasons(decided(*full(), *BACKLOG)) == reasons(decided(*full(), *BACKLOG, configuration=TURN_BY_TURN))
     assert reasons(decided(*full(), *BACKLOG[:9])) == reasons(
         decided(*full(), *BACKLOG[:9], configuration=TURN_BY_TURN)
@@ -59,7 +59,7 @@ def test_what_they_are_told_is_the_same_as_turn_by_turn(turns):
     assert len(turns) == 5 + 5 + 4  # d asks for more than any node has: that is said where it has its turn
 
 
-def test_one_who_can_be_placed_is_placed_among_those_who_cannot(turns):
+def test_one_who_can_be_placed_is_placed_among_those_who_cannot(turns) -> None:
     decisions = decided(*full(room_on=("n2",)), *BACKLOG, *waiting("e", cpu="1", size=1))
     assert placements(decisions) == {"e-0": "n2"}
     assert set(reasons(decisions)) == {"a", "b", "c", "d"}

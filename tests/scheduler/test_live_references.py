@@ -51,7 +51,7 @@ async def chosen(rig: Rig) -> str:
     return next((each.spec.selectedNode for each in (await rig.client.list(BindRequest, NAMESPACE)).items), "")
 
 
-async def test_a_pod_waits_for_its_config_map_says_so_and_goes_when_it_is_there():
+async def test_a_pod_waits_for_its_config_map_says_so_and_goes_when_it_is_there() -> None:
     source = EnvFromSource(configMapRef=ConfigMapEnvSource(name="settings"))
     rig = await a_cluster(member().with_container(envFrom=(source,)).build())
     async with rig.running(scheduler):
@@ -60,7 +60,7 @@ async def test_a_pod_waits_for_its_config_map_says_so_and_goes_when_it_is_there(
         assert await rig.until(lambda: chosen(rig)) == "n1"
 
 
-async def test_a_pod_waits_for_its_claim_and_the_claim_s_class():
+async def test_a_pod_waits_for_its_claim_and_the_claim_s_class() -> None:
     volume = Volume(name="data", persistentVolumeClaim=PersistentVolumeClaimVolumeSource(claimName="data"))
     rig = await a_cluster(member().with_spec(volumes=(volume,)).build())
     async with rig.running(scheduler):
@@ -81,7 +81,7 @@ async def test_a_pod_waits_for_its_claim_and_the_claim_s_class():
         assert await rig.until(lambda: chosen(rig)) == "n1"
 
 
-async def test_a_namespace_is_selected_by_the_labels_that_it_has_now():
+async def test_a_namespace_is_selected_by_the_labels_that_it_has_now() -> None:
     team = LabelSelector(matchLabels={"team": "ml"})
     wanting = member().with_spec(affinity=near(term("zone", namespaceSelector=team, app="db"))).build()
     rig = await a_cluster(wanting, Namespace(metadata=ObjectMeta(name="data")))

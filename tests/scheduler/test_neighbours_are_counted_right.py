@@ -102,7 +102,7 @@ def plainly_objects(nodes, row, new: Pod, there, staying) -> str:
 def plain_score(nodes, row, new: Pod, there) -> float:
     total = 0
 
-    def weigh(wanted, weight, of, other, where):
+    def weigh(wanted, weight, of, other, where) -> None:
         nonlocal total
         if _selects(wanted, of, other) and _in_domain(nodes, row, wanted.topologyKey, [(other, where)]):
             total += weight
@@ -175,7 +175,7 @@ steps = st.lists(
 
 @given(clusters(), steps)
 @settings(max_examples=80, deadline=None)
-def test_counts_kept_on_the_way_equal_counting_anew(objects, happenings):
+def test_counts_kept_on_the_way_equal_counting_anew(objects, happenings) -> None:
     session = open_session(snapshot_of(objects), CONFIGURATION)
     snapshot = session.snapshot
     nodes = snapshot.nodes.nodes
@@ -188,7 +188,7 @@ def test_counts_kept_on_the_way_equal_counting_anew(objects, happenings):
     statement = Statement(session)
     past = []
 
-    def compare():
+    def compare() -> None:
         there = [(task.pod, row) for task in tasks for row, _ in spots[task]]
         staying = [(task.pod, row) for task in tasks for row, stays in spots[task] if stays]
         for task in tasks:
@@ -249,14 +249,14 @@ def deepcopy_spots(spots):
 
 @given(clusters(), steps, st.sampled_from([1, 2, 100]))
 @settings(max_examples=60, deadline=None)
-def test_views_choose_as_if_made_anew(objects, happenings, most_scored):
+def test_views_choose_as_if_made_anew(objects, happenings, most_scored) -> None:
     """What a view remembers of all nodes, itself or through what it shares with others, is corrected where a placement
     changes it, however far away; also if others have taken the memory for its scores."""
     with patch.object(neighbour_view, "MOST_SCORED", most_scored):
         _choose_as_if_made_anew(objects, happenings)
 
 
-def _choose_as_if_made_anew(objects, happenings):
+def _choose_as_if_made_anew(objects, happenings) -> None:
     session = open_session(snapshot_of(objects), WITH_SCORES)
     snapshot = session.snapshot
     tasks = [task for key in sorted(snapshot.jobs) for task in snapshot.jobs[key].tasks]
@@ -280,7 +280,7 @@ def _choose_as_if_made_anew(objects, happenings):
             assert kept.explain() == anew.explain()
 
 
-def test_classes_that_differ_in_neighbours_alone_share_a_base():
+def test_classes_that_differ_in_neighbours_alone_share_a_base() -> None:
     gangs = [f"g{number}" for number in range(5)]
     pods = [
         pod(name).cpu("1").of_group(name).label("app", name).with_spec(affinity=away(term(HOST, app=name)))
@@ -302,7 +302,7 @@ def test_classes_that_differ_in_neighbours_alone_share_a_base():
 
 
 @given(st.integers(1, 80), st.lists(st.tuples(st.integers(0, 79), st.integers(-2, 3)), max_size=120))
-def test_few_numbers_and_many_count_alike(size, changes):
+def test_few_numbers_and_many_count_alike(size, changes) -> None:
     counts, plain = Counts(size), [0] * size
     for number, change in changes:
         place = number % size
@@ -342,7 +342,7 @@ namespaces = st.builds(
 
 @given(st.lists(st.one_of(versions(), versions(), namespaces), min_size=1, max_size=15), st.integers(0, 3))
 @settings(max_examples=80, deadline=None)
-def test_the_live_state_sees_neighbours_as_one_made_anew_does(changes, looks):
+def test_the_live_state_sees_neighbours_as_one_made_anew_does(changes, looks) -> None:
     fixed = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b"), queue("q")]
     fixed += [pod_group(f"g{i}", namespace="other" if i % 2 else "default") for i in range(5)]
     state, now = state_of(fixed), {}

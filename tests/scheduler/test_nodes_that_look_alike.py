@@ -57,13 +57,13 @@ def texts(objects):
     session = open_session(snapshot_of(objects), Configuration())
     (job,) = session.jobs.candidates()
     (task,) = job.next_tasks()
-    codes = ByNode(session).codes(task.pod_class, slice(None)).tolist()
+    codes = ByNode(session.snapshot, session.reason_book).codes(task.pod_class, slice(None)).tolist()
     return list(map(session.reason_book.text, codes))
 
 
 @given(clusters())
 @settings(max_examples=200, deadline=None)
-def test_the_answer_for_nodes_that_look_alike_is_that_of_each(objects):
+def test_the_answer_for_nodes_that_look_alike_is_that_of_each(objects) -> None:
     with patch.object(ByNode, "_labels_of", lambda *_: None):
         one_by_one = texts(objects)
     assert texts(objects) == one_by_one

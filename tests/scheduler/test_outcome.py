@@ -23,7 +23,7 @@ def with_condition(group: PodGroup) -> PodGroup:
     return replace(group, status=PodGroupStatus(schedulingConditions=(CALLED_UNSCHEDULABLE,)))
 
 
-def test_the_answer_has_binds_pipelines_groups_and_shares():
+def test_the_answer_has_binds_pipelines_groups_and_shares() -> None:
     got = answer_to(
         [node("n1", gpus=1), node("n2", gpus=1)],
         queue("q", quota=1),
@@ -49,7 +49,7 @@ def test_the_answer_has_binds_pipelines_groups_and_shares():
     assert got["fairShare"]["q"]["gpu"] == 2
 
 
-def test_a_job_of_which_something_runs_is_not_called_unschedulable():
+def test_a_job_of_which_something_runs_is_not_called_unschedulable() -> None:
     objects = [
         node("n1", gpus=1),
         queue("q"),
@@ -63,7 +63,7 @@ def test_a_job_of_which_something_runs_is_not_called_unschedulable():
     assert answer_to(objects)["podGroups"]["default/g"] == {"pods": {"Pending": 1, "Running": 1}}
 
 
-def test_conditions_stay_until_the_pods_are_bound():
+def test_conditions_stay_until_the_pods_are_bound() -> None:
     waiting = with_condition(pod_group("waiting", min_member=3))
     placed, bound = with_condition(pod_group("placed")), with_condition(pod_group("bound"))
     decisions = decided(
@@ -78,12 +78,12 @@ def test_conditions_stay_until_the_pods_are_bound():
     assert [job.key.name for job in decisions.settled] == ["bound"]
 
 
-def test_a_gang_that_misses_pods_says_so_before_anything_about_its_queue():
+def test_a_gang_that_misses_pods_says_so_before_anything_about_its_queue() -> None:
     decisions = decided(node("n1"), queue("q"), pod_group("g", min_member=2, queue="nowhere"), gang("g", 1))
     assert reasons(decisions)["g"].startswith("Job is not ready for scheduling")
 
 
-def test_what_kai_has_no_code_for_has_a_sentence_and_no_code():
+def test_what_kai_has_no_code_for_has_a_sentence_and_no_code() -> None:
     got = decided(
         node("n1"),
         [queue("q"), queue("child", parent="q")],

@@ -39,7 +39,7 @@ PODS = (
 
 @given(st.lists(st.sampled_from(PODS), min_size=2, max_size=12))
 @settings(max_examples=200, deadline=None)
-def test_two_pods_have_the_same_class_exactly_if_nothing_tells_them_apart(shown):
+def test_two_pods_have_the_same_class_exactly_if_nothing_tells_them_apart(shown) -> None:
     """In whichever order they are shown: each is compared with the one before it."""
     classes = PodClasses(ResourceAxis())
     found = [(name, classes.of(make(pod(f"p-{number}")), None)) for number, (name, make) in enumerate(shown)]
@@ -48,7 +48,7 @@ def test_two_pods_have_the_same_class_exactly_if_nothing_tells_them_apart(shown)
             assert (left is right) == (name == other)
 
 
-def test_what_a_gang_asks_for_is_found_out_once(monkeypatch):
+def test_what_a_gang_asks_for_is_found_out_once(monkeypatch) -> None:
     asked = []
     monkeypatch.setattr(
         pod_classes, "sorted_request", lambda spec, real=pod_classes.sorted_request: asked.append(spec) or real(spec)
@@ -59,7 +59,7 @@ def test_what_a_gang_asks_for_is_found_out_once(monkeypatch):
     assert len(asked) == 1
 
 
-def test_demands_on_nodes_that_nobody_has_any_more_are_not_remembered_for_ever(monkeypatch):
+def test_demands_on_nodes_that_nobody_has_any_more_are_not_remembered_for_ever(monkeypatch) -> None:
     monkeypatch.setattr("bosket.scheduler.state.pod_classes.MOST_FIXED", 10)
     classes = PodClasses(ResourceAxis())
     numbers = [classes.of(pod("p").only_on("zone", str(number)).build(), None).fixed_index for number in range(100)]

@@ -155,7 +155,7 @@ def clusters(draw):
 
 @given(clusters(), st.integers(0, 3), st.booleans())
 @settings(max_examples=120, deadline=None)
-def test_the_same_is_decided_from_the_file_as_from_the_live_state(objects, assumed, held):
+def test_the_same_is_decided_from_the_file_as_from_the_live_state(objects, assumed, held) -> None:
     state = state_of(objects)
     waiting = decide(state.snapshot(NOW), Configuration()).binds
     for bind in waiting[:assumed]:  # decided, and not yet written
@@ -167,7 +167,7 @@ def test_the_same_is_decided_from_the_file_as_from_the_live_state(objects, assum
     assert outcome(recorded.snapshot(recorded.now)) == outcome(state.snapshot(NOW))
 
 
-def test_a_pod_that_waits_after_a_failed_binding_waits_in_the_file_too():
+def test_a_pod_that_waits_after_a_failed_binding_waits_in_the_file_too() -> None:
     state = state_of([node("n"), queue("q"), pod_group("g"), *gang("g", 1)])
     state.own.back_off(ObjectKey("default", "g-0"), "uid-g-0", NOW)
     recorded = read(written(state, now=NOW + 0.25))
@@ -177,7 +177,7 @@ def test_a_pod_that_waits_after_a_failed_binding_waits_in_the_file_too():
     assert decide(later.snapshot(later.now), Configuration()).binds
 
 
-def test_what_queues_used_is_in_the_file():
+def test_what_queues_used_is_in_the_file() -> None:
     state = state_of([node("n"), queue("q")])
     assert read(written(state)).usage == NO_USAGE
     usage = Usage({"q": (0.5, 0.25, 0.0)}, NOW, "builtin")
@@ -186,7 +186,7 @@ def test_what_queues_used_is_in_the_file():
     assert recorded.usage == recorded.snapshot(NOW).usage == usage
 
 
-def test_the_file_is_kais_one_with_every_list_and_all_that_was_configured():
+def test_the_file_is_kais_one_with_every_list_and_all_that_was_configured() -> None:
     state = state_of([node("n"), queue("q"), pod_group("g"), *gang("g", 2), priority_class("p", 7)])
     configuration = Configuration(actions=("allocate", "reclaim"), plugins=(PluginChoice("waltz", {"a": "b"}),))
     data = zipped(take(state, StateOptions("mine", 30.0), configuration, NOW), {"serverVersion": {"major": "1"}})
@@ -231,7 +231,7 @@ def test_the_file_is_kais_one_with_every_list_and_all_that_was_configured():
     assert recorded.configuration == configuration
 
 
-def test_the_order_in_which_objects_came_is_not_in_the_file():
+def test_the_order_in_which_objects_came_is_not_in_the_file() -> None:
     objects = [node("n"), node("m"), queue("q"), pod_group("g"), *gang("g", 2)]
     assert written(state_of(objects)) == written(state_of(reversed(objects)))
 
@@ -309,7 +309,7 @@ def secretive_storage():
     ]
 
 
-def test_the_file_tells_no_secrets_of_a_pod_and_keeps_what_decides():
+def test_the_file_tells_no_secrets_of_a_pod_and_keeps_what_decides() -> None:
     state = state_of([node("n"), queue("q"), pod_group("g"), secretive_pod(), *secretive_storage()])
     assert len(decide(state.snapshot(NOW), Configuration()).binds) == 1
     data = written(state)
@@ -322,7 +322,7 @@ def test_the_file_tells_no_secrets_of_a_pod_and_keeps_what_decides():
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_annotations_that_nobody_decides_by_are_left_out_of_every_kind(name):
+def test_annotations_that_nobody_decides_by_are_left_out_of_every_kind(name) -> None:
     reported = {"example.com/token": SECRET, "user": SECRET, "kai.scheduler/top-owner-metadata": SECRET}
     kept = {"kai.scheduler/last-start-timestamp": "2025-01-01T00:00:00Z", "gpu-fraction": "0.5", "bosket.dev/x": "1"}
     kind, meta = LISTS[name].kind, ObjectMeta(name="a", annotations={**reported, **kept})
@@ -330,7 +330,7 @@ def test_annotations_that_nobody_decides_by_are_left_out_of_every_kind(name):
     assert LISTS[name].redact(made).metadata.annotations == kept
 
 
-def test_every_annotation_that_the_scheduler_reads_is_kept():
+def test_every_annotation_that_the_scheduler_reads_is_kept() -> None:
     """Found in its code: names of annotations in modules that decisions rest on, where they aren't written."""
     folder = Path(redaction.__file__).parents[2]
     files = [each for part in ("model", "snapshot", "framework", "plugins", "actions", "solver", "kernel")
@@ -342,7 +342,7 @@ def test_every_annotation_that_the_scheduler_reads_is_kept():
     assert {name for name in read if not redaction.is_kept(known[name])} == set()
 
 
-def test_manifests_that_kubectl_keeps_in_annotations_are_left_out_of_every_kind():
+def test_manifests_that_kubectl_keeps_in_annotations_are_left_out_of_every_kind() -> None:
     noted = replace(queue("q"), metadata=ObjectMeta(name="q", annotations={LAST_APPLIED: SECRET}))
     with zipfile.ZipFile(io.BytesIO(written(state_of([noted])))) as archive:
         assert SECRET.encode() not in archive.read("snapshot.json")
@@ -397,13 +397,15 @@ LEFT_OUT_OF_STATUS = frozenset(
         (PodStatus, redaction.STATUS_FIELDS, LEFT_OUT_OF_STATUS),
     ],
 )
-def test_of_every_field_of_a_pod_it_is_decided_whether_it_is_written(struct: type[msgspec.Struct], kept, left_out):
+def test_of_every_field_of_a_pod_it_is_decided_whether_it_is_written(
+    struct: type[msgspec.Struct], kept, left_out
+) -> None:
     """Who adds a field to the Struct is asked here whether a decision may rest on it."""
     known = {field.name for field in fields(struct)}
     assert known == {*kept, *left_out}
 
 
-def test_what_earlier_cycles_promised_is_in_the_file_too():
+def test_what_earlier_cycles_promised_is_in_the_file_too() -> None:
     """Evictions under way, refusals, claims and who took whose place: without them something else is decided."""
     state = state_of(
         [

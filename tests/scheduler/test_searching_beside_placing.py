@@ -142,7 +142,7 @@ async def test_pods_that_have_room_are_bound_while_a_search_is_under_way(gate: G
         assert len(await rig.until(lambda: leaving(rig))) == 1
 
 
-async def test_a_finding_that_nothing_has_touched_is_applied_as_it_was_found(gate: Gate) -> None:
+async def test_a_finding_whose_objects_did_not_change_is_applied_as_it_was_found(gate: Gate) -> None:
     rig, measured = await a_contended_cluster(), list[CollectorRegistry]()
     gate.opened.set()
     async with rig.running(scheduler(measured)):

@@ -24,7 +24,7 @@ def same(table, wanted, probe) -> None:
 
 
 @given(CHANGES, st.integers(0, 8), st.integers(0, 12), st.integers(0, 30))
-def test_tables_handed_out_stay(changes, small, most_changes, filled):
+def test_tables_handed_out_stay(changes, small, most_changes, filled) -> None:
     """Whatever is copied as a whole, kept beside the table, or merged."""
     before = shared.SMALL, shared.MOST_CHANGES
     shared.SMALL, shared.MOST_CHANGES = small, most_changes  # type: ignore[misc]
@@ -55,7 +55,7 @@ def test_tables_handed_out_stay(changes, small, most_changes, filled):
         shared.SMALL, shared.MOST_CHANGES = before  # type: ignore[misc]
 
 
-def test_a_change_of_a_large_table_copies_no_more_than_what_changed():
+def test_a_change_of_a_large_table_copies_no_more_than_what_changed() -> None:
     table: Shared[int, int] = Shared()
     for key in range(10 * shared.SMALL):
         table.put(key, key)

@@ -78,7 +78,7 @@ def devices(session, task, row):
 
 @given(clusters(), st.integers(0, 20), st.integers(0, 20))
 @settings(max_examples=100, deadline=None)
-def test_undo_restores_everything_to_the_bit(objects, keep, evict):
+def test_undo_restores_everything_to_the_bit(objects, keep, evict) -> None:
     snapshot = snapshot_of(objects)
     session = open_session(snapshot, Configuration())
     jobs = session.jobs.candidates()
@@ -109,7 +109,7 @@ def test_undo_restores_everything_to_the_bit(objects, keep, evict):
     assert [[task.key for task in job.next_tasks()] for job in jobs] == next_before
 
 
-def test_a_victim_that_finds_a_place_where_it_was_is_not_evicted_at_all():
+def test_a_victim_that_finds_a_place_where_it_was_is_not_evicted_at_all() -> None:
     snapshot = snapshot_of(
         [
             node("n0", gpus=2),
@@ -134,7 +134,7 @@ def test_a_victim_that_finds_a_place_where_it_was_is_not_evicted_at_all():
 
 
 @pytest.mark.parametrize("all_at_once", [False, True])
-def test_a_node_is_no_longer_overdrawn_when_the_eviction_of_a_promised_pod_is_undone(all_at_once):
+def test_a_node_is_no_longer_overdrawn_when_the_eviction_of_a_promised_pod_is_undone(all_at_once) -> None:
     """A pod that loses a place which it was only promised leaves a debt on the node while that is in effect."""
     objects = [node("n0", gpus=1), queue("a"), pod_group("old", queue="a"), pod_group("g", queue="a")]
     objects += [pod("p").of_group("old").gpu(1).running_on("n0").build(), pod("q").of_group("g").gpu(1).build()]
@@ -163,7 +163,7 @@ def test_a_node_is_no_longer_overdrawn_when_the_eviction_of_a_promised_pod_is_un
 
 @given(clusters(), st.lists(st.booleans(), min_size=8, max_size=8), st.sampled_from([0, class_view.FEW_ROWS]))
 @settings(max_examples=100, deadline=None)
-def test_a_view_kept_by_columns_equals_one_made_anew(objects, kept, few_rows):
+def test_a_view_kept_by_columns_equals_one_made_anew(objects, kept, few_rows) -> None:
     """Also when what was placed is taken back; whether columns are renewed one by one or together."""
     session = open_session(snapshot_of(objects), Configuration())
     statement = Statement(session)
@@ -181,7 +181,7 @@ def test_a_view_kept_by_columns_equals_one_made_anew(objects, kept, few_rows):
 
 @given(clusters(), st.integers(0, 6))
 @settings(max_examples=100, deadline=None)
-def test_tasks_allocated_in_one_step_leave_what_they_leave_one_by_one(objects, back):
+def test_tasks_allocated_in_one_step_leave_what_they_leave_one_by_one(objects, back) -> None:
     """What they take, from nodes and from queues, how many have room, and what is there when some are taken back."""
     snapshot = snapshot_of(objects)
     at_once, one_by_one = (open_session(snapshot, Configuration()) for _ in range(2))

@@ -14,10 +14,10 @@ from bosket.testing.cluster import snapshot_of
 class Waiting:
     """What the jobs of one queue ask for, in GPUs."""
 
-    def __init__(self, *gpus):
+    def __init__(self, *gpus) -> None:
         self.gpus = list(gpus)
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return bool(self.gpus)
 
     def change(self):
@@ -40,7 +40,7 @@ def take_turn(turns):
     return turns.tree.queues[row].name
 
 
-def test_a_queue_whose_next_job_asks_for_the_same_keeps_its_rank(ranked):
+def test_a_queue_whose_next_job_asks_for_the_same_keeps_its_rank(ranked) -> None:
     snapshot = snapshot_of(node("n1", gpus=8), queue("a", quota=1), queue("b", quota=8))
     session = open_session(snapshot, Configuration())
     turns = Turns(session, {row: Waiting(*[1] * 50) for row in snapshot.queues.rows.values()})
@@ -49,7 +49,7 @@ def test_a_queue_whose_next_job_asks_for_the_same_keeps_its_rank(ranked):
     assert not ranked
 
 
-def test_a_queue_whose_next_job_asks_for_more_gets_another_rank(ranked):
+def test_a_queue_whose_next_job_asks_for_more_gets_another_rank(ranked) -> None:
     snapshot = snapshot_of(node("n1", gpus=8), queue("a", quota=4), queue("b", quota=8))
     session = open_session(snapshot, Configuration())
     rows = snapshot.queues.rows
@@ -57,7 +57,7 @@ def test_a_queue_whose_next_job_asks_for_more_gets_another_rank(ranked):
     assert [take_turn(turns) for _ in range(4)] == ["b", "a", "a", "b"]
 
 
-def test_a_queue_that_was_given_something_gets_another_rank():
+def test_a_queue_that_was_given_something_gets_another_rank() -> None:
     snapshot = snapshot_of(node("n1", gpus=8), queue("a", quota=4), queue("b", quota=4))
     session = open_session(snapshot, Configuration())
     turns = Turns(session, {row: Waiting(1, 1) for row in snapshot.queues.rows.values()})

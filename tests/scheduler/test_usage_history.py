@@ -38,43 +38,43 @@ def parts(history: History, seconds: float, now: float, **options) -> dict[str, 
     return {queue: used[0] for queue, used in found.items()}
 
 
-def test_usage_is_what_was_held_over_what_there_was():
+def test_usage_is_what_was_held_over_what_there_was() -> None:
     history = history_of(minutes(5, 5, 10, 0))
     # The steps are the full minutes; each sees the sample of the minute before.
     assert parts(history, 3600, START + 240) == {"a": pytest.approx(20 / 40)}
 
 
-def test_only_the_window_counts():
+def test_only_the_window_counts() -> None:
     history = history_of(minutes(10, 10, 0, 0))
     assert parts(history, 120, START + 240) == {}
     assert parts(history, 180, START + 240) == {"a": pytest.approx(10 / 30)}
 
 
-def test_use_fades_with_the_half_life():
+def test_use_fades_with_the_half_life() -> None:
     history = history_of(minutes(10, 0, 0))
     weights = [0.5 ** (age / 60) for age in (120, 60, 0)]
     assert parts(history, 3600, START + 180, half_life_seconds=60.0) == {"a": pytest.approx(weights[0] / sum(weights))}
 
 
-def test_a_time_that_nobody_watched_counts_for_nobody():
+def test_a_time_that_nobody_watched_counts_for_nobody() -> None:
     """After five minutes a sample says nothing any more."""
     samples = [Sample(START + 1, CAPACITY, {"a": (10.0, 0.0, 0.0)}), Sample(START + 3601, CAPACITY, {})]
     # Four steps of the first sample's lookback, and the one after the second sample.
     assert parts(history_of(samples), 7200, START + 3660) == {"a": pytest.approx(5 / 6)}
 
 
-def test_what_the_cluster_does_not_have_nobody_used():
+def test_what_the_cluster_does_not_have_nobody_used() -> None:
     samples = [Sample(START, (0.0, 1000.0, 0.0), {"a": (4.0, 500.0, 7.0)})]
     found = history_of(samples).parts(Sliding(600), START + 60, resolution_seconds=60.0)
     assert found == {"a": (0.0, pytest.approx(0.5), 0.0)}
 
 
-def test_an_empty_history_knows_nobody():
+def test_an_empty_history_knows_nobody() -> None:
     assert History().parts(Sliding(600), START, resolution_seconds=60.0) == {}
     assert parts(history_of(minutes(1)), 600, START - 3600) == {}
 
 
-def test_a_clock_that_went_back_undoes_what_has_not_happened():
+def test_a_clock_that_went_back_undoes_what_has_not_happened() -> None:
     history = history_of(minutes(10, 10, 10))
     assert parts(history, 600, START + 119) == {"a": 1.0}
     history.forget_since(round((START + 60) * 1000))
@@ -106,14 +106,14 @@ HALF_LIVES = st.sampled_from([None, 100.0, 3600.0])
 
 
 @given(histories(), WINDOWS, HALF_LIVES, st.floats(0, 900), st.sampled_from([15.0, 60.0]))
-def test_the_numbers_are_those_of_step_by_step_evaluation(samples, window, half_life, after, resolution):
+def test_the_numbers_are_those_of_step_by_step_evaluation(samples, window, half_life, after, resolution) -> None:
     now = round(samples[-1].time + after, 3)
     found = history_of(samples).parts(window, now, resolution_seconds=resolution, half_life_seconds=half_life)
     assert_same(found, step_by_step(samples, window, now, resolution, half_life))
 
 
 @given(histories(), WINDOWS, HALF_LIVES, st.floats(0, 900))
-def test_forgetting_what_is_before_the_window_changes_nothing(samples, window, half_life, after):
+def test_forgetting_what_is_before_the_window_changes_nothing(samples, window, half_life, after) -> None:
     now = samples[-1].time + after
     options = {"resolution_seconds": 60.0, "half_life_seconds": half_life}
     history = history_of(samples)

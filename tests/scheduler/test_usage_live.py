@@ -55,7 +55,7 @@ class Live:
 
 async def contended(gpus: int = 4) -> Rig:
     """A node, and two queues with two jobs each that want all of it."""
-    wishes = [
+    requests = [
         each
         for name in ("a", "b")
         for each in (
@@ -65,10 +65,10 @@ async def contended(gpus: int = 4) -> Rig:
             *gang(f"{name}2", 1, gpus=gpus, namespace=NAMESPACE),
         )
     ]
-    return await make_rig([node("n", gpus=gpus), queue("a", quota=0), queue("b", quota=0), *wishes])
+    return await make_rig([node("n", gpus=gpus), queue("a", quota=0), queue("b", quota=0), *requests])
 
 
-async def test_the_first_cycle_waits_for_the_first_answer_and_decides_by_it():
+async def test_the_first_cycle_waits_for_the_first_answer_and_decides_by_it() -> None:
     source = Slow(FakeUsage({"a": (0.75, 0.0, 0.0), "b": (0.25, 0.0, 0.0)}), seconds=5)
     rig = await contended()
     live = Live(rig, source)
@@ -100,7 +100,7 @@ class Slow:
         pass
 
 
-async def test_without_an_answer_scheduling_begins_after_the_wait(caplog):
+async def test_without_an_answer_scheduling_begins_after_the_wait(caplog) -> None:
     rig = await contended()
     live = Live(rig, FakeUsage(failure="no route to host"), waitTimeout="20s")
     async with rig.running(live):
@@ -113,7 +113,7 @@ async def test_without_an_answer_scheduling_begins_after_the_wait(caplog):
     assert "nothing is known yet of what queues used; scheduling without it" in caplog.messages
 
 
-async def test_it_is_asked_every_interval_and_other_usage_is_decided_on_once():
+async def test_it_is_asked_every_interval_and_other_usage_is_decided_on_once() -> None:
     source = FakeUsage({"a": (0.5, 0.0, 0.0), "b": (0.5, 0.0, 0.0)})
     rig = await contended()
     live = Live(rig, source, fetchInterval="30s")
@@ -131,7 +131,7 @@ async def test_it_is_asked_every_interval_and_other_usage_is_decided_on_once():
         assert live.cycles - cycles == 1
 
 
-async def test_while_nothing_waits_usage_changes_without_a_cycle():
+async def test_while_nothing_waits_usage_changes_without_a_cycle() -> None:
     source = FakeUsage({"a": (0.5, 0.0, 0.0)})
     runs = pod("a-0", NAMESPACE).gpu(1).of_group("a").running_on("n").build()
     rig = await make_rig([node("n"), queue("a"), pod_group("a", queue="a", namespace=NAMESPACE), runs])
@@ -146,7 +146,7 @@ async def test_while_nothing_waits_usage_changes_without_a_cycle():
         assert live.usage("a") == pytest.approx(0.4)
 
 
-async def test_an_outage_leaves_what_was_known_and_its_age_grows(caplog):
+async def test_an_outage_leaves_what_was_known_and_its_age_grows(caplog) -> None:
     caplog.set_level(logging.INFO)
     source = FakeUsage({"a": (0.75, 0.0, 0.0), "b": (0.25, 0.0, 0.0)})
     rig = await contended()
@@ -176,7 +176,7 @@ async def test_an_outage_leaves_what_was_known_and_its_age_grows(caplog):
     ]
 
 
-async def test_questions_after_a_failure_come_soon_and_then_further_apart():
+async def test_questions_after_a_failure_come_soon_and_then_further_apart() -> None:
     source = FakeUsage(failure="refused")
     rig = await contended()
     async with rig.running(Live(rig, source)):
@@ -188,7 +188,7 @@ async def test_questions_after_a_failure_come_soon_and_then_further_apart():
         assert 10 <= source.asked - early <= 14  # no further apart than the interval, less some jitter
 
 
-async def test_an_answer_that_does_not_come_is_given_up(caplog):
+async def test_an_answer_that_does_not_come_is_given_up(caplog) -> None:
     rig = await contended()
     live = Live(rig, Slow(FakeUsage(), seconds=3600), extraParams={"usageQueryTimeout": "7s"}, waitTimeout="10s")
     async with rig.running(live):
@@ -213,7 +213,7 @@ class Broken:
         pass
 
 
-async def test_a_store_with_a_bug_stops_nobody(caplog):
+async def test_a_store_with_a_bug_stops_nobody(caplog) -> None:
     rig = await contended()
     async with rig.running(Live(rig, Broken(), waitTimeout="1s")) as task:
         await rig.until(lambda: bound(rig))
@@ -225,7 +225,7 @@ async def test_a_store_with_a_bug_stops_nobody(caplog):
     assert errors == {"KeyError: 'queue'", "disk full"}
 
 
-async def test_the_built_in_store_counts_what_queues_hold():
+async def test_the_built_in_store_counts_what_queues_hold() -> None:
     """Queue a holds the whole cluster from the first minute on; b, which waits, may count on all that is over quota."""
     rig = await contended()
     config = UsageDBConfig(

@@ -61,7 +61,7 @@ def cluster(seed):
 clusters = st.builds(cluster, st.integers(0, 2**32))
 
 
-def check(objects, decisions):
+def check(objects, decisions) -> None:
     """Binds against the objects, by Kubernetes' own rules."""
     by_name = {(type(each).__name__, each.metadata.name): each for each in objects}
     owners, where, attached = {}, {}, {}
@@ -87,7 +87,7 @@ def check(objects, decisions):
 
 @given(clusters, st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_no_volume_is_given_twice_and_no_node_attaches_too_many(objects, counted):
+def test_no_volume_is_given_twice_and_no_node_attaches_too_many(objects, counted) -> None:
     configuration = configured(*Configuration().actions, schedule_csi_storage=counted)
     decisions = decide(snapshot_of(objects), configuration)
     check(objects, decisions)
@@ -99,7 +99,7 @@ def test_no_volume_is_given_twice_and_no_node_attaches_too_many(objects, counted
 
 @given(clusters)
 @settings(max_examples=60, deadline=None)
-def test_what_is_being_bound_and_what_is_decided_later_never_clash(objects):
+def test_what_is_being_bound_and_what_is_decided_later_never_clash(objects) -> None:
     """Groups arrive one after the other; nothing of what was decided is carried out yet."""
     groups = [each for each in objects if type(each).__name__ == "PodGroup"]
     state = state_of([each for each in objects if each not in groups])
@@ -135,7 +135,7 @@ def standing(ledger):
 
 @given(clusters, st.integers(0, 6), st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_undo_gives_everything_back(objects, keep, counted):
+def test_undo_gives_everything_back(objects, keep, counted) -> None:
     session = open_session(snapshot_of(objects), configured("allocate", schedule_csi_storage=counted))
     ledger = ledger_of(session)
     before = standing(ledger)
@@ -164,7 +164,7 @@ def test_undo_gives_everything_back(objects, keep, counted):
 
 @given(clusters, st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_a_view_kept_by_columns_equals_one_made_anew(objects, counted):
+def test_a_view_kept_by_columns_equals_one_made_anew(objects, counted) -> None:
     session = open_session(snapshot_of(objects), configured("allocate", schedule_csi_storage=counted))
     statement = Statement(session)
     for job in session.jobs.candidates():
@@ -188,7 +188,7 @@ def reported(snapshot, configuration):
 
 @given(clusters, st.integers(0, 3), st.booleans())
 @settings(max_examples=40, deadline=None)
-def test_the_same_is_decided_from_a_recording(objects, assumed, counted):
+def test_the_same_is_decided_from_a_recording(objects, assumed, counted) -> None:
     configuration = configured(*Configuration().actions, schedule_csi_storage=counted)
     state = state_of(objects)
     for bind in decide(state.snapshot(NOW), configuration).binds[:assumed]:
@@ -200,7 +200,7 @@ def test_the_same_is_decided_from_a_recording(objects, assumed, counted):
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=80, deadline=None)
-def test_a_state_that_has_seen_many_changes_equals_a_new_one(seed):
+def test_a_state_that_has_seen_many_changes_equals_a_new_one(seed) -> None:
     """Objects come in any order, are replaced by others of their name, go and come back."""
     dice = Random(seed)
     objects = cluster(seed)

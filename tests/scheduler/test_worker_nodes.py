@@ -27,27 +27,27 @@ def one(*objects, restricted=True):
     return decide(snapshot(*objects, restricted=restricted), Configuration())
 
 
-def test_pods_go_to_nodes_of_their_own_sort():
+def test_pods_go_to_nodes_of_their_own_sort() -> None:
     assert placements(one(FOR_CPUS, FOR_GPUS, WITH_GPU)) == {"g-0": "gpus"}
     assert placements(one(FOR_CPUS, FOR_GPUS, WITHOUT)) == {"g-0": "cpus"}
     assert placements(one(FOR_CPUS, FOR_GPUS, WITH_GPU, restricted=False)) == {"g-0": "cpus"}
 
 
-def test_they_wait_where_there_is_none_and_say_why():
+def test_they_wait_where_there_is_none_and_say_why() -> None:
     assert "1 node(s) are not for pods without GPUs." in reasons(one(FOR_GPUS, WITHOUT))["g"]
     assert "1 node(s) are not for pods with GPUs." in reasons(one(FOR_CPUS, WITH_GPU))["g"]
 
 
-def test_nodes_that_are_for_neither_are_not_there():
+def test_nodes_that_are_for_neither_are_not_there() -> None:
     assert snapshot(BARE, FOR_CPUS).nodes.names == ["cpus"]
     assert snapshot(BARE, FOR_CPUS, restricted=False).nodes.names == ["bare", "cpus"]
 
 
-def test_a_node_that_loses_its_label_goes():
+def test_a_node_that_loses_its_label_goes() -> None:
     assert snapshot(FOR_CPUS, node("cpus")).nodes.names == []
 
 
-def test_gpus_where_no_pod_with_gpus_may_go_are_nobodys_share():
+def test_gpus_where_no_pod_with_gpus_may_go_are_nobodys_share() -> None:
     waiting = pod("g-0").gpu(16).of_group("g").build()
     assert one(FOR_CPUS, FOR_GPUS, waiting).fair_share["q"][0] == 8
     assert one(FOR_CPUS, FOR_GPUS, waiting, restricted=False).fair_share["q"][0] == 16

@@ -19,7 +19,7 @@ def texts(root: ElementTree.Element) -> list[str]:
     return [each.text or "" for each in root.iter(f"{SVG}text")]
 
 
-def test_every_queue_has_its_colour_a_name_and_three_lines():
+def test_every_queue_has_its_colour_a_name_and_three_lines() -> None:
     root = drawn({"a<b": Series([8, 8, 0, 0], [4, 4, 2, 2]), "c": Series([0, 0, 8, 8], [4, 4, 6, 6])}, title="x & y")
     assert texts(root)[0] == "x & y"
     assert {"a<b", "c", "cycle"} <= set(texts(root))
@@ -27,7 +27,7 @@ def test_every_queue_has_its_colour_a_name_and_three_lines():
     assert colours.count("#0072b2") == colours.count("#d55e00") == 4  # and the mark in the legend
 
 
-def test_lines_stay_on_the_paper():
+def test_lines_stay_on_the_paper() -> None:
     root = drawn({"a": Series([8.0] * 5000, [20.0] * 5000)})
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
     for text in root.iter(f"{SVG}text"):
@@ -36,11 +36,11 @@ def test_lines_stay_on_the_paper():
     assert len(ElementTree.tostring(root)) < 10_000  # what doesn't change is one stroke
 
 
-def test_an_empty_simulation_is_an_empty_chart():
+def test_an_empty_simulation_is_an_empty_chart() -> None:
     assert "cycle" in texts(drawn({}))
 
 
-def test_many_queues_have_a_legend_of_many_rows():
+def test_many_queues_have_a_legend_of_many_rows() -> None:
     root = drawn({f"a-queue-with-a-long-name-{number}": Series([1], [1]) for number in range(30)})
     rows = {text.get("y") for text in root.iter(f"{SVG}text") if (text.text or "").startswith("a-queue")}
     assert len(rows) > 4
@@ -55,5 +55,5 @@ def test_many_queues_have_a_legend_of_many_rows():
         (3, 10, [0, 0.5, 1, 1.5, 2, 2.5, 3]),
     ],
 )
-def test_ticks_are_round_numbers(highest, about, expected):
+def test_ticks_are_round_numbers(highest, about, expected) -> None:
     assert ticks(highest, about) == expected

@@ -35,10 +35,10 @@ def queues(draw):
 class Room:
     """Free GPUs by node, so that what runs fits."""
 
-    def __init__(self, free):
+    def __init__(self, free) -> None:
         self._free = dict(free)
 
-    def take(self, name, gpus):
+    def take(self, name, gpus) -> bool:
         if self._free[name] < gpus:
             return False
         self._free[name] -= gpus

@@ -54,7 +54,7 @@ def replayed(snapshot, operations):
 
 @given(clusters())
 @settings(max_examples=40)
-def test_after_every_action_the_accounts_are_what_the_decisions_make_of_the_snapshot(objects):
+def test_after_every_action_the_accounts_are_what_the_decisions_make_of_the_snapshot(objects) -> None:
     snapshot = snapshot_of(objects)
     session = open_session(snapshot, EVERYTHING)
     for action in ACTIONS:
@@ -70,7 +70,7 @@ def test_after_every_action_the_accounts_are_what_the_decisions_make_of_the_snap
 
 @given(clusters())
 @settings(max_examples=40)
-def test_whoever_is_evicted_goes_by_the_rules_and_no_node_is_promised_twice(objects):
+def test_whoever_is_evicted_goes_by_the_rules_and_no_node_is_promised_twice(objects) -> None:
     snapshot = snapshot_of(objects)
     decisions = decide(snapshot, EVERYTHING)
     check_evictions(decisions)
@@ -78,7 +78,7 @@ def test_whoever_is_evicted_goes_by_the_rules_and_no_node_is_promised_twice(obje
     check_nodes(snapshot, decisions)
 
 
-def check_evictions(decisions):
+def check_evictions(decisions) -> None:
     served = {(each.job.key, each.action) for each in decisions.pipelined}
     for each in decisions.evictions:
         if each.action == "stalegangeviction":
@@ -95,7 +95,7 @@ def check_evictions(decisions):
             assert each.job.queue != each.preemptor.queue
 
 
-def check_gangs(snapshot, decisions):
+def check_gangs(snapshot, decisions) -> None:
     """What had its minimum has it afterwards, or nothing runs of it."""
     ends = states(snapshot, decisions)
     gone = {
@@ -109,7 +109,7 @@ def check_gangs(snapshot, decisions):
                 assert left == 0 or left >= pod_set.min_available, "a gang was torn apart"
 
 
-def check_nodes(snapshot, decisions):
+def check_nodes(snapshot, decisions) -> None:
     before = snapshot.nodes.idle + snapshot.nodes.releasing
     free = before.copy()
     for each in decisions.operations:
@@ -122,13 +122,13 @@ def check_nodes(snapshot, decisions):
 
 @given(clusters(), st.randoms(use_true_random=False))
 @settings(max_examples=25)
-def test_the_order_in_which_objects_are_seen_changes_nothing(objects, random):
+def test_the_order_in_which_objects_are_seen_changes_nothing(objects, random) -> None:
     def outcome(ordered):
         decisions = decide(snapshot_of(ordered), EVERYTHING)
         return (
             [(type(each).__name__, each.task.key, each.node) for each in decisions.operations],
             [(each.job.key, each.text) for each in decisions.waiting],
-            [(mark.job.key, mark.is_due) for mark in decisions.stale],
+            [(each.job.key, each.is_due) for each in decisions.stale],
             decisions.look_again_at,
         )
 
@@ -142,7 +142,7 @@ CHARGE = (1.0, 2000.0, 4e9)
 
 @given(clusters(), st.data())
 @settings(max_examples=100)
-def test_in_a_simulation_everybody_has_the_turn_that_he_would_have_among_all_who_wait(objects, data):
+def test_in_a_simulation_everybody_has_the_turn_that_he_would_have_among_all_who_wait(objects, data) -> None:
     """Jobs that wait are passed over in runs, and queues where nobody takes part are remembered or left out; going
     through all jobs one by one gives the same order, also when each that is chosen changes what its queue holds."""
     snapshot = snapshot_of(objects, now=NOW)

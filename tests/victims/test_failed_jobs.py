@@ -41,12 +41,12 @@ def wants(name, size=1, gpus=2, **group):
 
 
 @pytest.mark.parametrize("action", ["reclaim", "preempt"])
-def test_an_equal_job_is_not_tried_again(tried, action):
+def test_an_equal_job_is_not_tried_again(tried, action) -> None:
     full(wants("a"), wants("b"), wants("c"), action=action)
     assert tried == ["a"]
 
 
-def test_every_job_is_tried_when_it_is_configured_so(tried):
+def test_every_job_is_tried_when_it_is_configured_so(tried) -> None:
     full(wants("a"), wants("b"), use_scheduling_signatures=False)
     assert tried == ["a", "b"]
 
@@ -60,28 +60,28 @@ def test_every_job_is_tried_when_it_is_configured_so(tried):
         pytest.param({"size": 3}, True, id="as in KAI, gangs are compared with those of their size only"),
     ],
 )
-def test_one_that_is_easier_is(tried, second, is_tried):
+def test_one_that_is_easier_is(tried, second, is_tried) -> None:
     full(wants("a", size=2, gpus=4), wants("b", **{"size": 2, "gpus": 4, **second}))
     assert tried == (["a", "b"] if is_tried else ["a"])
 
 
-def test_the_smallest_that_failed_speaks_for_the_rest(tried):
+def test_the_smallest_that_failed_speaks_for_the_rest(tried) -> None:
     full(wants("a", gpus=4), wants("b", gpus=2), wants("c", gpus=3))
     assert tried == ["a", "b"]
 
 
-def test_one_that_nodes_treat_differently_is_tried(tried):
+def test_one_that_nodes_treat_differently_is_tried(tried) -> None:
     choosy = pod("b-0").gpu(2).of_group("b").only_on("kubernetes.io/hostname", "n1").build()
     full(wants("a"), [pod_group("b", queue="mine", priority="high"), choosy])
     assert tried == ["a", "b"]
 
 
-def test_as_in_kai_one_that_is_not_preemptible_speaks_for_preemptible_ones(tried):
+def test_as_in_kai_one_that_is_not_preemptible_speaks_for_preemptible_ones(tried) -> None:
     full(wants("a", preemptibility="non-preemptible"), wants("b"))
     assert tried == ["a"]
 
 
-def test_as_in_kai_gpu_memory_is_not_compared(tried):
+def test_as_in_kai_gpu_memory_is_not_compared(tried) -> None:
     """One that asks for memory seems to ask for no GPU, so that who asks for a part of one has more to ask for."""
     memory = pod("a-0").gpu_memory(16000, devices=2).of_group("a").build()
     part = pod("b-0").shares_gpu(0.1, devices=2).of_group("b").build()
@@ -90,7 +90,7 @@ def test_as_in_kai_gpu_memory_is_not_compared(tried):
     assert tried == ["a"]
 
 
-def test_as_in_kai_a_job_is_compared_by_what_it_had_to_place_when_the_cycle_began(tried):
+def test_as_in_kai_a_job_is_compared_by_what_it_had_to_place_when_the_cycle_began(tried) -> None:
     """One pod of `b` finds room, so that one is left, as of `a`; no eviction would help either of them."""
     decided(
         [node("n1", gpus=1), node("n2", gpus=1)],
@@ -105,12 +105,12 @@ def test_as_in_kai_a_job_is_compared_by_what_it_had_to_place_when_the_cycle_bega
     assert tried == ["a", "b"]
 
 
-def test_queues_do_not_speak_for_each_other(tried):
+def test_queues_do_not_speak_for_each_other(tried) -> None:
     full(wants("a"), wants("b", queue="other"), action="reclaim")
     assert tried == ["a", "b"]
 
 
-def test_where_jobs_are_moved_one_speaks_for_all(tried):
+def test_where_jobs_are_moved_one_speaks_for_all(tried) -> None:
     """Enough GPUs are free, but none of the small jobs fits elsewhere."""
     decided(
         [node(f"n{i}", gpus=4) for i in range(3)],
@@ -123,7 +123,7 @@ def test_where_jobs_are_moved_one_speaks_for_all(tried):
     assert tried == ["a"]
 
 
-def test_one_that_was_successful_says_nothing_about_others(tried):
+def test_one_that_was_successful_says_nothing_about_others(tried) -> None:
     decisions = decided(
         node("n1", gpus=2),
         [queue("mine", quota=2), queue("theirs", quota=0, weight=0)],
@@ -135,7 +135,7 @@ def test_one_that_was_successful_says_nothing_about_others(tried):
     assert evictions(decisions) == {"loose1-0": "a", "loose0-0": "b"}
 
 
-def test_a_gang_that_lost_its_members_in_this_cycle_is_not_tried_and_speaks_for_nobody(tried):
+def test_a_gang_that_lost_its_members_in_this_cycle_is_not_tried_and_speaks_for_nobody(tried) -> None:
     """`gang` is reclaimed from; what waits of it doesn't make a gang. `mid` still gets the place of `low`."""
     decisions = decided(
         node("n1", gpus=4),
@@ -159,7 +159,7 @@ def test_a_gang_that_lost_its_members_in_this_cycle_is_not_tried_and_speaks_for_
         pytest.param({"app": "b"}, {"also": "a"}, True, id="the other is selected by somebody else as well"),
     ],
 )
-def test_jobs_that_select_themselves_alone_are_alike_whatever_their_labels(tried, second, labels, is_tried):
+def test_jobs_that_select_themselves_alone_are_alike_whatever_their_labels(tried, second, labels, is_tried) -> None:
     def spreading(name, app, skew=1, **more):
         made = pod(f"{name}-0").gpu(2).label("app", app).of_group(name)
         for key, value in more.items():
@@ -195,7 +195,7 @@ def preempting(*objects):
     return decided(queue("mine", quota=100), CLASSES, *objects, configuration=configured("allocate", "preempt"))
 
 
-def test_a_job_whose_pods_others_keep_away_from_does_not_speak_for_one_that_nobody_minds():
+def test_a_job_whose_pods_others_keep_away_from_does_not_speak_for_one_that_nobody_minds() -> None:
     firm = pod("firm-0").gpu(0).of_group("firm").with_spec(affinity=away(term(app="a"))).running_on("n1").build()
     decisions = preempting(
         node("n1", gpus=1),
@@ -206,7 +206,7 @@ def test_a_job_whose_pods_others_keep_away_from_does_not_speak_for_one_that_nobo
     assert evictions(decisions) == {"loose-0": "b"}
 
 
-def test_a_gang_whose_pods_keep_away_from_each_other_does_not_speak_for_one_whose_pods_do_not():
+def test_a_gang_whose_pods_keep_away_from_each_other_does_not_speak_for_one_whose_pods_do_not() -> None:
     def pair(name, *apps):
         pods = [keeping_away(f"{name}-{i}", name, app).cpu(str(i + 1)).build() for i, app in enumerate(apps)]
         return [mine(name, min_member=2), *pods]
@@ -220,7 +220,7 @@ def test_a_gang_whose_pods_keep_away_from_each_other_does_not_speak_for_one_whos
     assert evictions(decisions) == {"loose0-0": "b", "loose1-0": "b"}
 
 
-def test_a_job_with_pods_that_got_a_place_in_this_cycle_does_not_speak_for_one_whose_pods_got_another():
+def test_a_job_with_pods_that_got_a_place_in_this_cycle_does_not_speak_for_one_whose_pods_got_another() -> None:
     def elastic(name):
         return [mine(name, min_member=1), *(keeping_away(f"{name}-{i}", name, name).build() for i in range(2))]
 

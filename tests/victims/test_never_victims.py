@@ -23,20 +23,20 @@ def small(on, **group):
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_somebody_goes_if_nothing_speaks_against_it(action):
+def test_somebody_goes_if_nothing_speaks_against_it(action) -> None:
     nodes = [node("n1", gpus=2), node("n2", gpus=2)]
     assert len(evicted(action, nodes, small("n1", queue=WHERE[action]), small("n2", queue=WHERE[action]))) == 1
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_non_preemptible_jobs_stay(action):
+def test_non_preemptible_jobs_stay(action) -> None:
     nodes = [node("n1", gpus=2), node("n2", gpus=2)]
     firm = {"queue": WHERE[action], "preemptibility": "non-preemptible"}
     assert evicted(action, nodes, small("n1", **firm), small("n2", **firm)) == set()
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_pods_of_other_schedulers_stay(action):
+def test_pods_of_other_schedulers_stay(action) -> None:
     from dataclasses import replace
 
     nodes = [node("n1", gpus=2), node("n2", gpus=2)]
@@ -45,7 +45,7 @@ def test_pods_of_other_schedulers_stay(action):
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_what_is_being_deleted_is_waited_for_not_evicted(action):
+def test_what_is_being_deleted_is_waited_for_not_evicted(action) -> None:
     """n1 becomes free by itself: the new job is placed there right away, and waits."""
     leaving = pod("x").gpu(1).of_group("g").running_on("n1").being_deleted_at(NOW).build()
     group = pod_group("g", queue=WHERE[action], priority="low")
@@ -53,7 +53,7 @@ def test_what_is_being_deleted_is_waited_for_not_evicted(action):
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_gang_with_a_member_on_a_node_of_another_shard_stays_whole(action):
+def test_a_gang_with_a_member_on_a_node_of_another_shard_stays_whole(action) -> None:
     """Evicting its members here would break it, and nobody here may touch the one there."""
     nodes = [node("n1", gpus=2), node("n2", gpus=1)]
     mixed = job("gang", 2, on=["n1", "elsewhere"], queue=WHERE[action], priority="low")
@@ -61,21 +61,21 @@ def test_a_gang_with_a_member_on_a_node_of_another_shard_stays_whole(action):
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_extras_here_go_though_the_rest_of_their_job_is_on_another_shards_nodes(action):
+def test_extras_here_go_though_the_rest_of_their_job_is_on_another_shards_nodes(action) -> None:
     nodes = [node("n1", gpus=2), node("n2", gpus=1)]
     mixed = job("g", 2, min_member=1, on=["elsewhere", "n1"], queue=WHERE[action], priority="low")
     assert evicted(action, nodes, mixed) == {"g-1"}
 
 
 @pytest.mark.parametrize("action", ["reclaim", "preempt"])
-def test_a_gang_goes_as_a_whole_wherever_its_pods_are(action):
+def test_a_gang_goes_as_a_whole_wherever_its_pods_are(action) -> None:
     """Only what is on n1 is in the way; n2 is too small for the new job."""
     nodes = [node("n1", gpus=2), node("n2", gpus=1)]
     spread = job("gang", 3, on=["n1", "n1", "n2"], queue=WHERE[action], priority="low")
     assert evicted(action, nodes, spread) == {"gang-0", "gang-1", "gang-2"}
 
 
-def test_a_job_whose_queue_is_gone_is_left_alone():
+def test_a_job_whose_queue_is_gone_is_left_alone() -> None:
     decisions = decided(
         node("n1", gpus=2),
         queue("mine", quota=2),

@@ -33,21 +33,21 @@ def short_of_cpu(action, *pending):
 
 
 @pytest.mark.parametrize("action", ["reclaim", "preempt"])
-def test_a_job_takes_cores_where_there_are_no_gpus(action):
+def test_a_job_takes_cores_where_there_are_no_gpus(action) -> None:
     decisions = short_of_cpu(action, cpu_job("new", 1, 4, queue="mine", priority="high"))
     assert sorted(evictions(decisions)) == ["old1-0", "old3-0"]
     assert pipelines(decisions) == {"new-0": "n1"}
 
 
 @pytest.mark.parametrize("action", ["reclaim", "preempt"])
-def test_a_gang_takes_cores_of_several_nodes(action):
+def test_a_gang_takes_cores_of_several_nodes(action) -> None:
     decisions = short_of_cpu(action, cpu_job("new", 2, 4, queue="mine", priority="high"))
     assert len(evictions(decisions)) == 4
     assert sorted(pipelines(decisions).values()) == ["n0", "n1"]
 
 
 @pytest.mark.parametrize("action", ["reclaim", "preempt"])
-def test_a_pod_that_asks_for_nothing_takes_the_place_of_another_where_places_are_short(action):
+def test_a_pod_that_asks_for_nothing_takes_the_place_of_another_where_places_are_short(action) -> None:
     decisions = decided(
         node("n1", gpus=1, pods=1),
         [queue("mine", quota=1), queue("theirs", quota=0, weight=0)],
@@ -59,7 +59,7 @@ def test_a_pod_that_asks_for_nothing_takes_the_place_of_another_where_places_are
     assert evictions(decisions) == {"old-0": "new"}
 
 
-def test_without_any_node_nobody_is_looked_for():
+def test_without_any_node_nobody_is_looked_for() -> None:
     decisions = decided(
         [queue("mine", quota=1), queue("theirs", quota=0, weight=0)],
         job("old", on="gone", queue="theirs"),

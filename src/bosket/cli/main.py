@@ -14,7 +14,7 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from bosket import __version__
-from bosket.cli.output import CommandError, Flag, complain
+from bosket.cli.output import Flag, complain
 
 app = App(
     name="bosket",
@@ -112,10 +112,35 @@ _add_command(
     "bosket topology snapshot.zip --json | jq '.topologies[].root.gang'",
 )
 _add_command(
+    "bosket.cli.queues:queues",
+    "Show the tree of queues: used, fair share, quota, limit, and how many jobs wait.",
+    "bosket queues",
+    "bosket queues team-a --resource cpu",
+    "bosket queues -o wide",
+    "bosket queues --snapshot snapshot.zip --json | jq '.queues[] | select(.waitingJobs > 0)'",
+)
+_add_command(
+    "bosket.cli.jobs:jobs",
+    "Show jobs: state, queue, position, age, nodes, and why they wait.",
+    "bosket jobs",
+    "bosket jobs --queue team-a --state pending",
+    "bosket jobs -n ml --watch",
+    "bosket jobs --json | jq '.counts'",
+)
+_add_command(
     "bosket.cli.nodes:nodes",
     "Show how many GPUs are free, and how many of these pods can't use: in all, by shape of pods and by node.",
     "bosket nodes",
     "bosket nodes snapshot.zip --json | jq .fragmented_share",
+)
+_add_command(
+    "bosket.cli.plan:plan",
+    "Show what would happen: workloads submitted, quotas changed, nodes drained or added. Writes nothing.",
+    "bosket plan -f train.yaml",
+    "bosket plan -f train.yaml --set team-a.gpu.quota=16 --json | jq .evicts",
+    "bosket plan --drain rack=r2 --cycles 10",
+    "bosket plan --add-nodes 4:like=node-7 --delete Queue/old-team",
+    "bosket plan --snapshot monday.zip --patch change.json     # a change that bosket explain offered",
 )
 _add_command(
     "bosket.cli.doctor:doctor",
@@ -132,7 +157,11 @@ _add_command(
     "bosket migrate --json | jq '.items[] | select(.outlook == \"needs action\")'",
     "bosket migrate dump.yaml snapshot.zip",
 )
-_simulate = App(name="simulate", help="Show what queues would get, once or over time.", sort_key=len(list(app)))
+_simulate = App(
+    name="simulate",
+    help="Show what queues would get, once or over time, and how long jobs would wait.",
+    sort_key=len(list(app)),
+)
 app.command(_simulate)
 _add_command(
     "bosket.cli.simulate:fairshare",
@@ -150,6 +179,14 @@ _add_command(
     to=_simulate,
     name="time",
 )
+_add_command(
+    "bosket.cli.simulate_trace:trace",
+    "Replay a trace of jobs: how long each would wait under a policy.",
+    "bosket simulate trace jobs.csv --gpus 240 --chart waits.svg",
+    "bosket simulate trace jobs.csv --gpus 240 --policy fifo --json | jq .wait_hours.ge32",
+    "bosket simulate trace jobs.csv --gpus 240 --quota team-a=64 team-b=128",
+    to=_simulate,
+)
 _add_command("bosket.cli.version:version", "Print the version.", "bosket version --json")
 
 
@@ -166,15 +203,19 @@ def _launch(
         Show where in the program an error came from.
     """
     try:
-        app(tokens)
+        result = app(tokens)
         sys.stdout.flush()
     except (CycloptsError, BrokenPipeError):
         raise
     except Exception as error:
         if debug:
             raise
-        return _report(error)
-    return 0
+        from bosket.cli.failure import failure_of
+
+        failure = failure_of(error)
+        complain(failure.text)
+        return failure.exit_code
+    return result if isinstance(result, int) else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -182,7 +223,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result = app.meta(arguments)
     except CycloptsError as error:
-        complain(f"{' '.join(str(error).split())} (see bosket --help)")
+        command = " ".join((app.name[0], *(error.command_chain or ())))
+        complain(f"{' '.join(str(error).split())} (see {command} --help)")
         return 2
     except BrokenPipeError:
         # Whoever read our output has seen enough. What is left in the buffer must not raise again at exit.
@@ -191,23 +233,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return result if isinstance(result, int) else 0
-
-
-def _report(error: Exception) -> int:
-    """Say what went wrong; the exit code."""
-    from bosket.kube.errors import KubeError
-
-    if isinstance(error, CommandError):
-        complain(str(error))
-        return error.exit_code
-    if isinstance(error, KubeError | OSError):
-        complain(str(error))
-        return 1
-    if isinstance(error, RecursionError | MemoryError):
-        complain("what was asked for is too large, or nested too deeply (--debug shows where)")
-        return 1
-    complain(f"{type(error).__name__}: {error} (this is a bug; --debug shows where)")
-    return 1
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ from bosket.apiserver.store.entry import Doc
 from bosket.apiserver.store.store import Store
 from bosket.apiserver.writing.writer import Write
 from bosket.grove.admission.defaults import completed
-from bosket.grove.admission.judges import check_set, judge_binding
 from bosket.grove.admission.registration import BINDING_VALIDATING, SET_VALIDATING
+from bosket.grove.admission.review_handlers import check_set, review_binding
 from bosket.runtime.webhook.verdict import Verdict
 
 _GROUP: Final = "grove.io"
@@ -92,7 +92,7 @@ class GroveChecks:
         if write.kind.plural == _SETS:
             hook, verdict = SET_VALIDATING, check_set(request, self._configuration, self._cluster)
         else:
-            hook, verdict = BINDING_VALIDATING, judge_binding(request, self._configuration)
+            hook, verdict = BINDING_VALIDATING, review_binding(request, self._configuration)
         write.warnings += verdict.warnings
         if verdict.refusals:
             raise denial(hook, _status(verdict))

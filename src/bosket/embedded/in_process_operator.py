@@ -28,8 +28,8 @@ from bosket.kube.informer import Change, InformerBranch
 from bosket.runtime.service import Environment, Service, run_services
 from bosket.scheduler.loop import Scheduler
 from bosket.scheduler.options import Options as SchedulerOptions
-from bosket.services.admission.judges import VALIDATE_POD_GROUPS, VALIDATE_QUEUES
 from bosket.services.admission.options import Options as AdmissionOptions
+from bosket.services.admission.review_handlers import VALIDATE_POD_GROUPS, VALIDATE_QUEUES
 from bosket.services.operator import shard as shard_part
 from bosket.services.operator.check import config_problems, shard_problems
 from bosket.services.operator.common import Common

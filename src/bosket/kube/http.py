@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from bosket.kube.carrier import KEEP_SECONDS, AnswerStream, Carrier, ClusterConfig, Limits, NeverSent, Outgoing
 from bosket.kube.credentials import Certificate, Credential
-from bosket.kube.errors import ConfigError, TransportError
+from bosket.kube.errors import ConfigError, TransportError, failure_in_words
 from bosket.kube.http_connection import Connection, Head, connect
 from bosket.kube.transport import Request, Response, Stream
 
@@ -203,7 +203,7 @@ class _DirectCarrier:
         except TimeoutError:
             raise NeverSent("timed out: no connection") from None
         except (OSError, UnicodeError) as error:
-            raise NeverSent(str(error) or type(error).__name__) from error
+            raise NeverSent(failure_in_words(error)) from error
         self._open.add(made)
         return made
 
@@ -272,11 +272,11 @@ class _HttpStream:
 
 def _transport_error(request: Request, error: Exception) -> TransportError:
     never_left = isinstance(error, NeverSent | ValueError)
-    what = str(error) or type(error).__name__
+    what = failure_in_words(error)
     if isinstance(error, TimeoutError):
         what = f"timed out ({what})"
     message = f"{request.method} {request.path}: no answer: {what}"
-    return TransportError(message, maybe_carried_out=not never_left)
+    return TransportError(message, maybe_carried_out=not never_left, why=what)
 
 
 def _tls_context(config: ClusterConfig, certificate: Certificate | None) -> ssl.SSLContext:

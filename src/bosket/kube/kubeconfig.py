@@ -25,7 +25,7 @@ from bosket.kube.credentials import (
     basic,
     bearer,
 )
-from bosket.kube.errors import ConfigError
+from bosket.kube.errors import ConfigError, MissingKubeconfig
 from bosket.kube.kubeconfig_file import ClusterEntry, ExecEntry, Sourced, UserEntry, read
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def load(path: str | Path | None = None, context: str | None = None) -> ClusterC
     paths = _paths(path)
     present = [each for each in paths if each.exists()]
     if not present or (path is not None and len(present) < len(paths)):
-        raise ConfigError(f"no kubeconfig: {' and '.join(map(str, paths))} not found")
+        raise MissingKubeconfig(f"no kubeconfig: {' and '.join(map(str, paths))} not found")
     merged = read(present)
     files = ", ".join(map(str, present))
     name = context or merged.current_context

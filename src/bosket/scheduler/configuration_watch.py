@@ -81,7 +81,7 @@ class ConfigurationWatch:
         if self._file is None or self._maps is not None:
             return
         while True:
-            # Also the first time: the process read the file when it started, and may have stood by since then.
+            # Also the first time: the process read the file when it started, and may have been on standby since then.
             text = _read(self._file)
             if text is not None:
                 self._given(text, str(self._file))

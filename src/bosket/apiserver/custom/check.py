@@ -100,7 +100,7 @@ class Checker:
         self._validators: dict[int, jsonschema_rs.Draft4Validator] = {}
 
     def check(self, value: Any, old: Any = None) -> list[FieldError]:
-        """All violations, except those that were there before in what has not been touched."""
+        """All violations, except those that were there before in parts that did not change."""
         if self._validator.is_valid(value):
             return []
         correlation = Correlation()

@@ -1,6 +1,6 @@
 """Disruption budgets: how many of the pods they guard may go, counted from what is there.
 
-Eviction counts here and now, so that it never decides on yesterday's numbers; the chore below keeps the status of
+Eviction counts here and now, so that it never decides on yesterday's numbers; the controller below keeps the status of
 budgets up to date for those who look.
 """
 

@@ -100,10 +100,10 @@ class ApiServer:
 
         `enabled_versions` are alpha and beta versions to serve, such as `scheduling.k8s.io/v1beta1`. `admission` is
         made with the server's store and asked after the built-in one, `validation` likewise when an object is complete
-        and obeys the rules of its kind; `judges` are called for after both, and asked about deletions and about what is
-        posted to subresources. What is in `data` is there again, and what is written is kept in it until
-        `close`, with `kept_history` writes for watches that resume after a restart. `without` names housekeeping
-        that somebody else does: `garbage-collector`, `namespace`, `disruption`.
+        and obeys the rules of its kind; `request_validators` are called after both, also about deletions and about what
+        is posted to subresources. What is in `data` is there again, and what is written is kept in it until `close`,
+        with `kept_history` writes for watches that resume after a restart. `without` names the parts of
+        the server (`garbage-collector`, `namespace`, `disruption`) that another program runs.
         """
         self.clock = clock
         self.store = Store(history=history)

@@ -10,7 +10,7 @@ from bosket.scheduler.framework.extension_points import AllOf
 from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import CauseOf
-from bosket.scheduler.model.cause import QueueStanding, Reclaimed
+from bosket.scheduler.model.cause import QueueBalance, Reclaimed
 from bosket.scheduler.model.queue import QueueRow, fits
 from bosket.scheduler.model.resource import plus
 from bosket.scheduler.model.task import Task
@@ -38,9 +38,9 @@ class _Reclaim(Policy):
         tree, fair_share = self.session.snapshot.queues, self.session.queues.fair_share
         allocated, request = self.session.queues.allocated[:], preemptor.next_request()
 
-        def standing(row: QueueRow) -> QueueStanding:
+        def balance(row: QueueRow) -> QueueBalance:
             queue = tree.queues[row]
-            return QueueStanding(queue.name, allocated[row], queue.quota, fair_share[row], queue.priority)
+            return QueueBalance(queue.name, allocated[row], queue.quota, fair_share[row], queue.priority)
 
         known: dict[QueueRow, Reclaimed] = {}  # by the victim's queue
 
@@ -54,7 +54,7 @@ class _Reclaim(Policy):
         def between(victim: JobState) -> Reclaimed:
             mine, theirs = tree.where_paths_part(preemptor.queue_row, victim.queue_row)
             within_quota = fits(plus(allocated[mine], request), tree.queues[mine].quota)
-            return Reclaimed(standing(theirs), standing(mine), within_quota)
+            return Reclaimed(balance(theirs), balance(mine), within_quota)
 
         return cause
 

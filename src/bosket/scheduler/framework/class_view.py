@@ -37,13 +37,15 @@ NO_SCORES: Scores = np.empty(0)
 
 SHORT_OF = {"cpu": "CPU cores", "memory": "memory", "gpu": "GPUs", "gpu memory": "GPU memory"}
 POD_NUMBER = "node(s) pod number exceeded"
+#: What nodes say that have too little of a resource begins so.
+SHORT_PREFIXES = ("node(s) didn't have enough resources: ", "node(s) didn't have enough of mig profile: ")
 
 
 def short_of(resource: str) -> str:
     """What a node says that has too little of a resource."""
     if resource.startswith(MIG_RESOURCE_PREFIX):
-        return f"node(s) didn't have enough of mig profile: {resource}"
-    return f"node(s) didn't have enough resources: {SHORT_OF.get(resource, resource)}"
+        return f"{SHORT_PREFIXES[1]}{resource}"
+    return f"{SHORT_PREFIXES[0]}{SHORT_OF.get(resource, resource)}"
 
 
 #: How many of the node table's units are one of those that people are told.

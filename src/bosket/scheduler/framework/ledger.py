@@ -42,7 +42,7 @@ Column = list[float]  #: what a node had of each resource that a pod class holds
 
 
 class NodeLedger:
-    """Free and releasing amounts per node. `log` lists touched rows in order, so that views can catch up."""
+    """Free and releasing amounts per node. `log` lists changed rows in order, so that class views can catch up."""
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table

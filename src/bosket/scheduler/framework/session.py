@@ -24,6 +24,7 @@ from bosket.scheduler.framework.ledger import NodeLedger, QueueLedger
 from bosket.scheduler.framework.orders import Orders
 from bosket.scheduler.framework.step_timer import StepTimer, untimed
 from bosket.scheduler.model.decisions import Decisions, Waiting
+from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.proposal import Proposals
 from bosket.scheduler.model.queue import QueueTree
@@ -126,7 +127,12 @@ class Session(Registrar):
             fair_share=_by_queue(tree, self.queues.fair_share),
             searches=outcome.searches,
             steps=tuple(outcome.steps),
+            job_key=self._job_key,
         )
+
+    def _job_key(self, job: Job) -> tuple[object, ...]:
+        # Asked for after the cycle, where the order of waiting jobs is shown; most cycles are never asked.
+        return self.orders.job_key(self.jobs.state(job))
 
 
 def _by_queue(tree: QueueTree, amounts: Sequence[QueueAmounts]) -> Mapping[str, QueueAmounts]:

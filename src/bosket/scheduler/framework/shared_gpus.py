@@ -35,7 +35,7 @@ class SharedGpus:
         self._room: NDArray[np.int64] = np.full((0, len(devices.sizes)), -1, dtype=np.int64)
         self._outdated: set[NodeRow] = set(self._groups)
         # by row and share: the groups with room for so much; forgotten when a group of the node changes
-        self._takers: dict[NodeRow, dict[GpuShare | None, list[str]]] = {}
+        self._with_room: dict[NodeRow, dict[GpuShare | None, list[str]]] = {}
         self._memory: dict[GpuShare, NDArray[np.int64]] = {}
         self._possible: dict[GpuShare, Mask] = {}
 
@@ -58,9 +58,9 @@ class SharedGpus:
         before: list[tuple[str, GpuGroup | None]] = []
         idle = releasing = 0
         for name in names:
-            stood = groups.get(name)
-            before.append((name, stood))
-            group = stood or NEW_GROUP
+            previous = groups.get(name)
+            before.append((name, previous))
+            group = previous or NEW_GROUP
             if out is not None:
                 group, effect = leave(group, memory, out)
                 idle, releasing = idle + effect.idle, releasing + effect.releasing
@@ -69,7 +69,7 @@ class SharedGpus:
                 idle, releasing = idle + effect.idle, releasing + effect.releasing
             groups[name] = group
         self._outdated.add(row)
-        self._look_at_takers(row, before)
+        self._update_with_room(row, before)
         return tuple(before), Effect(idle, releasing) if idle or releasing else NO_EFFECT
 
     def restore(self, row: NodeRow, before: GroupsBefore) -> None:
@@ -87,27 +87,27 @@ class SharedGpus:
 
     def _changed(self, row: NodeRow) -> None:
         self._outdated.add(row)
-        self._takers.pop(row, None)
+        self._with_room.pop(row, None)
 
-    def _look_at_takers(self, row: NodeRow, changed: Sequence[tuple[str, GpuGroup | None]]) -> None:
+    def _update_with_room(self, row: NodeRow, changed: Sequence[tuple[str, GpuGroup | None]]) -> None:
         """Keeps what is known of groups with room, though some have changed: a pod that comes mostly leaves the room
         where it was, or takes the last of it."""
-        known = self._takers.get(row)
+        known = self._with_room.get(row)
         if not known:
             return
         groups, size = self._groups[row], self.sizes[row]
         for share, names in known.items():
             memory = 0 if share is None else share.memory_on(size)
-            for name, stood in changed:
+            for name, previous in changed:
                 takes = groups[name].room(size) >= memory
                 if takes == (name in names):
                     continue
                 if not takes:
                     names.remove(name)
-                elif stood is None:
+                elif previous is None:
                     names.append(name)
                 else:  # where it belongs in the order of groups isn't known
-                    self._takers.pop(row)
+                    self._with_room.pop(row)
                     return
 
     # What fits
@@ -115,9 +115,9 @@ class SharedGpus:
     def with_room(self, share: GpuShare | None, row: NodeRow) -> list[str]:
         """The groups of a node that take such a pod; one that asks for no share has room wherever others have. The list
         changes with the groups."""
-        known = self._takers.get(row)
+        known = self._with_room.get(row)
         if known is None:
-            known = self._takers[row] = {}
+            known = self._with_room[row] = {}
         found = known.get(share)
         if found is None:
             size = self.sizes[row]

@@ -43,7 +43,8 @@ WORKERS, REQUESTS = 16, 32
 #: How often a batch is tried when the server fails.
 ATTEMPTS = 8
 DISRUPTION_TARGET = "DisruptionTarget"
-#: The condition's reasons: Kubernetes' own for those who make way, and one like it for those who go on their own.
+#: The condition's reasons: Kubernetes' own for preempted pods, and one like it for pods that are evicted for no
+#: preemptor.
 PREEMPTED, EVICTED = "PreemptionByScheduler", "EvictionByScheduler"
 
 

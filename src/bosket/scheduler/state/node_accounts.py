@@ -1,6 +1,6 @@
 """The nodes of the live state: who is on them, and what that leaves free, as a table that snapshots share.
 
-`ClusterState` shows it nodes and tasks as they come and go; `table()` counts again only the nodes that were touched.
+`ClusterState` shows it nodes and tasks as they come and go; `table()` sums only dirty nodes again.
 """
 
 from __future__ import annotations

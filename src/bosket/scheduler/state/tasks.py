@@ -114,7 +114,7 @@ class Tasks:
         if before is not None or self.evictions.budgets:
             self.evictions.see(key, pod, before)
         if self.requests.known:
-            self.requests.judge_for_pod(key)
+            self.requests.assess_for_pod(key)
         if before is not None and task is not None and pod.spec.nodeName and _says_the_same(before, pod):
             return
         self._set(key, task, self._read(key, pod, task))
@@ -143,7 +143,7 @@ class Tasks:
         self.renew(self.requests.observe_deleted(request))
 
     def node_came_or_went(self, node: str) -> None:
-        for pod in self.requests.judge_for_node(node):
+        for pod in self.requests.assess_for_node(node):
             self._renew(pod)
         self._dirty.other = True
         if residents := self._nodes.on(node):

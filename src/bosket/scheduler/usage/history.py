@@ -141,9 +141,9 @@ class History:
             return
         begin = self._times[0]
         for queue, track in list(self._tracks.items()):
-            standing = bisect_right(track.since, begin) - 1
-            if standing >= 0:
-                track.keep(standing)
+            in_force = bisect_right(track.since, begin) - 1
+            if in_force >= 0:
+                track.keep(in_force)
                 track.since[0] = begin
                 if not any(track.amounts[:3]):
                     track.keep(1)

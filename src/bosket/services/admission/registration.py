@@ -30,7 +30,10 @@ from bosket.api.keys import (
 )
 from bosket.api.object import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from bosket.runtime.webhook.registration import TIMEOUT_SECONDS, Configuration, Reach
-from bosket.services.admission.judges import (
+from bosket.services.admission.namespace_policy import DAEMON_SET, DEFAULT_SCHEDULER
+from bosket.services.admission.options import Options
+from bosket.services.admission.pod import SHARING_ANNOTATIONS
+from bosket.services.admission.review_handlers import (
     MUTATE_PODS,
     VALIDATE_ACCESS,
     VALIDATE_POD_GROUPS,
@@ -38,9 +41,6 @@ from bosket.services.admission.judges import (
     VALIDATE_QUEUES,
     VALIDATE_TOPOLOGIES,
 )
-from bosket.services.admission.namespace_policy import DAEMON_SET, DEFAULT_SCHEDULER
-from bosket.services.admission.options import Options
-from bosket.services.admission.pod import SHARING_ANNOTATIONS
 from bosket.services.admission.rule import rules
 
 #: Pods that name no scheduler, and aren't bound to be on their node.

@@ -62,7 +62,7 @@ class Policies:
     def check(self, attributes: AdmissionAttributes) -> None:
         """Raise what the first policy that refuses says; others may leave warnings."""
         if attributes.kind.group == _GROUP and attributes.kind.plural.startswith(_POLICIES):
-            return  # nobody can lock everybody out of mending a policy; webhook configurations aren't spared
+            return  # a wrong policy must not deny its own correction; webhook configurations aren't spared
         refusals = [
             refusal
             for policy in self._in_force()

@@ -322,8 +322,8 @@ class DeviceLedger:
 
 
 def _is_left_over(claim: ResourceClaim, unplaced: set[str]) -> bool:
-    """Whether the claim stood for the extended resources of a pod that was not bound after all: the binder, which made
-    it for that bind alone, takes it away before it makes another."""
+    """Whether the claim was made for the extended resources of a pod that was not bound after all. The binder made it
+    for that bind only, and deletes it before it makes another."""
     if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) != "true":
         return False
     return any(owner.controller and owner.uid in unplaced for owner in claim.metadata.ownerReferences)

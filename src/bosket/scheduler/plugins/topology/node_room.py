@@ -32,7 +32,7 @@ class NodeRoom:
         self._usable: dict[ClassIndex, Mask] = {}
 
     def usable(self, pod_class: PodClass) -> Mask:
-        """(node,): whether a node could take a pod of a class, as things stood when the search began."""
+        """(node,): whether a node could take a pod of a class, by what was free when the search began."""
         found = self._usable.get(pod_class.index)
         if found is None:
             view = self._session.views.of(pod_class)

@@ -41,7 +41,7 @@ class DeviceClaims:
     """All that is known of devices, and which pods use which claims."""
 
     def __init__(self, axis: ResourceAxis, dirty: set[ObjectKey], report: Callable[[str], None]) -> None:
-        """`touched`: where pods are put that must be looked at again because others came or went."""
+        """`dirty` collects pods to be read again because another user of their claim came or went."""
         self._axis, self._dirty = axis, dirty
         self.pools = Pools(report)
         self.claims: Shared[ObjectKey, ResourceClaim] = Shared()

@@ -234,7 +234,7 @@ def check_bind_requests(installation: Installation) -> Iterator[Finding]:
                 "status.phase",
                 f"the pod couldn't be bound to {request.spec.selectedNode} "
                 f"({counted(max(request.status.failedAttempts, 1), 'attempt')}): {request.status.reason or 'unknown'}",
-                "mend what the reason names; the scheduler then decides anew",
+                "fix what the reason names; the scheduler then decides anew",
                 f"kubectl describe bindrequest -n {request.metadata.namespace} {request.metadata.name}",
             )
         elif installation.bundle.now is not None and _is_older(installation, request, _PATIENCE_SECONDS):
