@@ -56,7 +56,7 @@ class Meddles(Listens):
 
 @pytest.fixture(autouse=True)
 def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Listens, "told", [])
+    monkeypatch.setattr(Listens, "reported", [])
     for plugin in (Listens, Fails, Meddles):
         monkeypatch.setitem(BUILT_IN, plugin.__name__.lower(), plugin)
 
