@@ -87,8 +87,8 @@ class ClusterState:
             enabled=options.access_control,
         )
         self._usage = NO_USAGE
-        # No references back to this object: without reference cycles a dropped state is freed at once, which matters
-        # for gigabytes and a garbage collector that is kept off.
+        # No references back to this object: without reference cycles a dropped state is freed at once, although the
+        # garbage collector is kept off.
         after = Invalidation(dirty, self._preemptions, self._zones, self._tasks.pods)
         self._handlers = {**self._workload_handlers(after), **self._capacity_handlers(after)}
         self._memory = VerdictMemory()
