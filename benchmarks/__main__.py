@@ -18,6 +18,7 @@ from benchmarks import (
     cycle,
     documents,
     evictions,
+    explain,
     foreign,
     fragmentation,
     fuzz,
@@ -60,6 +61,7 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "documents": partial(documents.run, None),
     "fragmentation": fragmentation.run,
     "check": check.run,
+    "explain": explain.run,
 }
 #: What `make bench` runs. The others take their time, and are run when they are named.
 USUAL = ("cycle", "part", "idle", "gangs")

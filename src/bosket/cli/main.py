@@ -36,7 +36,9 @@ app = App(
 app.meta.group_parameters = app.group_parameters
 
 
-def _add_command(path: str, purpose: str, *examples: str, to: App = app, name: str | None = None) -> None:
+def _add_command(
+    path: str, purpose: str, *examples: str, to: App = app, name: str | Sequence[str] | None = None
+) -> None:
     """Register the command at `module:function` without importing it."""
     epilogue = "\n".join(("Examples:", "", *(f"  {example}" for example in examples)))
     to.command(path, name=name, help_epilogue=epilogue, sort_key=len(list(to)), help=purpose)
@@ -102,6 +104,14 @@ _add_command(
     "bosket profile --kubeconfig kubeconfig     # of an embedded cluster: bosket up",
     "bosket profile --seconds 10 --url 127.0.0.1:8182     # of: bosket run binder --enable-profiler",
     "kubectl port-forward -n kai-scheduler deployment/kai-scheduler-default 8081 & bosket profile",
+)
+_add_command(
+    "bosket.cli.explain:explain",
+    "Show why a job waits, who is in the way, and which changes would start it.",
+    "bosket explain ml/training",
+    "bosket why training -n ml --json | jq .changes",
+    "bosket explain ml/training --snapshot snapshot.zip",
+    name=("explain", "why"),
 )
 _add_command(
     "bosket.cli.replay:replay",

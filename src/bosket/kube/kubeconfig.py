@@ -172,19 +172,19 @@ def _exec_command(
 
 
 def _cluster_for_plugin(entry: ClusterEntry, authority: bytes | None) -> dict[str, Any]:
-    told: dict[str, Any] = {"server": entry.server}
+    cluster: dict[str, Any] = {"server": entry.server}
     if authority is not None:
-        told["certificate-authority-data"] = base64.b64encode(authority).decode()
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
     if entry.insecure_skip_tls_verify:
-        told["insecure-skip-tls-verify"] = True
+        cluster["insecure-skip-tls-verify"] = True
     if entry.tls_server_name:
-        told["tls-server-name"] = entry.tls_server_name
+        cluster["tls-server-name"] = entry.tls_server_name
     if entry.proxy_url:
-        told["proxy-url"] = entry.proxy_url
+        cluster["proxy-url"] = entry.proxy_url
     for extension in entry.extensions:
         if extension.get("name") == "client.authentication.k8s.io/exec":
-            told["config"] = extension.get("extension")
-    return told
+            cluster["config"] = extension.get("extension")
+    return cluster
 
 
 def _impersonation(entry: UserEntry) -> tuple[tuple[str, str], ...]:

@@ -14,7 +14,7 @@ from bosket.scheduler.model.task import Task
 
 
 class Operation(msgspec.Struct, frozen=True, eq=False):
-    """What was done with a task, and what is needed to undo it."""
+    """What was done with a task, and the values needed to undo it."""
 
     kind: Kind
     job: JobState
@@ -28,7 +28,7 @@ class Operation(msgspec.Struct, frozen=True, eq=False):
 
 
 class Tentative(Protocol):
-    """Operations that are in effect without being decided: later jobs see them, and the session takes them back."""
+    """Operations in effect without being decided: later jobs of the cycle see them, and the session rolls them back."""
 
     @property
     def operations(self) -> list[Operation]: ...

@@ -1,6 +1,6 @@
 """What makes it useless to look for a node: missing claims and ConfigMaps, requests that are larger than any node.
 
-All objections are told at once, each under the name that KAI's users know it by.
+All objections are reported at once, each under the name that KAI's users know it by.
 """
 
 from __future__ import annotations
