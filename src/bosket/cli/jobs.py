@@ -100,7 +100,7 @@ def _lines(report: JobReport, flags: ViewFlags) -> Iterator[Text | str]:
         yield "There are no such jobs."
         return
     columns = [
-        Column("JOB"),
+        Column("JOB", folds=True),
         Column("STATE"),
         Column("QUEUE"),
         Column("POS", is_number=True),

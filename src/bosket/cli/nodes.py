@@ -92,7 +92,7 @@ def _lines(report: NodesReport, flags: ViewFlags, most: int) -> Iterator[Text | 
         return
     letters = _letters_of(report)
     columns = [
-        Column("NODE"),
+        Column("NODE", folds=True),
         Column("GPUS"),
         Column("FREE", is_number=True),
         Column("FRAGMENTED", is_number=True, leaves=1),

@@ -84,7 +84,7 @@ def _lines(report: OrderReport, flags: ViewFlags) -> Iterator[Text | str]:
         return
     digits = len(str(report.turns[-1].number))
     columns = [
-        Column(f"{'#':>{digits}} JOB"),
+        Column(f"{'#':>{digits}} JOB", folds=True),
         Column("QUEUE"),
         Column("PRIORITY", is_number=True),
         Column("AGE", is_number=True),

@@ -90,7 +90,7 @@ def _lines(report: QueueReport, resource: str, flags: ViewFlags) -> Iterator[Tex
         yield f"{amount(used)} of {amount(total)} {unit} used{part}, {waiting} jobs wait"
         yield ""
     columns = [
-        Column("QUEUE"),
+        Column("QUEUE", folds=True),
         Column(unit.upper(), leaves=1),
         Column("USED", is_number=True),
         Column("FAIR", is_number=True),

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeVar
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -59,6 +59,22 @@ def line_width(flags: ViewFlags) -> int | None:
     return console.width if console.is_terminal and not flags.is_wide else None
 
 
+class Readable(Protocol):
+    """What was read, and how much of it was readable."""
+
+    @property
+    def unread(self) -> Mapping[str, str]: ...
+
+    @property
+    def is_limited(self) -> bool: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+
+S = TypeVar("S", bound=Readable)
+
+
 def show(
     source_flags: SourceFlags | None,
     flags: ViewFlags,
@@ -67,19 +83,32 @@ def show(
     data: Callable[[A], Any] = lambda answer: answer,
 ) -> None:
     """Reads the cluster and prints the answer: as lines, or with --json as `data` gives it."""
+    show_what_is_read(source_flags, flags, read=open_cluster, answer=answer, lines=lines, data=data)
+
+
+def show_what_is_read(
+    source_flags: SourceFlags | None,
+    flags: ViewFlags,
+    *,
+    read: Callable[[SourceFlags | None], S],
+    answer: Callable[[S], A],
+    lines: Callable[[A], Iterable[Text | str]],
+    data: Callable[[A], Any] = lambda answer: answer,
+) -> None:
+    """The same of what `read` reads."""
     if flags.watch and source_flags is not None and source_flags.snapshot is not None:
         raise UsageError("--watch: a snapshot file doesn't change; leave one of --watch and --snapshot out")
-    source = open_cluster(source_flags)
+    source = read(source_flags)
     say_what_is_unknown(source)
     while True:
         _print(answer(source), flags, lines, data)
         if not flags.watch:
             return
         time.sleep(flags.every)
-        source = open_cluster(source_flags)
+        source = read(source_flags)
 
 
-def say_what_is_unknown(source: Source) -> None:
+def say_what_is_unknown(source: Readable) -> None:
     """One line on standard error about what the caller's rights don't show."""
     kinds = [kind for kind in ("Node", "Queue", "Pod", "PodGroup") if kind in source.unread]
     if not kinds:

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bosket.api.core import ConfigMap
-from bosket.api.kai import Config, SchedulingShard
+from bosket.api.core import ConfigMap, Event, Pod
+from bosket.api.kai import Config, PodGroup, SchedulingShard
 from bosket.api.keys import SYSTEM_NAMESPACE
 from bosket.api.object import KubeObject
 from bosket.api.table import resource_of
@@ -89,6 +89,25 @@ async def read_cluster(client: Client, *, namespace: str = "default", shard: str
     if memory is not NO_MEMORY:
         recorded = _with_memory(recorded, memory)
     return LiveCluster(recorded, reader.unread, namespace if reader.is_limited else "")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveHistory:
+    """Events, and the objects that they are about."""
+
+    events: Sequence[Event]
+    groups: Sequence[PodGroup]
+    pods: Sequence[Pod]
+    #: by kind, why its objects are unknown or only those of the namespace are known
+    unread: Mapping[str, str]
+    is_limited: bool
+
+
+async def read_history(client: Client, *, namespace: str = "default") -> LiveHistory:
+    """Reads what `bosket.tools.history` needs. Raises KubeError when the server doesn't answer."""
+    reader = _Reader(client, namespace, asyncio.Semaphore(_AT_A_TIME))
+    events, groups, pods = await asyncio.gather(reader.read(Event), reader.read(PodGroup), reader.read(Pod))
+    return LiveHistory(events, groups, pods, reader.unread, reader.is_limited)
 
 
 class _Reader:
