@@ -63,6 +63,7 @@ class Source:
     #: by kind, why its objects are unknown, or only those of `namespace` known
     unread: Mapping[str, str] = field(default_factory=dict)
     is_limited: bool = False  #: whether the caller may read only `namespace`
+    unserved: frozenset[str] = frozenset()  #: kinds that the cluster doesn't know
 
 
 def open_cluster(flags: SourceFlags | None) -> Source:
@@ -78,7 +79,14 @@ def open_cluster(flags: SourceFlags | None) -> Source:
     live, namespace = asyncio.run(_read(flags))
     cluster = Cluster(live.recorded, report=complain)
     _warn_of_missing(cluster)
-    return Source(cluster, namespace, is_live=True, unread=live.unread, is_limited=bool(live.namespace))
+    return Source(
+        cluster,
+        namespace,
+        is_live=True,
+        unread=live.unread,
+        is_limited=bool(live.namespace),
+        unserved=live.unserved,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,7 @@ class History:
     is_live: bool
     unread: Mapping[str, str] = field(default_factory=dict)
     is_limited: bool = False
+    unserved: frozenset[str] = frozenset()
 
 
 def open_history(flags: SourceFlags | None) -> History:
@@ -117,6 +126,7 @@ def open_history(flags: SourceFlags | None) -> History:
         is_live=True,
         unread=live.unread,
         is_limited=live.is_limited,
+        unserved=live.unserved,
     )
 
 

@@ -65,8 +65,13 @@ def lines(columns: Sequence[Column], rows: Sequence[Row], width: int | None, sen
     for row, each in zip(rows, cells, strict=True):
         line = [each[at] for at in shown]
         if folding is not None and line[folding].cell_len > kept_widths[folding]:
-            yield _line(kept[: folding + 1], kept_widths[: folding + 1], line[: folding + 1])
-            line[: folding + 1] = [Text()] * (folding + 1)
+            name, line[folding] = line[folding], Text()
+            before = kept_widths[:folding]
+            if sum(before) + len(GAP) * folding + name.cell_len <= width:
+                yield _line(kept[: folding + 1], [*before, 0], [*line[:folding], name])
+                line[:folding] = [Text()] * folding
+            else:
+                yield Text(" " * min(_INDENT, max(0, width - name.cell_len))) + name
         yield _line(kept, kept_widths, line)
         for part in textwrap.wrap(
             row.sentence, max(20, width - _INDENT), break_long_words=False, break_on_hyphens=False

@@ -79,7 +79,9 @@ def events(
         return EventReport(start, read.now, tuple(filter(chosen, found)), is_complete)
 
     _start(since, 0.0)  # what makes no sense is said before anything is read
-    show_what_is_read(given, flags, read=open_history, answer=answer, lines=lambda report: _lines(report, flags))
+    show_what_is_read(
+        given, flags, read=open_history, answer=answer, lines=lambda report: _lines(report, flags), needs=("PodGroup",)
+    )
 
 
 def _start(since: str, now: float) -> float:

@@ -85,7 +85,7 @@ def jobs(
         found = tuple(filter(chosen, job_rows(snapshot, decisions, cluster.now)))
         return JobReport(found, dict(Counter(row.state for row in found)), is_known)
 
-    show(source, flags, answer, lambda report: _lines(report, flags))
+    show(source, flags, answer, lambda report: _lines(report, flags), needs=("PodGroup",))
 
 
 def _names(row: JobRow) -> set[str]:

@@ -51,7 +51,7 @@ def order(
         So many of the first are shown.
     """
     flags = view or ViewFlags()
-    show(source, flags, lambda at: _report(at, queue, most), lambda report: _lines(report, flags))
+    show(source, flags, lambda at: _report(at, queue, most), lambda report: _lines(report, flags), needs=("PodGroup",))
 
 
 def _report(source: Source, queue: str | None, most: int) -> OrderReport:

@@ -50,6 +50,7 @@ def queues(
         flags,
         lambda at: _below(queue_report(at.cluster.snapshot(), at.cluster.configuration, at.unread), name),
         lambda report: _lines(report, resource or _most_interesting(report), flags),
+        needs=("PodGroup",),
     )
 
 
