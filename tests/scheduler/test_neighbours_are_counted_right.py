@@ -320,7 +320,7 @@ def test_few_numbers_and_many_count_alike(size: int, changes: Sequence[tuple[int
         plain[place] += change
         assert counts[place] == plain[place]
     assert counts.at(EVERYWHERE).tolist() == plain
-    assert sorted(counts.places().tolist()) == [place for place, number in enumerate(plain) if number]
+    assert sorted(counts.indexes().tolist()) == [place for place, number in enumerate(plain) if number]
     assert len(counts) == sum(map(bool, plain))
 
 

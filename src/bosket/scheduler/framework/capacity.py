@@ -7,7 +7,7 @@ from bosket.scheduler.framework.job_state import JobState
 from bosket.scheduler.model.node import NodeTable
 from bosket.scheduler.model.reason import JobReason
 from bosket.scheduler.model.resource import QueueAmounts
-from bosket.scheduler.model.task import PodClass, Task
+from bosket.scheduler.model.task import ClassIndex, PodClass, Task
 
 
 class Capacity:
@@ -15,8 +15,9 @@ class Capacity:
 
     def __init__(self, table: NodeTable, extensions: ExtensionPoints) -> None:
         self._devices, self._checks = table.devices, extensions.capacity_checks
-        self._costly_sizes: dict[int, list[int]] = {}  # by class
-        self._prices: dict[tuple[int, int, int | None], QueueAmounts] = {}  # by class, number and size of devices
+        self._costly_sizes: dict[ClassIndex, list[int]] = {}
+        #: by class, number and size of devices
+        self._prices: dict[tuple[ClassIndex, int, int | None], QueueAmounts] = {}
 
     def objection(self, job: JobState) -> JobReason | None:
         """Why the job's queue has no room for its next tasks; None if it has."""

@@ -191,8 +191,8 @@ class ClassView:
             return self._chosen_row
         self.catch_up()
         total = self._total[rows] if bonus is None else self._total[rows] + bonus[rows]
-        place = int(total.argmax())
-        return self._chosen(NodeRow(int(rows[place])), rows, bonus) if total[place] > -math.inf else None
+        position = int(total.argmax())
+        return self._chosen(NodeRow(int(rows[position])), rows, bonus) if total[position] > -math.inf else None
 
     def best(self, on: Mask | None = None, bonus: Scores | None = None) -> NodeRow | None:
         """The row with the highest score among nodes that can take the pod; the smallest name on a tie.
@@ -321,10 +321,10 @@ class ClassView:
         table, node = self._context.snapshot.nodes, self._context.snapshot.nodes.nodes[row].metadata.name
         free = ledger.idle[:, row] + ledger.releasing[:, row]
         parts = [
-            lack_of(node, names[place], amount, float(table.allocatable[place, row] - free[place]),
-                    float(table.allocatable[place, row]))
-            for place, amount in self._class.needs
-            if free[place] < amount
+            lack_of(node, names[resource], amount, float(table.allocatable[resource, row] - free[resource]),
+                    float(table.allocatable[resource, row]))
+            for resource, amount in self._class.needs
+            if free[resource] < amount
         ]  # fmt: skip
         share = self._class.share
         if share is not None and not ledger.shared.possible(share)[row]:
@@ -359,11 +359,11 @@ class ClassView:
         names = self._context.snapshot.resource_names
         idle, releasing = self._ledger.idle, self._ledger.releasing
         needs = dict(self._class.needs)
-        places = sorted({*range(len(names)), *needs} - {PODS}) if self._ledger.overdrawn else list(needs)
-        for place in places:
-            amount = needs.get(place, 0.0)
-            short = int(np.count_nonzero(fine & (idle[place] + releasing[place] < amount)))
-            objections[short_of(names[place])] += short
+        resources = sorted({*range(len(names)), *needs} - {PODS}) if self._ledger.overdrawn else list(needs)
+        for resource in resources:
+            amount = needs.get(resource, 0.0)
+            short = int(np.count_nonzero(fine & (idle[resource] + releasing[resource] < amount)))
+            objections[short_of(names[resource])] += short
         if self._class.share is not None:
             self._object_to_devices(objections, fine)
         objections[POD_NUMBER] += int(np.count_nonzero(fine & (idle[PODS] + releasing[PODS] < 1)))
@@ -443,13 +443,13 @@ class ClassView:
                 (scorer, scorer.scores(self._class, chosen).tolist() if scores is None and scorer.by_arrays else scores)
                 for scorer, scores in self.scorers
             ]
-            for place, row in enumerate(fitting):
+            for position, row in enumerate(fitting):
                 total = 0.0
                 for scorer, scores in known:
                     if scores is None:
                         total += scorer.score(self._class, row)
                     else:
-                        total += scores[place] if scorer.by_arrays else float(scores[row])
+                        total += scores[position] if scorer.by_arrays else float(scores[row])
                 self._renewed(row, total)
         for row in rows.difference(fitting):
             self._renewed(row, -math.inf)

@@ -10,7 +10,7 @@ import numpy as np
 from bosket.scheduler.framework.class_view import Asked, ClassView, StaticVerdict, ViewContext
 from bosket.scheduler.framework.extension import NodeFilter, NodeScorer, ReasonCodes
 from bosket.scheduler.framework.neighbour_view import Base, NeighbourView, ScoreArrays
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.task import ClassIndex, PodClass
 
 _is_static = attrgetter("static")
 
@@ -20,7 +20,7 @@ class ClassViews:
 
     def __init__(self, context: ViewContext) -> None:
         self._context = context
-        self._views: dict[int, ClassView] = {}  # by index of the class
+        self._views: dict[ClassIndex, ClassView] = {}
         self._bases: dict[Hashable, Base] = {}  # by the cache keys of all filters and scorers
         self._arrays = ScoreArrays()
         self._static: dict[Hashable, StaticVerdict] = {}  # by the cache keys of the static filters

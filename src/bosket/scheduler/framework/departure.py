@@ -45,7 +45,7 @@ class Baseline:
 class Change(NamedTuple):
     """Amounts to add to an array over (resource, node)."""
 
-    places: NDArray[np.intp]  #: in the flattened array, each once
+    cells: NDArray[np.intp]  #: in the flattened array, each once
     amounts: NDArray[np.float64]
 
 
@@ -99,10 +99,10 @@ class Departure:
                 return False
             is_promised = status is PIPELINED
             for resource, amount in pod_class.holds:
-                place = resource * node_count + row
-                released[place] = released.get(place, 0.0) + (2 * amount if is_promised else amount)
+                cell = resource * node_count + row
+                released[cell] = released.get(cell, 0.0) + (2 * amount if is_promised else amount)
                 if is_promised:
-                    from_idle[place] = from_idle.get(place, 0.0) - amount
+                    from_idle[cell] = from_idle.get(cell, 0.0) - amount
             self.costs.append(pod_class.charge)
             self.cost = plus(self.cost, pod_class.charge)
             state = self.job.state_of(task)
@@ -121,5 +121,5 @@ def _is_simple(pod_class: PodClass) -> bool:
 
 
 def _change(amounts: dict[int, float]) -> Change:
-    places = np.fromiter(amounts, dtype=np.intp, count=len(amounts))
-    return Change(places, np.fromiter(amounts.values(), dtype=np.float64, count=len(amounts)))
+    cells = np.fromiter(amounts, dtype=np.intp, count=len(amounts))
+    return Change(cells, np.fromiter(amounts.values(), dtype=np.float64, count=len(amounts)))

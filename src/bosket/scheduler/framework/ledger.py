@@ -20,9 +20,9 @@ from bosket.scheduler.model.cell import Cells, cells
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.node import Mask, NodeRow, NodeTable
 from bosket.scheduler.model.queue import QueueRow, QueueTree
-from bosket.scheduler.model.resource import GPU, NOTHING, PODS, QueueAmounts, plus
+from bosket.scheduler.model.resource import GPU, NOTHING, PODS, QueueAmounts, ResourceIndex, all_resources, plus
 from bosket.scheduler.model.snapshot import Snapshot
-from bosket.scheduler.model.task import PodClass, TaskStatus
+from bosket.scheduler.model.task import ClassIndex, PodClass, TaskStatus
 
 #: Parts of a GPU that are added up exactly: multiples of one by this.
 SMALLEST_PART = 1024.0
@@ -48,7 +48,7 @@ class NodeLedger:
         self.table = table
         self.idle = table.idle.copy()
         self.releasing = table.releasing.copy()
-        #: the same memory, indexed [place, row], for single values: many times cheaper than through the array
+        #: the same memory, indexed [resource, row], for single values: many times cheaper than through the array
         self.idle_at: NodeCells = cells(self.idle)
         self.releasing_at: NodeCells = cells(self.releasing)
         self.shared = SharedGpus(table.devices)
@@ -59,11 +59,11 @@ class NodeLedger:
         self.overdrawn = bool((self.idle < 0).any())
         self._asked: tuple[int, PodClass, NodeRow] | None = None
         self._fits_idle = False
-        self._costs: dict[tuple[int, int], QueueAmounts] = {}  # by class and size of devices
+        self._costs: dict[tuple[ClassIndex, int], QueueAmounts] = {}  # by class and size of devices
         self._free = self.idle + self.releasing
         self._free_seen = 0  # how much of the log it is true for
         self._sound: dict[bool, Mask] = {}  # by whether GPUs count, as of `_free_seen`
-        self._unasked: dict[int, list[int]] = {}  # by class
+        self._unasked: dict[ClassIndex, list[ResourceIndex]] = {}  # by class
 
     def cost(self, pod_class: PodClass, row: NodeRow) -> QueueAmounts:
         """The amounts that a pod on this node charges to its queue; with shared GPU memory they depend on the node's
@@ -83,10 +83,10 @@ class NodeLedger:
     def take(self, at: NodeCells, pod_class: PodClass, row: NodeRow) -> Column:
         """Subtracts a pod's request from `idle_at` or `releasing_at`; returns the values before."""
         before = []
-        for place, amount in pod_class.holds:
-            had = at[place, row]
+        for resource, amount in pod_class.holds:
+            had = at[resource, row]
             before.append(had)
-            at[place, row] = had - amount
+            at[resource, row] = had - amount
         self.log.append(row)
         return before
 
@@ -103,15 +103,15 @@ class NodeLedger:
         """
         idle, holds = self.idle_at, pod_class.holds
         amounts = [amount for _, amount in holds]
-        free = [idle[place, row] for place, _ in holds]
+        free = [idle[resource, row] for resource, _ in holds]
         before = [free]
         # Subtracted one by one, not `count * amount`: the float result must equal that of single placements to the bit.
         for _ in range(min(most, self._room(pod_class, row)) - 1):
             free = list(map(sub, free, amounts))
             before.append(free)
         free = list(map(sub, free, amounts))
-        for (place, _), left in zip(holds, free, strict=True):
-            idle[place, row] = left
+        for (resource, _), left in zip(holds, free, strict=True):
+            idle[resource, row] = left
         self.log.append(row)
         self.allocated_last = (pod_class, len(self.log))
         return before
@@ -123,28 +123,28 @@ class NodeLedger:
             return 1
         idle, releasing = self.idle_at, self.releasing_at
         room = idle[PODS, row] + min(releasing[PODS, row], 0.0)
-        for place, amount in pod_class.needs:
-            room = min(room, (idle[place, row] + min(releasing[place, row], 0.0)) // amount)
+        for resource, amount in pod_class.needs:
+            room = min(room, (idle[resource, row] + min(releasing[resource, row], 0.0)) // amount)
         return int(room)
 
     def give(self, at: NodeCells, pod_class: PodClass, row: NodeRow) -> Column:
         before = []
-        for place, amount in pod_class.holds:
-            had = at[place, row]
+        for resource, amount in pod_class.holds:
+            had = at[resource, row]
             before.append(had)
-            at[place, row] = had + amount
+            at[resource, row] = had + amount
         self.log.append(row)
         return before
 
-    def reserve(self, row: NodeRow, amounts: Iterable[tuple[int, float]]) -> None:
-        """Keeps (place, amount)s of a node for somebody who isn't there yet, till the end of the cycle."""
-        for place, amount in amounts:
-            self.releasing_at[place, row] -= amount
+    def reserve(self, row: NodeRow, amounts: Iterable[tuple[ResourceIndex, float]]) -> None:
+        """Keeps amounts of a node, by resource index, for somebody who isn't there yet, till the end of the cycle."""
+        for resource, amount in amounts:
+            self.releasing_at[resource, row] -= amount
         self.log.append(row)
 
     def restore(self, at: NodeCells, pod_class: PodClass, row: NodeRow, before: Column) -> None:
-        for (place, _), had in zip(pod_class.holds, before, strict=True):
-            at[place, row] = had
+        for (resource, _), had in zip(pod_class.holds, before, strict=True):
+            at[resource, row] = had
         self.log.append(row)
 
     def move_on_devices(
@@ -184,12 +184,15 @@ class NodeLedger:
             found = self._sound[gpus] = np.asarray((amounts >= 0).all(axis=0))
         return found
 
-    def _not_asked_for(self, pod_class: PodClass) -> list[int]:
+    def _not_asked_for(self, pod_class: PodClass) -> list[ResourceIndex]:
         """The indexes of resources that a class doesn't ask for. For shared GPUs, only these can overdraw the node."""
         found = self._unasked.get(pod_class.index)
         if found is None:
-            asked = {PODS, *(place for place, _ in pod_class.needs)} | ({GPU} if pod_class.share is not None else set())
-            found = self._unasked[pod_class.index] = [place for place in range(len(self.idle)) if place not in asked]
+            asked = {PODS, *(resource for resource, _ in pod_class.needs)}
+            if pod_class.share is not None:
+                asked.add(GPU)
+            found = [resource for resource in all_resources(self.idle) if resource not in asked]
+            self._unasked[pod_class.index] = found
         return found
 
     def fits_idle(self, pod_class: PodClass, row: NodeRow) -> bool:
@@ -203,14 +206,14 @@ class NodeLedger:
 
     def _find_out_fit(self, pod_class: PodClass, row: NodeRow) -> bool:
         at = self.idle_at
-        for place, amount in pod_class.needs:
-            if at[place, row] < amount:
+        for resource, amount in pod_class.needs:
+            if at[resource, row] < amount:
                 return False
         if pod_class.share is not None and not self._devices_suffice(pod_class.share, row, at[GPU, row]):
             return False
         if self.overdrawn:
-            for place in self._not_asked_for(pod_class):
-                if at[place, row] < 0:
+            for resource in self._not_asked_for(pod_class):
+                if at[resource, row] < 0:
                     return False
         return at[PODS, row] >= 1
 
@@ -218,13 +221,13 @@ class NodeLedger:
         """The same as `fits_idle` for rows."""
         idle = self.idle
         fits: Mask = idle[PODS, rows] >= 1
-        for place, amount in pod_class.needs:
-            fits &= idle[place, rows] >= amount
+        for resource, amount in pod_class.needs:
+            fits &= idle[resource, rows] >= amount
         if pod_class.share is not None:
             fits &= self._devices_suffice_on(pod_class.share, idle[GPU, rows], rows)
         if self.overdrawn:
-            for place in self._not_asked_for(pod_class):
-                fits &= idle[place, rows] >= 0
+            for resource in self._not_asked_for(pod_class):
+                fits &= idle[resource, rows] >= 0
         return fits
 
     def fits(self, pod_class: PodClass, row: NodeRow) -> bool:
@@ -232,9 +235,9 @@ class NodeLedger:
         usually asked next."""
         idle, releasing = self.idle_at, self.releasing_at
         now = True
-        for place, amount in pod_class.needs:
-            free = idle[place, row]
-            if free + releasing[place, row] < amount:
+        for resource, amount in pod_class.needs:
+            free = idle[resource, row]
+            if free + releasing[resource, row] < amount:
                 return False
             now = now and free >= amount
         if pod_class.share is not None:
@@ -244,8 +247,8 @@ class NodeLedger:
             now = now and self._devices_suffice(pod_class.share, row, free)
         free = idle[PODS, row]
         if self.overdrawn:
-            for place in self._not_asked_for(pod_class):
-                if idle[place, row] + releasing[place, row] < 0:
+            for resource in self._not_asked_for(pod_class):
+                if idle[resource, row] + releasing[resource, row] < 0:
                     return False
         else:
             self._asked, self._fits_idle = (len(self.log), pod_class, row), now and free >= 1
@@ -256,16 +259,16 @@ class NodeLedger:
         # `free()` is cached: many classes ask for all nodes between two changes.
         free = self.free() if rows is EVERYWHERE else self.idle[:, rows] + self.releasing[:, rows]
         fits: Mask = free[PODS] >= 1
-        for place, amount in pod_class.needs:
-            fits &= free[place] >= amount
+        for resource, amount in pod_class.needs:
+            fits &= free[resource] >= amount
         if pod_class.share is not None:
             fits &= self._devices_suffice_on(pod_class.share, free[GPU], rows)
         if self.overdrawn and rows is EVERYWHERE:
             # Resources in `needs` were checked above, so checking all resources adds only those not asked for.
             fits &= self._sound_nodes(gpus=pod_class.share is None)
         elif self.overdrawn:
-            for place in self._not_asked_for(pod_class):
-                fits &= free[place] >= 0
+            for resource in self._not_asked_for(pod_class):
+                fits &= free[resource] >= 0
         return fits
 
     def _devices_suffice(self, share: GpuShare, row: NodeRow, whole: float) -> bool:

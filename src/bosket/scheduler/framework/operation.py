@@ -10,6 +10,7 @@ from bosket.scheduler.framework.extension import Kind
 from bosket.scheduler.framework.job_state import JobState, Placement
 from bosket.scheduler.framework.ledger import Column, DevicesBefore, QueueAccounts
 from bosket.scheduler.model.node import NodeRow
+from bosket.scheduler.model.resource import ResourceIndex
 from bosket.scheduler.model.task import Task
 
 
@@ -37,7 +38,7 @@ class Tentative(Protocol):
         """Operations on tasks that still are as the operations left them, the newest first."""
         ...
 
-    def room_made(self) -> dict[tuple[int, int], float]:
+    def room_made(self) -> dict[tuple[ResourceIndex, NodeRow], float]:
         """By resource and node: what is free because of these operations; negative where they take room."""
         ...
 

@@ -167,10 +167,10 @@ def _place_together(
 def _end_of_run(session: Session, job: JobState, tasks: list[Task], start: int) -> int:
     """The end of the run of placeable tasks of one class and one pod set, from `start` on."""
     pod_class, pod_set = tasks[start].pod_class, job.state_of(tasks[start])
-    for place in range(start + 1, len(tasks)):
-        task = tasks[place]
+    for number in range(start + 1, len(tasks)):
+        task = tasks[number]
         if task.pod_class is not pod_class or job.state_of(task) is not pod_set or session.unfit(task) is not None:
-            return place
+            return number
     return len(tasks)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bosket.scheduler.framework.class_view import POD_NUMBER, short_of
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.reason import NodesRefused
-from bosket.scheduler.model.resource import PODS
+from bosket.scheduler.model.resource import PODS, ResourceIndex
 from bosket.scheduler.model.task import PodClass
 
 
@@ -22,15 +22,15 @@ class Room:
     def __init__(self, session: Session) -> None:
         self._session = session
         #: by resource, of those that were asked for: the amounts of all nodes, the smallest first
-        self._ranked: dict[int, NDArray[np.float64]] = {}
+        self._ranked: dict[ResourceIndex, NDArray[np.float64]] = {}
         self._objections = [short_of(name) for name in session.snapshot.resource_names]
 
-    def _below(self, place: int, amount: float) -> int:
+    def _below(self, resource: ResourceIndex, amount: float) -> int:
         """How many nodes have less than an amount of a resource."""
-        ranked = self._ranked.get(place)
+        ranked = self._ranked.get(resource)
         if ranked is None:
             nodes = self._session.nodes
-            ranked = self._ranked[place] = np.sort(nodes.idle[place] + nodes.releasing[place])
+            ranked = self._ranked[resource] = np.sort(nodes.idle[resource] + nodes.releasing[resource])
         return int(ranked.searchsorted(amount))
 
     def refusal(self, pod_class: PodClass) -> NodesRefused | None:
@@ -40,7 +40,7 @@ class Room:
         if not count:
             return None
         texts = self._objections
-        objections = {texts[place]: self._below(place, amount) for place, amount in pod_class.needs}
+        objections = {texts[resource]: self._below(resource, amount) for resource, amount in pod_class.needs}
         if count not in objections.values():  # there is enough of each on some node
             return None
         if not self._session.views.unrestricted(pod_class):

@@ -26,6 +26,7 @@ from bosket.scheduler.model.cause import Cause
 from bosket.scheduler.model.decisions import Bind, Eviction, Pipeline
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.node import NOWHERE, NodeRow
+from bosket.scheduler.model.resource import ResourceIndex
 from bosket.scheduler.model.task import Task, TaskStatus
 
 #: Why a task of a job is evicted, and where there is room for it instead ("" for nowhere).
@@ -250,14 +251,14 @@ class Statement:
     def _release_all(self, departures: Sequence[Departure]) -> None:
         """Moves what all these tasks hold on nodes to `releasing`."""
         nodes = self._session.nodes
-        places, amounts = map(np.concatenate, zip(*[each.releasing for each in departures], strict=True))
+        at_cells, amounts = map(np.concatenate, zip(*[each.releasing for each in departures], strict=True))
         # `np.add.at`, not `+=`: one cell may occur several times
-        np.add.at(nodes.releasing.reshape(-1), places, amounts)
+        np.add.at(nodes.releasing.reshape(-1), at_cells, amounts)
         promised = [each.taken_from_idle for each in departures if each.taken_from_idle is not None]
         if promised:
             self._overdraw()
-            places, amounts = map(np.concatenate, zip(*promised, strict=True))
-            np.add.at(nodes.idle.reshape(-1), places, amounts)
+            at_cells, amounts = map(np.concatenate, zip(*promised, strict=True))
+            np.add.at(nodes.idle.reshape(-1), at_cells, amounts)
         for each in departures:
             nodes.log += each.rows
 
@@ -463,13 +464,13 @@ class Statement:
             or each.job.placement(each.task)[:2] == (after[kind], last[each.task].row)
         ]
 
-    def room_made(self) -> dict[tuple[int, int], float]:
+    def room_made(self) -> dict[tuple[ResourceIndex, NodeRow], float]:
         """By (resource, node): the room that these operations made; negative where they take room."""
-        room: dict[tuple[int, int], float] = {}
+        room: dict[tuple[ResourceIndex, NodeRow], float] = {}
         for each in self.unchanged():
             row = each.row
-            for place, amount in each.task.pod_class.holds if row != NOWHERE else ():
-                room[place, row] = room.get((place, row), 0.0) + (amount if each.kind is EVICT else -amount)
+            for resource, amount in each.task.pod_class.holds if row != NOWHERE else ():
+                room[resource, row] = room.get((resource, row), 0.0) + (amount if each.kind is EVICT else -amount)
         return room
 
     def stands_alone(self) -> bool:
@@ -486,16 +487,19 @@ class Statement:
             return False
         if any(each.task.pod_class.share is not None for it in (self, *others) for each in it.operations):
             return False  # room on one shared GPU is not distinguished from room on another
-        made: dict[tuple[int, int], float] = {}
+        made: dict[tuple[ResourceIndex, NodeRow], float] = {}
         for statement in others:
             for cell, amount in statement.room_made().items():
                 made[cell] = made.get(cell, 0.0) + amount
         nodes = self._session.nodes
         return all(
-            nodes.idle_at[place, each.row] + nodes.releasing_at[place, each.row] - made.get((place, each.row), 0.0) >= 0
+            nodes.idle_at[resource, each.row]
+            + nodes.releasing_at[resource, each.row]
+            - made.get((resource, each.row), 0.0)
+            >= 0
             for each in self.operations
             if each.kind is PIPELINE
-            for place, _ in each.task.pod_class.holds
+            for resource, _ in each.task.pod_class.holds
         )
 
     def _record(self, kind: Kind, job: JobState, task: Task, after: Placement, column: Column) -> None:

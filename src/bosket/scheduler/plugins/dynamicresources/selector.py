@@ -38,12 +38,12 @@ class UnusableSelector(ValueError):
 def expressions(selectors: tuple[DeviceSelector, ...], where: str) -> Selectors:
     """Raises UnusableSelector. `where`: the object and field that the selectors are in."""
     found = []
-    for place, each in enumerate(selectors):
+    for index, each in enumerate(selectors):
         if each.cel is None:
-            raise UnusableSelector(f"{where}[{place}] has no cel expression")
+            raise UnusableSelector(f"{where}[{index}] has no cel expression")
         problem = _problem(each.cel.expression)
         if problem:
-            raise UnusableSelector(f"{where}[{place}].cel.expression: {problem}")
+            raise UnusableSelector(f"{where}[{index}].cel.expression: {problem}")
         found.append(each.cel.expression)
     return tuple(found)
 
