@@ -80,7 +80,12 @@ def events(
 
     _start(since, 0.0)  # what makes no sense is said before anything is read
     show_what_is_read(
-        given, flags, read=open_history, answer=answer, lines=lambda report: _lines(report, flags), needs=("PodGroup",)
+        given,
+        flags,
+        read=open_history,
+        answer=answer,
+        lines=lambda report: event_lines(report, flags),
+        needs=("PodGroup",),
     )
 
 
@@ -99,7 +104,8 @@ def _start(since: str, now: float) -> float:
         ) from None
 
 
-def _lines(report: EventReport, flags: ViewFlags) -> Iterator[Text | str]:
+def event_lines(report: EventReport, flags: ViewFlags) -> Iterator[Text | str]:
+    """Starts and evictions as lines that fit the terminal."""
     from rich.text import Text
 
     if not report.events:

@@ -172,6 +172,13 @@ _add_command(
     "bosket events --json | jq '[.events[].lostGpuHours | numbers] | add'",
 )
 _add_command(
+    "bosket.cli.top:top",
+    "Watch queues, jobs and what happened last, on one screen.",
+    "bosket top",
+    "bosket top --every 2",
+    "bosket top --once > now.txt",
+)
+_add_command(
     "bosket.cli.doctor:doctor",
     "Check a cluster's installation, queues, shards, rights, capacity and workloads, and say what to change.",
     "bosket doctor",
