@@ -165,6 +165,20 @@ _add_command(
     "bosket plan --snapshot monday.zip --patch change.json     # a change that bosket explain offered",
 )
 _add_command(
+    "bosket.cli.events:events",
+    "Show which jobs started and which were evicted: when, for whom and by which rule.",
+    "bosket events --since 12h",
+    "bosket events --kind evicted --queue team-a",
+    "bosket events --json | jq '[.events[].lostGpuHours | numbers] | add'",
+)
+_add_command(
+    "bosket.cli.top:top",
+    "Watch queues, jobs and what happened last, on one screen.",
+    "bosket top",
+    "bosket top --every 2",
+    "bosket top --once > now.txt",
+)
+_add_command(
     "bosket.cli.doctor:doctor",
     "Check a cluster's installation, queues, shards, rights, capacity and workloads, and say what to change.",
     "bosket doctor",
