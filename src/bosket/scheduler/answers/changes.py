@@ -145,7 +145,7 @@ class ChangeSearch:
             with cluster.changed(patches) as snapshot:
                 return start_of(cluster.decide(snapshot), self._key) is not None
         except ChangeError:
-            return True  # a patch of what isn't in the emptied cluster: the whole one will tell
+            return False  # a change of what isn't there any more, and so isn't in the way
 
     def _may_start(self, patches: Patches) -> bool:
         """Whether the job could start if it were the only one that waits."""
