@@ -34,7 +34,7 @@ def explain(
     job
         [NAMESPACE/]NAME of a pod group, or of a workload or pod that has one.
     seconds
-        Seconds of CPU that the search for changes may take; 0 for none. By default 0.4, or 1.6 from 1,000 nodes on.
+        Seconds of CPU after which no more changes are tried; 0 for none. By default 0.5, or 2 beyond 1,000 nodes.
     json
         Print everything as one JSON object.
     """

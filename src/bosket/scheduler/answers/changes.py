@@ -6,7 +6,7 @@ A change counts only if the scheduler's own decision on the patched snapshot sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
@@ -32,18 +32,15 @@ class Budget:
 
     seconds: float
     clock: Callable[[], float]
-    _began: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._began = self.clock()
+    began: float  #: what the clock told when the question was put
 
     @property
     def used(self) -> float:
-        return self.clock() - self._began
+        return self.clock() - self.began
 
-    def check(self) -> None:
-        """Raises OutOfTime once the time is used up."""
-        if self.used > self.seconds:
+    def check(self, expected: float = 0.0) -> None:
+        """Raises OutOfTime where less time is left than what comes next is expected to take."""
+        if self.used + expected > self.seconds:
             raise OutOfTime
 
 
@@ -54,6 +51,7 @@ class ChangeSearch:
         self._trial, self._cluster, self._key, self._budget = trial, trial.cluster, trial.key, budget
         #: whether the job would start if it were the only one that waits: then it is the others that a change is about
         self._is_about_order = trial.start_alone is not None
+        self._whole_cycle = 0.0  # seconds that the dearest one took so far
 
     def find(self, candidates: Iterable[Candidate]) -> tuple[tuple[Change, ...], bool]:
         """The changes, in the order of the candidates, one of each kind, and whether all candidates were looked at."""

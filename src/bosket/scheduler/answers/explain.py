@@ -24,11 +24,12 @@ from bosket.scheduler.answers.node_groups import node_groups
 from bosket.scheduler.answers.sentence import Sentences
 from bosket.scheduler.answers.trial import Start, Trial
 from bosket.scheduler.decide import open_session
+from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.job import Job
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
 
-#: Seconds of CPU for the search for changes, by the number of nodes that a cluster has at most.
-SECONDS = ((1000, 0.4), (1_000_000_000, 1.6))
+#: Seconds of CPU after which no more changes are tried, by the number of nodes that a cluster has at most.
+SECONDS = ((1000, 0.5), (1_000_000_000, 2.0))
 #: So many of the jobs ahead are named.
 MOST_AHEAD = 5
 
@@ -70,14 +71,16 @@ def explain(
     key: ObjectKey,
     *,
     seconds: float | None = None,
+    decided: Decisions | None = None,
     clock: Callable[[], float] = time.process_time,
 ) -> Explanation:
     """Why the pod group `key` waits, and what would start it. Raises `UnknownJob`.
 
-    `seconds`: of CPU, for the search for changes; 0 leaves it out. `clock`: how much CPU was used.
+    `seconds`: of CPU, after which no more changes are tried; 0 for none. `decided`: what the next cycle decides on this
+    very cluster, where that is known already. `clock`: how much CPU was used.
     """
     began, decides_before = clock(), cluster.decides
-    trial = Trial(cluster, key)
+    trial = Trial(cluster, key, decided)
     if key not in trial.snapshot.jobs:
         raise UnknownJob(f"pod group {key} isn't one of this scheduler's: another scheduler or another shard has it")
     if seconds is None:
@@ -88,7 +91,7 @@ def explain(
     waits = verdict in ("never", "not-now")
     session = open_session(trial.snapshot, cluster.configuration) if waits else None
     changes, complete = (
-        ChangeSearch(trial, Budget(seconds, clock)).find(candidates(trial))
+        ChangeSearch(trial, Budget(seconds, clock, began)).find(candidates(trial))
         if waits and seconds > 0
         else ((), not waits)
     )

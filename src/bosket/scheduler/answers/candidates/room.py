@@ -23,7 +23,7 @@ WAIT = "wait"
 
 def of_room(trial: Trial) -> Iterator[Candidate]:
     """What ends by itself, or by its owner."""
-    units = departures(trial)
+    units = trial.ask(departures)
     if not units:
         return
     job = trial.job
