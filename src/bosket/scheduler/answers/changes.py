@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from bosket.scheduler.answers.candidate import Candidate, Patches
-from bosket.scheduler.answers.candidates.room import WAIT, of_room
+from bosket.scheduler.answers.candidates.room import FREE_ROOM, WAIT, of_room
 from bosket.scheduler.answers.change import ChangeError
 from bosket.scheduler.answers.explanation import Change, Outcome
 from bosket.scheduler.answers.patching import command
@@ -55,31 +55,36 @@ class ChangeSearch:
 
     def find(self, candidates: Iterable[Candidate]) -> tuple[tuple[Change, ...], bool]:
         """The changes, in the order of the candidates, one of each kind, and whether all candidates were looked at."""
-        found: dict[str, Change] = {}
+        ordered = list(candidates)
+        found: dict[int, Change] = {}  # by place in that order
+        complete = True
         try:
-            for candidate in candidates:
-                if candidate.kind in found:
+            # What is dear to try comes last: there may be no time for it.
+            for place, candidate in sorted(enumerate(ordered), key=lambda each: each[1].from_below):
+                kinds = {each.kind for each in found.values()}
+                if candidate.kind in kinds or (candidate.kind == WAIT and FREE_ROOM in kinds):
                     continue
                 if len(found) == MOST_CHANGES:
                     break
                 change = self._prove(candidate)
                 if change is not None:
-                    found[candidate.kind] = change
+                    found[place] = change
         except OutOfTime:
-            return tuple(found.values()), False
-        return tuple(found.values()), True
+            complete = False
+        return tuple(found[place] for place in sorted(found)), complete
 
     def _prove(self, candidate: Candidate) -> Change | None:
         """The smallest size of the candidate that starts the job, with the proof; None when none does."""
         if not self._trial.starts_in_emptied and not self._starts_in_emptied(candidate.patch(candidate.most)):
             return None
-        size = self._smallest(candidate.most, lambda size: self._may_start(candidate.patch(size)))
+        search = self._from_below if candidate.from_below else self._smallest
+        size = search(candidate.most, lambda size: self._may_start(candidate.patch(size)))
         if size is None:
             return self._with_room(candidate)
         start = self._start(candidate.patch(size))
         if start is None and size < candidate.most:
             # Others take what the job could have had: it takes more than the job alone would need.
-            size = self._smallest(candidate.most, lambda size: self._start(candidate.patch(size)) is not None, size)
+            size = search(candidate.most, lambda size: self._start(candidate.patch(size)) is not None, size)
             start = self._start(candidate.patch(size)) if size is not None else None
         if start is None or size is None:
             return self._with_room(candidate)
@@ -96,11 +101,11 @@ class ChangeSearch:
         if self._trial.starts_in_emptied:
             return None
         size = self._smallest(candidate.most, lambda size: self._starts_in_emptied(candidate.patch(size)))
-        room = next((each for each in of_room(self._trial) if each.kind == WAIT), None)
+        room = next(iter([*of_room(self._trial)][-1:]), None)
         if size is None or room is None:
             return None
         change = candidate.patch(size)
-        count = self._smallest(room.most, lambda count: self._start((*change, *room.patch(count))) is not None)
+        count = self._from_below(room.most, lambda count: self._start((*change, *room.patch(count))) is not None)
         start = self._start((*change, *room.patch(count))) if count is not None else None
         if count is None or start is None:
             return None
@@ -135,6 +140,15 @@ class ChangeSearch:
             else:
                 fails = middle
         return most
+
+    def _from_below(self, most: int, starts: Callable[[int], bool], fails: int = 0) -> int | None:
+        """The same, trying small sizes first, in steps that double."""
+        step = 1
+        while (size := fails + step) < most:
+            if starts(size):
+                return self._smallest(size, lambda each: each == size or starts(each), fails)
+            fails, step = size, step * 2
+        return self._smallest(most, starts, fails)
 
     def _starts_in_emptied(self, patches: Patches) -> bool:
         self._budget.check()

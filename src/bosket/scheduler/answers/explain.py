@@ -26,6 +26,7 @@ from bosket.scheduler.answers.trial import Start, Trial
 from bosket.scheduler.decide import open_session
 from bosket.scheduler.model.decisions import Decisions
 from bosket.scheduler.model.job import Job
+from bosket.scheduler.model.snapshot import Snapshot
 from bosket.scheduler.model.task import ACTIVE_ALLOCATED, TaskStatus
 
 #: Seconds of CPU after which no more changes are tried, by the number of nodes that a cluster has at most.
@@ -142,6 +143,10 @@ def _answer(trial: Trial, verdict: Verdict) -> Answer:
     if verdict in ("next-cycle", "waiting-for-termination"):
         assert trial.start is not None
         return _starting(trial.start)
+    if verdict == "never":
+        answer = answer_in_emptied(trial.emptied_snapshot, trial.empty_decisions, trial.key)
+        if answer is not None:
+            return answer
     waiting = trial.waiting
     # What others get in their turns counts, too, where nobody can be evicted for the job.
     decisions = trial.whole if trial.start_alone is not None else trial.placing
@@ -149,16 +154,30 @@ def _answer(trial: Trial, verdict: Verdict) -> Answer:
     return answer or Answer(Reason("", "order"), "waits for its turn")
 
 
+def answer_in_emptied(snapshot: Snapshot, decisions: Decisions, key: ObjectKey) -> Answer | None:
+    """Why a job doesn't start even where nobody else is: that, and not what else is in its way, is what matters."""
+    answer = Sentences(snapshot, decisions).about(key)
+    if answer is None:
+        return None
+    return Answer(
+        answer.reason, answer.sentence.removesuffix("; no job ahead")
+    )  # there are none, in an emptied cluster
+
+
 def _starting(start: Start) -> Answer:
     nodes = sorted(set(start.nodes.values()))
-    where = f"{len(start.nodes)} pods on {', '.join(nodes[:3])}{' …' if len(nodes) > 3 else ''}"
+    where = f"{_pods(len(start.nodes))} on {', '.join(nodes[:3])}{' …' if len(nodes) > 3 else ''}"
     if start.evicts:
         return Answer(
-            Reason("Pipelined", "order"), f"the next cycle evicts {len(start.evicts)} pods for it, and it gets {where}"
+            Reason("Pipelined", "order"), f"the next cycle evicts {_pods(len(start.evicts))} for it, to start {where}"
         )
     if start.waits:
         return Answer(Reason("WaitingForTermination", "nodes"), f"starts with {where} once pods there have ended")
     return Answer(Reason("NextCycle", "order"), f"the next cycle starts it: {where}")
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod{'s' if count != 1 else ''}"
 
 
 def _position(trial: Trial) -> Position | None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar, cast
@@ -118,7 +118,7 @@ class Trial:
     @cached_property
     def emptied(self) -> Cluster:
         """The cluster with the job alone in it."""
-        return emptied(self.cluster, self.job)
+        return emptied(self.cluster, [self.job])
 
     @cached_property
     def emptied_snapshot(self) -> Snapshot:
@@ -152,15 +152,17 @@ def alone(cluster: Cluster, snapshot: Snapshot, key: ObjectKey) -> Decisions:
     return cluster.decide(replace(snapshot, unsettled=(job,), stale=()))
 
 
-def emptied(cluster: Cluster, job: Job) -> Cluster:
-    """The cluster as it would be with nobody but the job in it: nodes, queues and volumes stay, and pods that belong to
-    a node rather than to anybody's work (of DaemonSets, and static ones)."""
-    own = {task.key for task in (*job.tasks, *job.orphan_tasks)}
+def emptied(cluster: Cluster, jobs: Collection[Job]) -> Cluster:
+    """The cluster as it would be with nobody but these jobs in it: nodes, queues and volumes stay, and pods that belong
+    to a node rather than to anybody's work (of DaemonSets, and static ones)."""
+    own = {task.key for job in jobs for task in (*job.tasks, *job.orphan_tasks)}
+    groups = {job.key for job in jobs}
     objects: dict[str, tuple[KubeObject, ...]] = {}
     for name, each in LISTS.items():
         known = cluster.objects(each.kind)
         if each.kind in _EMPTIED:
-            known = tuple(obj for obj in known if obj.key in own or obj.key == job.key or _belongs_to_node(obj))
+            kept = groups if each.kind is PodGroup else own
+            known = tuple(obj for obj in known if obj.key in kept or _belongs_to_node(obj))
         elif each.kind is ResourceClaim:
             known = tuple(_released(obj, own) for obj in known)
         objects[name] = tuple(known)
