@@ -32,8 +32,8 @@ class ClassRoom:
         needs = [(place, asked(pod_class, place)) for place, _ in pod_class.holds if place != PODS]
         if pod_class.share is not None:
             needs.append((GPU, asked(pod_class, GPU)))
-        self._amounts = dict(needs)
-        places = [*self._amounts, PODS]
+        self._amounts: dict[int, float] = dict(needs)
+        places: list[int] = [*self._amounts, PODS]
         wanted = np.array([*self._amounts.values(), 1.0])
         self._places = {place: row for row, place in enumerate(places)}
         self._free = np.maximum(table.after[places][:, allowed], 0.0)
