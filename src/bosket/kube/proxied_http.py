@@ -11,11 +11,10 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from bosket.kube.carrier import KEEP_SECONDS, ClusterConfig, Limits, NeverSent, Outgoing
 from bosket.kube.credentials import Certificate
 from bosket.kube.errors import failure_in_words
-from bosket.kube.http import KEEP_SECONDS, Limits, NeverSent, Outgoing
 from bosket.kube.http_connection import Broken, Head
-from bosket.kube.kubeconfig import ClusterConfig
 
 
 class ProxiedCarrier:

@@ -1,8 +1,8 @@
 """The API server: puts the parts together and answers requests, whoever carries them.
 
 `handle` takes a request and a user and gives an answer: a `Response`, or a `Watcher` for a watch. The in-process
-transport (`transport.py`) and the network listener (`http.py`) call it and nothing else. It never raises: a refusal is
-a Status, and so is a bug (500, logged once).
+transport (`in_process`) and the network listener (`bosket.apiserver.http`) call `handle` and nothing else. It never
+raises: a refusal is a Status, and so is a bug (500, logged once).
 """
 
 from __future__ import annotations
@@ -188,7 +188,8 @@ class ApiServer:
         self, user: str = "system:admin", groups: tuple[str, ...] = (MASTERS, AUTHENTICATED)
     ) -> InProcessTransport:
         """A way to talk to this server without a network."""
-        return InProcessTransport(self, User(user, groups))
+        identity = User(user, groups)
+        return InProcessTransport(lambda request: self.handle(request, identity), self.reader)
 
     async def run(self) -> None:
         """What happens behind the requests, until cancelled: garbage collection, draining, expiry, bookmarks.

@@ -33,7 +33,7 @@ from bosket.runtime.events import EventRecorder
 from bosket.runtime.service import Environment
 from bosket.scheduler.io.note_writer import NoteWriter, stamp
 from bosket.scheduler.model.decisions import Eviction
-from bosket.scheduler.state.own.own_decisions import OwnDecisions
+from bosket.scheduler.state.own_decisions import OwnDecisions
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from bosket.api.core import NodeSelector
 from bosket.kube.node_selector import node_test
 from bosket.kube.selector import Selector
 from bosket.scheduler.framework.session import Session
-from bosket.scheduler.model.node import Mask
+from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.model.volume import FreeVolume, Offer
 from bosket.scheduler.state.volumes.places import one_label, place_test
 
@@ -113,7 +113,7 @@ class OfferView:
                 result[group.rows] = True
         return result
 
-    def best(self, row: int, taken: Collection[str], version: int, but: Collection[str]) -> FreeVolume | None:
+    def best(self, row: NodeRow, taken: Collection[str], version: int, but: Collection[str]) -> FreeVolume | None:
         """The smallest volume within reach that isn't taken, the first by name of several."""
         groups = self._everywhere + self._at.get(row, [])
         firsts = (next((v for v in group.free(taken, version) if v.name not in but), None) for group in groups)

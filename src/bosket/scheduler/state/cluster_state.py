@@ -42,8 +42,8 @@ from bosket.scheduler.state.node_accounts import NodeAccounts
 from bosket.scheduler.state.node_objects import NodeObjects
 from bosket.scheduler.state.options import StateOptions
 from bosket.scheduler.state.own.memory import Memory
-from bosket.scheduler.state.own.own_decisions import OwnDecisions
 from bosket.scheduler.state.own.preemption_history import PreemptionHistory
+from bosket.scheduler.state.own_decisions import OwnDecisions
 from bosket.scheduler.state.pod_classes import PodClasses
 from bosket.scheduler.state.queue_objects import QueueObjects
 from bosket.scheduler.state.situation import Situation

@@ -5,4 +5,5 @@ fairshare.py  divides resources among queues, once
 scenario.py   a cluster, its queues and what they want
 timeline.py   lets queues compete for thousands of cycles
 chart.py      draws what came of it
+trace/        replays the jobs of a trace
 """

@@ -14,7 +14,8 @@ from bosket.apiserver.admission.policy.params import Misconfigured, find_params
 from bosket.apiserver.admission.policy.policy import Binding, Policy
 from bosket.apiserver.objects.kind import Registry
 from bosket.apiserver.status import StatusError, qualified
-from bosket.apiserver.store.entry import Doc, Event
+from bosket.apiserver.store.entry import Doc
+from bosket.apiserver.store.resource_store import Event
 from bosket.apiserver.store.store import Store
 
 _log = logging.getLogger(__name__)

@@ -1,0 +1,76 @@
+"""The figures of a replayed trace, as `bosket simulate trace --json` prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import Final
+
+import msgspec
+
+from bosket.tools.simulate.trace.job import TraceJob
+from bosket.tools.simulate.trace.run import Outcome
+
+HOUR: Final = 3600.0
+#: By name: which jobs count.
+SIZES: Final[Mapping[str, Callable[[TraceJob], bool]]] = {
+    "all": lambda _: True,
+    "lt8": lambda job: job.gpus < 8,
+    "8to31": lambda job: 8 <= job.gpus < 32,
+    "ge32": lambda job: job.gpus >= 32,
+}
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """Waiting times of a group of jobs in hours; null where it has no jobs."""
+
+    n: int
+    mean: float | None
+    p50: float | None
+    p95: float | None
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What came of a trace under one policy."""
+
+    policy: str
+    jobs: int
+    makespan_hours: float
+    use: float  #: part of all GPU hours, until the last job ended, in which a GPU was held
+    wait_hours: dict[str, Waits]
+    never_started: int
+    decisions: int
+    cpu_s: float
+
+
+def figures(outcome: Outcome, *, policy: str, gpus: int, cpu_seconds: float) -> Figures:
+    """Sums up a replay on a cluster with so many GPUs."""
+    runs = outcome.runs
+    begin = min((run.job.arrival for run in runs), default=0.0)
+    makespan = max((run.ended for run in runs), default=0.0) - begin
+    held = sum(run.job.gpus * run.job.duration_seconds for run in runs)
+    waits = {
+        name: _waits(sorted(run.wait_seconds / HOUR for run in runs if counts(run.job)))
+        for name, counts in SIZES.items()
+    }
+    return Figures(
+        policy=policy,
+        jobs=len(runs) + len(outcome.never_started),
+        makespan_hours=round(makespan / HOUR, 2),
+        use=round(held / (gpus * makespan), 4) if makespan else 0.0,
+        wait_hours=waits,
+        never_started=len(outcome.never_started),
+        decisions=outcome.decisions,
+        cpu_s=round(cpu_seconds, 1),
+    )
+
+
+def _waits(hours: Sequence[float]) -> Waits:
+    if not hours:
+        return Waits(0, None, None, None)
+    return Waits(len(hours), round(fmean(hours), 2), round(quantile(hours, 0.5), 2), round(quantile(hours, 0.95), 2))
+
+
+def quantile(ordered: Sequence[float], part: float) -> float:
+    """The first of these sorted numbers that is larger than this part of them; published figures are made so."""
+    return ordered[min(int(part * len(ordered)), len(ordered) - 1)]

@@ -1,0 +1,149 @@
+"""Replays a trace in virtual time: from one event to the next, with a decision wherever something changed.
+
+An event is the arrival or the end of a job. What is decided happens at once: a bound gang runs for its duration from
+that moment on.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from bosket.api.core import Pod
+from bosket.api.kai import PodGroup
+from bosket.scheduler.configuration.configuration import Configuration
+from bosket.scheduler.decide import decide
+from bosket.scheduler.model.decisions import Bind, Decisions
+from bosket.scheduler.state.cluster_state import ClusterState
+from bosket.tools.simulate.document import InvalidDocument
+from bosket.tools.simulate.trace.cluster import ClusterShape, running
+from bosket.tools.simulate.trace.job import TraceJob
+
+Progress = Callable[[int], None]  #: is told how many jobs have ended
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """When a job of the trace started, and where."""
+
+    job: TraceJob
+    started: float
+    nodes: tuple[str, ...]
+
+    @property
+    def wait_seconds(self) -> float:
+        return self.started - self.job.arrival
+
+    @property
+    def ended(self) -> float:
+        return self.started + self.job.duration_seconds
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a trace."""
+
+    runs: list[Run] = field(default_factory=list)  #: in the order in which jobs started
+    never_started: list[TraceJob] = field(default_factory=list)
+    decisions: int = 0  #: how often the scheduler decided
+
+
+def replay(
+    jobs: Sequence[TraceJob],
+    shape: ClusterShape,
+    configuration: Configuration,
+    progress: Progress = lambda _: None,
+) -> Outcome:
+    """Runs all jobs, which are in order of arrival; those that can never start are left over."""
+    return _Replay(jobs, shape, configuration).run(progress)
+
+
+class _Replay:
+    """The cluster between two events."""
+
+    def __init__(self, jobs: Sequence[TraceJob], shape: ClusterShape, configuration: Configuration) -> None:
+        self._jobs, self._shape, self._configuration = jobs, shape, configuration
+        self._state = ClusterState(report=_refuse)
+        self._outcome = Outcome()
+        self._waiting: dict[str, tuple[TraceJob, PodGroup, list[Pod]]] = {}
+        self._running: dict[str, tuple[PodGroup, list[Pod]]] = {}
+        self._ends: list[tuple[float, int, str]] = []
+        self._number = itertools.count()
+        begin = jobs[0].arrival if jobs else 0.0
+        for each in (*shape.nodes(), *shape.topologies(), *shape.queues(list(jobs), begin)):
+            self._state.put(each)
+
+    def run(self, progress: Progress) -> Outcome:
+        ended = 0
+        for now, arrivals, ends in self._events():
+            for name in ends:
+                self._end(name)
+            for job in arrivals:
+                self._arrive(job)
+            ended += len(ends)
+            if self._waiting:
+                while self._decide(now):
+                    if not self._configuration.queue_depth:
+                        break  # all jobs had their turn
+            progress(ended)
+        self._outcome.never_started = [job for job, _, _ in self._waiting.values()]
+        return self._outcome
+
+    def _events(self) -> Iterator[tuple[float, list[TraceJob], list[str]]]:
+        """Each moment at which jobs arrive or end. Ends are added while the caller goes through them."""
+        at = 0
+        while at < len(self._jobs) or self._ends:
+            now = min(
+                self._jobs[at].arrival if at < len(self._jobs) else float("inf"),
+                self._ends[0][0] if self._ends else float("inf"),
+            )
+            ends: list[str] = []
+            while self._ends and self._ends[0][0] <= now:
+                ends.append(heapq.heappop(self._ends)[2])
+            first = at
+            while at < len(self._jobs) and self._jobs[at].arrival <= now:
+                at += 1
+            yield now, list(self._jobs[first:at]), ends
+
+    def _arrive(self, job: TraceJob) -> None:
+        group, pods = self._shape.gang(job)
+        self._waiting[job.name] = job, group, pods
+        self._state.put(group)
+        for pod in pods:
+            self._state.put(pod)
+
+    def _end(self, name: str) -> None:
+        group, pods = self._running.pop(name)
+        for pod in pods:
+            self._state.drop(pod)
+        self._state.drop(group)
+
+    def _decide(self, now: float) -> bool:
+        """One cycle; whether it started a job."""
+        snapshot = self._state.snapshot(now)
+        decisions = decide(snapshot, self._configuration)
+        self._outcome.decisions += 1
+        self._state.remember(decisions, now)
+        return self._start(decisions, now)
+
+    def _start(self, decisions: Decisions, now: float) -> bool:
+        bound: dict[str, dict[str, str]] = {}
+        for operation in decisions.operations:
+            if isinstance(operation, Bind):
+                bound.setdefault(operation.job.key.name, {})[operation.task.key.name] = operation.node
+        for name, nodes in bound.items():
+            job, group, pods = self._waiting.pop(name)
+            started = [running(pod, nodes[pod.metadata.name], now) for pod in pods]
+            for pod in started:
+                self._state.put(pod)
+            self._running[name] = group, started
+            run = Run(job, now, tuple(sorted(set(nodes.values()))))
+            self._outcome.runs.append(run)
+            heapq.heappush(self._ends, (run.ended, next(self._number), name))
+        return bool(bound)
+
+
+def _refuse(problem: str) -> None:
+    raise InvalidDocument(problem)
