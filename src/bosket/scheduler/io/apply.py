@@ -15,6 +15,7 @@ from bosket.runtime.worker_thread import Slices
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.io.bind_writer import BindWriter
 from bosket.scheduler.io.evictor import Evictor
+from bosket.scheduler.io.fair_share_writer import FairShareWriter
 from bosket.scheduler.io.memory_store import MemoryStore
 from bosket.scheduler.io.note_writer import NoteWriter, stamp
 from bosket.scheduler.io.status_writer import PendingWrite, StatusWriter
@@ -67,6 +68,7 @@ class Applier:
         )  # fmt: skip
         self._pipelined: dict[ObjectKey, Pipeline] = {}  # of the last cycle, by pod
         self._staleness: dict[ObjectKey, str] = {}  # what was said of gangs that are stale
+        self._fair_shares = FairShareWriter(env.client, env.clock, self._status)
         self._reports = WaitingReports(
             env, state, self._status, events=self._events, node_pool=options.node_pool or DEFAULT_NODE_POOL
         )
@@ -84,6 +86,7 @@ class Applier:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._status.run())
             group.create_task(self._reports.run())
+            group.create_task(self._fair_shares.run())
             group.create_task(self._binds.run())
             group.create_task(self._evictor.run())
             group.create_task(self._memory.run())
@@ -94,6 +97,7 @@ class Applier:
         self._memory.start_anew()
         self._searched_for = {}
         self._reports.start_anew()
+        self._fair_shares.start_anew()
 
     async def restore(self) -> None:
         """Before the first cycle, once all objects are in: takes over what was remembered before a restart, or by
@@ -121,6 +125,7 @@ class Applier:
         self._try("events of pipelined pods", self._report_pipelined, before)
         self._try("stale gangs", self._report_stale, decisions)
         self._reports.decided(snapshot, decisions)
+        self._fair_shares.decided(decisions.fair_share)
         for waiting in decisions.waiting:
             if decisions.has_a_place(waiting):
                 self._reports.forget(waiting.job)
