@@ -18,6 +18,7 @@ from benchmarks import (
     cycle,
     documents,
     evictions,
+    explain,
     foreign,
     fragmentation,
     fuzz,
@@ -62,6 +63,7 @@ BENCHMARKS: Mapping[str, Callable[[], Report]] = {
     "fragmentation": fragmentation.run,
     "plan": plan.run,
     "check": check.run,
+    "explain": explain.run,
 }
 #: What `make bench` runs. The others take their time, and are run when they are named.
 USUAL = ("cycle", "part", "idle", "gangs")

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from bosket.api.object import KubeObject
+from bosket.scheduler.answers.line import Line
 from bosket.scheduler.answers.outcome import answer
 from bosket.scheduler.configuration.configuration import Configuration
 from bosket.scheduler.decide import decide, known_part
@@ -47,7 +48,8 @@ def snapshot_and_configuration(recording: Json) -> tuple[Snapshot, Configuration
 
 def transcript(snapshot: Snapshot, decisions: Decisions) -> bytes:
     """Everything that was decided, and everything that is made of it."""
-    order = sorted((each.job for each in decisions.waiting), key=decisions.job_key)
+    line = Line(snapshot, decisions)
+    order = [line.of(queue) for queue in sorted({each.job.queue for each in decisions.waiting})]
     return msgspec.json.encode([_plain(decisions), _plain(order), answer(snapshot, decisions)])
 
 

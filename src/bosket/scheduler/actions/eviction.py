@@ -348,7 +348,7 @@ _delay = attrgetter("preemption_delay_seconds")
 
 
 def _has_work(session: Session) -> bool:
-    """Whether there may be somebody to take from, or somebody who must be told that it is too early for that."""
+    """Whether any job may be a victim, or any waiting job has a preemption delay whose end must be reported."""
     snapshot = session.snapshot
     if any(map(_delay, snapshot.unsettled)):
         return True

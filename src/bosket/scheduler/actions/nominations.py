@@ -14,6 +14,7 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.framework.statement import Statement
 from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.nomination import Nomination
+from bosket.scheduler.model.resource import all_resources
 from bosket.scheduler.model.task import Task, TaskStatus
 
 
@@ -78,7 +79,8 @@ def _place(session: Session, job: JobState, rows: dict[Task, NodeRow] | None) ->
 
 def _keep_free(session: Session, nomination: Nomination) -> None:
     rows = session.snapshot.nodes.rows
-    indexes = {name: index for index, name in enumerate(session.snapshot.resource_names)}
+    names = session.snapshot.resource_names
+    indexes = dict(zip(names, all_resources(names), strict=True))
     for each in nomination.pods:
         if each.node in rows:
             amounts = [(indexes[name], amount) for name, amount in each.request if name in indexes]

@@ -14,9 +14,9 @@ from bosket.scheduler.model.task import PodClass, Task
 
 GIB = float(2**30)
 #: The word for a resource in a structured reason, by its place; others go by their own name.
-WORDS = {GPU: "gpu", CPU: "cpu", MEMORY: "memory", PODS: "pods"}
+WORDS: dict[int, str] = {GPU: "gpu", CPU: "cpu", MEMORY: "memory", PODS: "pods"}
 #: How much one shown unit is, by place; others are shown in their own unit.
-UNITS = {CPU: 1000.0, MEMORY: GIB}
+UNITS: dict[int, float] = {CPU: 1000.0, MEMORY: GIB}
 
 
 class Demand(msgspec.Struct, frozen=True):

@@ -32,8 +32,8 @@ class ClassRoom:
         needs = [(place, asked(pod_class, place)) for place, _ in pod_class.holds if place != PODS]
         if pod_class.share is not None:
             needs.append((GPU, asked(pod_class, GPU)))
-        self._amounts = dict(needs)
-        places = [*self._amounts, PODS]
+        self._amounts: dict[int, float] = dict(needs)
+        places: list[int] = [*self._amounts, PODS]
         wanted = np.array([*self._amounts.values(), 1.0])
         self._places = {place: row for row, place in enumerate(places)}
         self._free = np.maximum(table.after[places][:, allowed], 0.0)
@@ -115,4 +115,5 @@ class _Amounts:
 def _slots(amounts: Amounts2D, wanted: np.ndarray) -> int:
     if not amounts.shape[1]:
         return 0
-    return int(np.floor(amounts / wanted[:, None] + 1e-9).min(axis=0).sum())
+    counts = wanted > 0  # memory of shared GPUs counts for nothing where no device is large enough to tell by
+    return int(np.floor(amounts[counts] / wanted[counts, None] + 1e-9).min(axis=0).sum())

@@ -335,7 +335,7 @@ class VictimFilter(Protocol):
 
     def takes(self, preemptor: JobState, victim: JobState) -> bool:
         """Whether a job may be evicted. One that is only protected for a time asks `session.limits.protects(until)`,
-        so that the preemptor can be told how long it has to wait."""
+        so that the preemptor's status can say how long it has to wait."""
         ...
 
 

@@ -349,7 +349,7 @@ def _weights(snapshot: Snapshot, mix: PodMix) -> tuple[Values, Places]:
                 return np.array(list(map(test.node_test(), table.nodes)), dtype=bool)
 
             allowed[wanted] = snapshot.memory.recall(table.static_version, "pod shape", wanted, ask)
-    places = {wanted: place for place, wanted in enumerate(allowed)}
+    column_of = {wanted: column for column, wanted in enumerate(allowed)}
     families, family = np.unique(np.stack(list(allowed.values()), axis=1), axis=0, return_inverse=True)
-    may_use = families[:, [places[shape.nodes_wanted] for shape in mix.shapes]]
+    may_use = families[:, [column_of[shape.nodes_wanted] for shape in mix.shapes]]
     return np.where(may_use, np.array(mix.parts), 0.0), family.reshape(-1).astype(np.intp)

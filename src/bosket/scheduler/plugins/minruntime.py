@@ -69,7 +69,7 @@ class MinRuntime:
             path = tree.paths[victim]
             if self._method == "lca":
                 theirs = set(tree.paths[preemptor])
-                common = next((place for place, row in enumerate(path) if row in theirs), len(path))
+                common = next((depth for depth, row in enumerate(path) if row in theirs), len(path))
                 path = path[max(0, common - 1) :]
             return _first(said, path, self._reclaim)
 

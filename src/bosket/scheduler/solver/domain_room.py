@@ -130,9 +130,9 @@ def _gpus(session: Session, *, at_best: bool) -> NDArray[np.float64]:
     """(node,): idle or being released, or all there are; parts of shared GPUs and of partitioned ones included."""
     nodes, every = session.nodes, session.snapshot.nodes.allocatable
     found = every[GPU] if at_best else nodes.free_gpus()
-    for place, name in enumerate(session.snapshot.resource_names):
+    for resource, name in enumerate(session.snapshot.resource_names):
         if parts := mig_gpus(name):
-            found = found + (every[place] if at_best else nodes.idle[place] + nodes.releasing[place]) * parts
+            found = found + (every[resource] if at_best else nodes.idle[resource] + nodes.releasing[resource]) * parts
     return found
 
 

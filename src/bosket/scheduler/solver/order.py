@@ -55,16 +55,16 @@ class JobTable:
             self._add_to_tree(job.queue_row)
         entries = self.by_queue.setdefault(job.queue_row, [])
         if before is not None:
-            place = bisect_left(entries, before, key=_key)
-            del entries[place]
+            position = bisect_left(entries, before, key=_key)
+            del entries[position]
             if requests:
-                del requests[place]
+                del requests[position]
         if keep:
             key = self._keys[job] = self._session.orders.job_key(job)
-            place = bisect_right(entries, key, key=_key)
-            entries.insert(place, (key, job))
+            position = bisect_right(entries, key, key=_key)
+            entries.insert(position, (key, job))
             if requests is not None:
-                requests.insert(place, job.next_request())
+                requests.insert(position, job.next_request())
                 self._requests[job.queue_row] = requests
 
     def find_requests(self) -> None:

@@ -37,14 +37,14 @@ class Held(NamedTuple):
     """What some tasks hold on their nodes."""
 
     rows: NDArray[np.intp]  #: of the nodes, each once
-    amounts: Amounts2D  #: (resource, place in `rows`)
+    amounts: Amounts2D  #: (resource, position in `rows`)
 
 
 class _Part(NamedTuple):
     """What is held on some nodes."""
 
     rows: NDArray[np.intp]
-    places: NDArray[np.intp]  #: in the flattened array over (resource, node), each once
+    cells: NDArray[np.intp]  #: in the flattened array over (resource, node), each once
     amounts: Amounts
 
 
@@ -83,7 +83,7 @@ class Holdings:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._of_job: dict[JobState, Held] = {}
-        self._place_of: dict[int, int] = {}  # of a node's row, in the arrays
+        self._column_of: dict[int, int] = {}  # of a node's row, in the arrays
         self._rows = np.zeros(0, dtype=np.intp)
         self._amounts: Amounts2D = np.zeros((len(session.nodes.idle), 0))
         self._held: Held | None = None
@@ -98,24 +98,24 @@ class Holdings:
         for job, keep in self._changed.items():
             before = self._of_job.pop(job, None)
             if before is not None:
-                self._amounts[:, self._places(before.rows)] -= before.amounts
+                self._amounts[:, self._columns(before.rows)] -= before.amounts
             if keep:
                 held = self._of_job[job] = held_by_job(self._session, job)
-                places = self._places(held.rows)
-                self._amounts[:, places] += held.amounts
+                columns = self._columns(held.rows)
+                self._amounts[:, columns] += held.amounts
         self._changed.clear()
         if self._held is None:
             there = self._amounts[PODS] > ROUNDING  # nodes that everybody has left are no longer among them
             self._held = Held(self._rows[there], self._amounts[:, there])
         return self._held
 
-    def _places(self, rows: NDArray[np.intp]) -> list[int]:
-        known = self._place_of
-        places = [known.setdefault(row, len(known)) for row in rows.tolist()]
+    def _columns(self, rows: NDArray[np.intp]) -> list[int]:
+        known = self._column_of
+        columns = [known.setdefault(row, len(known)) for row in rows.tolist()]
         if (more := len(known) - len(self._rows)) > 0:
             self._rows = np.fromiter(known, dtype=np.intp, count=len(known))
             self._amounts = np.concatenate([self._amounts, np.zeros((len(self._amounts), more))], axis=1)
-        return places
+        return columns
 
 
 def free_amounts(session: Session) -> Amounts2D:
@@ -158,8 +158,8 @@ class Room:
         if known is None:
             inside = self._concerned[held.rows]
             rows, amounts = (held.rows[inside], held.amounts[:, inside]) if not inside.all() else held
-            places = (np.arange(len(amounts))[:, None] * self._free.shape[1] + rows).ravel()
-            known = self._known[id(held)] = (held, _Part(rows, places, amounts.ravel()) if len(rows) else None)
+            cells = (np.arange(len(amounts))[:, None] * self._free.shape[1] + rows).ravel()
+            known = self._known[id(held)] = (held, _Part(rows, cells, amounts.ravel()) if len(rows) else None)
         return known[1]
 
     def add(self, held: Held) -> None:
@@ -179,11 +179,11 @@ class Room:
         if not parts:
             return NO_ROWS
         if len(parts) == 1:
-            rows, places, amounts = parts[0]
-            free.reshape(-1)[places] += amounts
+            rows, cells, amounts = parts[0]
+            free.reshape(-1)[cells] += amounts
         else:
-            rows, places, amounts = map(np.concatenate, zip(*parts, strict=True))
-            np.add.at(free.reshape(-1), places, amounts)  # several of them may be on one node
+            rows, cells, amounts = map(np.concatenate, zip(*parts, strict=True))
+            np.add.at(free.reshape(-1), cells, amounts)  # several of them may be on one node
             there = np.zeros(len(usable), dtype=bool)
             there[rows] = True
             rows = np.flatnonzero(there)

@@ -184,7 +184,7 @@ class Search:
         return evicted < 2 or least_departures(self._session, pending, self._free, largest, evicted) >= evicted
 
     def counts(self, scenario: Scenario) -> Counts:
-        """What can be told about a scenario's victims without simulating anything; made before they go."""
+        """Counts about a scenario's victims, without simulating; computed before the victims are evicted."""
         known = self._counts.get(scenario.pending)
         if known is None:
             known = self._counts[scenario.pending] = Counts(self._room_for(scenario.pending), self._index)
@@ -406,9 +406,9 @@ def _feasible_nodes(session: Session, job: JobState) -> Mask:
         return np.ones(len(session.snapshot.nodes), dtype=bool)
     nodes = session.nodes
     some = (nodes.idle[GPU] > 0) | (nodes.releasing[GPU] > 0)
-    for place, name in enumerate(session.snapshot.resource_names):
+    for resource, name in enumerate(session.snapshot.resource_names):
         if mig_gpus(name):
-            some |= (nodes.idle[place] > 0) | (nodes.releasing[place] > 0)
+            some |= (nodes.idle[resource] > 0) | (nodes.releasing[resource] > 0)
     if nodes.shared:
         some |= nodes.idle[GPU] + nodes.shared.idle_parts() > 0
         some |= nodes.releasing[GPU] + nodes.shared.releasing_parts() > 0

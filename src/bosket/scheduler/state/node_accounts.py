@@ -272,8 +272,8 @@ class NodeAccounts:
         by_class = {each: classes.count(each) for each in dict.fromkeys(classes)}  # few: most nodes' pods are alike
         count = _Count(by_class, [0.0] * size, [0.0] * size, [0.0] * size)
         for pod_class, pods in count.classes.items():
-            for place, amount in pod_class.holds:
-                count.held[place] += amount * pods
+            for resource, amount in pod_class.holds:
+                count.held[resource] += amount * pods
         for task in tasks:
             if task.status is PIPELINED:  # it holds nothing yet, but is promised some of what is being released
                 _add(count.held, task, -1)
@@ -300,8 +300,8 @@ class _Count(NamedTuple):
 
 
 def _add(amounts: list[float], task: Task, times: int = 1) -> None:
-    for place, amount in task.pod_class.holds:
-        amounts[place] += amount * times
+    for resource, amount in task.pod_class.holds:
+        amounts[resource] += amount * times
 
 
 def _take(idle: Vector, held: Iterable[tuple[float, ...] | None]) -> None:

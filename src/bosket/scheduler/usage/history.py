@@ -72,7 +72,7 @@ def _capacity(snapshot: Snapshot) -> QueueAmounts:
             amounts = amounts_of(node.status.capacity or node.status.allocatable)
         except (InvalidQuantity, UncountableAmount):
             continue  # a node whose own account can't be read counts for nothing
-        gpus, millicores, memory = (float(amounts.get(FIXED_NAMES[place], 0)) for place in QUEUE_RESOURCES)
+        gpus, millicores, memory = (float(amounts.get(FIXED_NAMES[resource], 0)) for resource in QUEUE_RESOURCES)
         total = plus(total, (gpus, millicores, memory))
     return total
 

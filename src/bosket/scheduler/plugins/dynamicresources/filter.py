@@ -51,7 +51,9 @@ class DeviceFilter(NodeFilter):
         if ledger.fit(needs, row).waits:
             return False
         idle = self._session.nodes.idle_at
-        if needs.extended and any(idle[place, row] < amount for place, amount in _own_amounts(ledger, needs, row)):
+        if needs.extended and any(
+            idle[resource, row] < amount for resource, amount in _own_amounts(ledger, needs, row)
+        ):
             return False
         more = _more_gpus(ledger, needs, row)
         return not more or idle[GPU, row] - pod_class.amounts[GPU] >= more
@@ -60,18 +62,22 @@ class DeviceFilter(NodeFilter):
         """What there is too little of, counted as nodes count."""
         names = self._session.snapshot.resource_names
         idle, releasing = self._session.nodes.idle_at, self._session.nodes.releasing_at
-        for place, amount in _own_amounts(ledger, needs, row) if needs.extended else ():
-            if idle[place, row] + releasing[place, row] < amount:
-                return short_of(names[place])
+        for resource, amount in _own_amounts(ledger, needs, row) if needs.extended else ():
+            if idle[resource, row] + releasing[resource, row] < amount:
+                return short_of(names[resource])
         more = _more_gpus(ledger, needs, row)
         free = idle[GPU, row] + releasing[GPU, row] - pod_class.amounts[GPU]
         return short_of(names[GPU]) if more and free < more else ""
 
 
 def _own_amounts(ledger: DeviceLedger, needs: DeviceNeeds, row: NodeRow) -> list[tuple[int, int]]:
-    """Of extended resources that the node has itself: what is asked for, by place."""
+    """Of extended resources that the node has itself: what is asked for, by resource index."""
     lacking = ledger.demands.lacking(needs, row)
-    return [(each.place, each.amount) for each in needs.extended if each not in lacking and each.place != GPU]
+    return [
+        (each.resource_index, each.amount)
+        for each in needs.extended
+        if each not in lacking and each.resource_index != GPU
+    ]
 
 
 def _more_gpus(ledger: DeviceLedger, needs: DeviceNeeds, row: NodeRow) -> int:

@@ -17,7 +17,7 @@ from bosket.scheduler.model.resource import GPU
 from bosket.scheduler.model.task import Task, TaskStatus
 from bosket.scheduler.plugins.dynamicresources.reach import Reaches
 
-Place = tuple[int, DeviceId]  #: a device on a node
+DeviceCell = tuple[int, DeviceId]  #: a device on a node
 
 
 class GpuCount:
@@ -27,8 +27,8 @@ class GpuCount:
         self._nodes, self._rows = session.nodes, session.snapshot.nodes.rows
         self._inventory, self._table = session.snapshot.inventory, session.snapshot.nodes
         self._reaches = reaches
-        self._users: dict[Place, int] = {}  # that have it now, those that go included
-        self._stayers: dict[Place, int] = {}
+        self._users: dict[DeviceCell, int] = {}  # that have it now, those that go included
+        self._stayers: dict[DeviceCell, int] = {}
         self._has_gpus: dict[int, bool] = {}
 
     def found(self, task: Task) -> None:
@@ -70,16 +70,16 @@ class GpuCount:
         """`allocated`: on free resources; otherwise on such as are being released, or back where it was."""
         idle = releasing = 0
         for device in devices:
-            place = (row, device)
+            device_cell = (row, device)
             if allocated:
-                if place not in self._users:
+                if device_cell not in self._users:
                     idle += 1
-                elif place not in self._stayers:
+                elif device_cell not in self._stayers:
                     releasing += 1
-                _add(self._users, place)
-            elif place not in self._stayers:
+                _add(self._users, device_cell)
+            elif device_cell not in self._stayers:
                 releasing += 1
-            _add(self._stayers, place)
+            _add(self._stayers, device_cell)
         unknown = self._unknown(task, devices, row)
         self._take(row, idle + unknown * allocated, releasing + unknown * (not allocated))
 
@@ -87,15 +87,15 @@ class GpuCount:
         """`allocated`: its placement on free resources is undone."""
         idle = releasing = 0
         for device in devices:
-            place = (row, device)
-            _drop(self._stayers, place)
+            device_cell = (row, device)
+            _drop(self._stayers, device_cell)
             if allocated:
-                _drop(self._users, place)
-                if place not in self._users:
+                _drop(self._users, device_cell)
+                if device_cell not in self._users:
                     idle += 1
-                elif place not in self._stayers:
+                elif device_cell not in self._stayers:
                     releasing += 1
-            elif place not in self._stayers:
+            elif device_cell not in self._stayers:
                 releasing += 1
         unknown = self._unknown(task, devices, row)
         self._take(row, -idle - unknown * allocated, -releasing - unknown * (not allocated))
@@ -111,13 +111,13 @@ class GpuCount:
             self._nodes.releasing_at[GPU, row] -= releasing
 
 
-def _add(counts: dict[Place, int], place: Place) -> None:
-    counts[place] = counts.get(place, 0) + 1
+def _add(counts: dict[DeviceCell, int], device_cell: DeviceCell) -> None:
+    counts[device_cell] = counts.get(device_cell, 0) + 1
 
 
-def _drop(counts: dict[Place, int], place: Place) -> None:
-    times = counts.get(place, 0) - 1
+def _drop(counts: dict[DeviceCell, int], device_cell: DeviceCell) -> None:
+    times = counts.get(device_cell, 0) - 1
     if times:
-        counts[place] = times
+        counts[device_cell] = times
     else:
-        del counts[place]
+        del counts[device_cell]

@@ -56,8 +56,8 @@ class Interchangeable:
         suitable = []
         for pool, offers in self._reaches.of(row):
             matches = matching(pool, want.selectors) if not pool.problem else ()
-            for place, offer in offers if matches else ():
-                if not matches[place] or offer.device.bindingConditions:
+            for index, offer in offers if matches else ():
+                if not matches[index] or offer.device.bindingConditions:
                     continue
                 if offer.is_shared or offer.draws:
                     return ()

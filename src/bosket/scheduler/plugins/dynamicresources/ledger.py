@@ -152,8 +152,8 @@ class DeviceLedger:
     def _open_demands(self, needs: DeviceNeeds, row: NodeRow) -> list[Demand]:
         """What is not allocated yet. Raises UnusableClaim."""
         demands = [
-            self.demands.of(needs, place)
-            for place, each in enumerate(needs.claims)
+            self.demands.of(needs, index)
+            for index, each in enumerate(needs.claims)
             if each.key is None or self.state_of(each.key).allocation is None
         ]
         lacking = self.demands.lacking(needs, row)

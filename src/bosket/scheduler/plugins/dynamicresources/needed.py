@@ -20,14 +20,14 @@ class Demands:
         self._nodes, self._classes = snapshot.nodes, snapshot.inventory.classes
         self._known: dict[Hashable, Demand] = {}
 
-    def of(self, needs: DeviceNeeds, place: int, key: ObjectKey | None = None) -> Demand:
+    def of(self, needs: DeviceNeeds, index: int, key: ObjectKey | None = None) -> Demand:
         """That of one of the claims; `key`: which one it is, for a message, where pods have a claim each."""
-        found = self._known.get((needs.number, place))
+        found = self._known.get((needs.number, index))
         if found is None:
-            need = needs.claims[place]
+            need = needs.claims[index]
             key = key or need.key
             name = f"ResourceClaim {key}" if key is not None else f"resource claim {need.name}"
-            found = self._known[needs.number, place] = demand_of(need.spec, self._classes, name)
+            found = self._known[needs.number, index] = demand_of(need.spec, self._classes, name)
         return found
 
     def extended(self, lacking: tuple[ExtendedNeed, ...]) -> Demand:

@@ -68,7 +68,7 @@ class Reaches:
         found = []
         own = sorted(self._inventory.local.get(node.metadata.name, ()))
         for pool in [*(pools[key] for key in own), *self._common]:
-            offers = tuple((place, offer) for place, offer in enumerate(pool.offers) if self._reaches(row, offer))
+            offers = tuple((index, offer) for index, offer in enumerate(pool.offers) if self._reaches(row, offer))
             if offers:
                 found.append(Reach(pool, offers))
         return tuple(found)

@@ -21,7 +21,7 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.decisions import Bind
 from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.numa import Policy
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.task import ClassIndex, PodClass
 from bosket.scheduler.plugins.numa.ledger import ZoneLedger, placement_of
 from bosket.scheduler.plugins.score import NUMA
 
@@ -73,9 +73,9 @@ class _Aligned(NodeFilter):
             for row in self._rows:
                 codes[row] = self._objection(pod_class, row)
         else:
-            for place, row in enumerate(rows.tolist()):
+            for position, row in enumerate(rows.tolist()):
                 if row in self._ledger.zones:
-                    codes[place] = self._objection(pod_class, row)
+                    codes[position] = self._objection(pod_class, row)
         return codes
 
     def _objection(self, pod_class: PodClass, row: NodeRow) -> int:
@@ -96,7 +96,7 @@ class _FewZones(NodeScorer):
         self._most = max(len(zones.ids) for zones in ledger.zones.values())
         self._nothing = np.zeros(len(session.snapshot.nodes))
         self._unknown = np.full(len(session.snapshot.nodes), NUMA / self._most)
-        self._wanted: dict[int, bool] = {}
+        self._wanted: dict[ClassIndex, bool] = {}
 
     def scores(self, pod_class: PodClass, rows: Rows) -> Scores:
         if not self._concerns(pod_class):
@@ -106,8 +106,8 @@ class _FewZones(NodeScorer):
             for row in self._ledger.zones:
                 scores[row] = self._score(pod_class, row)
         else:
-            for place, row in enumerate(rows.tolist()):
-                scores[place] = self._score(pod_class, row)
+            for position, row in enumerate(rows.tolist()):
+                scores[position] = self._score(pod_class, row)
         return scores
 
     def score(self, pod_class: PodClass, row: NodeRow) -> float:

@@ -16,7 +16,7 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import NodeRow
 from bosket.scheduler.model.numa import NumaNeeds, NumaZones, Policy, Record, is_device
 from bosket.scheduler.model.resource import GPU_NAMES
-from bosket.scheduler.model.task import ACTIVE_ALLOCATED, PodClass, Task
+from bosket.scheduler.model.task import ACTIVE_ALLOCATED, ClassIndex, PodClass, Task
 from bosket.scheduler.plugins.numa.fit import Demand, Given, fit
 
 NOTHING: Given = ()
@@ -25,7 +25,7 @@ NOTHING: Given = ()
 class NodeZones:
     """The zones of one node, as they are now. Made when somebody first asks for them."""
 
-    __slots__ = ("devices", "free", "now", "places", "version", "zones")
+    __slots__ = ("devices", "free", "now", "resources", "version", "zones")
 
     def __init__(self, zones: NumaZones, ignored: frozenset[str]) -> None:
         self.zones = zones
@@ -33,8 +33,8 @@ class NodeZones:
         self.now = [list(each) for each in zones.allocatable]  #: though some may have been promised it
         self.version = 0  #: changes with what is free
         #: of the resources that are aligned for Guaranteed pods, and of the devices among them
-        self.places = tuple(place for place, name in enumerate(zones.names) if name not in ignored)
-        self.devices = tuple(place for place in self.places if is_device(zones.names[place]))
+        self.resources = tuple(resource for resource, name in enumerate(zones.names) if name not in ignored)
+        self.devices = tuple(resource for resource in self.resources if is_device(zones.names[resource]))
 
     def change(self, given: Given, sign: int) -> None:
         """Of what is free when all who are going have gone."""
@@ -53,10 +53,10 @@ class NodeZones:
         """Whether it matters to this node's kubelet where the pod's resources are."""
         if self.zones.policy is Policy.NONE:
             return False
-        return needs.guaranteed or any(needs.asks_for(self.zones.names[place]) for place in self.devices)
+        return needs.guaranteed or any(needs.asks_for(self.zones.names[resource]) for resource in self.devices)
 
     def demand(self, needs: NumaNeeds) -> Demand:
-        return Demand.of(needs, self.zones, self.places if needs.guaranteed else self.devices)
+        return Demand.of(needs, self.zones, self.resources if needs.guaranteed else self.devices)
 
 
 class ZoneLedger(PlacementListener):
@@ -73,11 +73,12 @@ class ZoneLedger(PlacementListener):
         rows = session.snapshot.nodes.rows
         zones = {rows[name]: each for name, each in session.snapshot.numa.items() if name in rows}
         self.zones: Mapping[NodeRow, NumaZones] = dict(sorted(zones.items()))
-        self._nodes: dict[int, NodeZones] = {}
+        self._nodes: dict[NodeRow, NodeZones] = {}
         self._held: dict[Task, Given] = {}
         self._given_up: dict[Task, list[Given]] = {}  # by tasks that were evicted in this cycle, the last eviction last
-        self._demands: dict[tuple[int, tuple[str, ...], object], Demand] = {}
-        self._fits: dict[tuple[int, int], tuple[int, Given | None]] = {}  # of a class on a node, by the zones' version
+        self._demands: dict[tuple[ClassIndex, tuple[str, ...], object], Demand] = {}
+        # Of a class on a node, by the zones' version.
+        self._fits: dict[tuple[ClassIndex, NodeRow], tuple[int, Given | None]] = {}
 
     def at(self, row: NodeRow) -> NodeZones | None:
         """The node's zones, as they are now; None when it tells about none."""
@@ -212,7 +213,7 @@ class ZoneLedger(PlacementListener):
                 self._held[task] = given
         return node
 
-    def _demand(self, index: int, needs: NumaNeeds, node: NodeZones) -> Demand:
+    def _demand(self, index: ClassIndex, needs: NumaNeeds, node: NodeZones) -> Demand:
         key = (index, node.zones.names, node.zones.scope)
         found = self._demands.get(key)
         if found is None:
@@ -222,8 +223,8 @@ class ZoneLedger(PlacementListener):
 
 def _change(amounts: list[list[int]], given: Given, sign: int) -> None:
     for zone, of_zone in given:
-        for place, amount in enumerate(of_zone):
-            amounts[zone][place] += sign * amount
+        for resource, amount in enumerate(of_zone):
+            amounts[zone][resource] += sign * amount
 
 
 def _given_by(record: Record, zones: NumaZones) -> Given:
@@ -237,6 +238,6 @@ def _given_by(record: Record, zones: NumaZones) -> Given:
 def placement_of(given: Given, zones: NumaZones) -> Sequence[tuple[str, dict[str, int]]]:
     """Zones by name, and amounts by the names that the node's exporter uses."""
     return [
-        (zones.ids[zone], {zones.reported[place]: amount for place, amount in enumerate(amounts) if amount})
+        (zones.ids[zone], {zones.reported[resource]: amount for resource, amount in enumerate(amounts) if amount})
         for zone, amounts in given
     ]

@@ -59,7 +59,7 @@ class ByNode(NodeFilter):
             checks.append(_volumes(pod_class.volumes))
         if self._snapshot.worker_labels is not None:
             checks.append(_worker(self._snapshot.worker_labels, wants_gpu=pod_class.wants_gpu))
-        places: dict[str, int] = {"": 0}
+        number_of: dict[str, int] = {"": 0}
         nodes = self._snapshot.nodes.nodes
         refusals = self._snapshot.refusals()
         labels = self._labels_of(pod_class)
@@ -70,8 +70,8 @@ class ByNode(NodeFilter):
             some = {look: row for row, look in enumerate(looks)}
             verdicts = {look: refusals[row] or _first(checks, nodes[row]) for look, row in some.items()}
             found = [verdicts[look] for look in looks]
-        numbers = np.array([places.setdefault(each, len(places)) for each in found], dtype=np.intp)
-        return tuple(places), numbers
+        numbers = np.array([number_of.setdefault(each, len(number_of)) for each in found], dtype=np.intp)
+        return tuple(number_of), numbers
 
     def _labels_of(self, pod_class: PodClass) -> list[str] | None:
         """The labels that verdicts about a class rest on, beside taints; None where they rest on more than that."""

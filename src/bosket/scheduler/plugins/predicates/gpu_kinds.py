@@ -101,9 +101,9 @@ class RoomForReservation(NodeFilter):
         codes: ReasonCodes = np.zeros(len(few), dtype=np.int32)
         if few.any():
             numbers = np.arange(len(nodes.table))[rows]
-            for place in np.flatnonzero(few).tolist():
-                if self._needs_two(pod_class, NodeRow(int(numbers[place]))):
-                    codes[place] = self._session.reason_book.number(POD_NUMBER)
+            for position in np.flatnonzero(few).tolist():
+                if self._needs_two(pod_class, NodeRow(int(numbers[position]))):
+                    codes[position] = self._session.reason_book.number(POD_NUMBER)
         return codes
 
     def code(self, pod_class: PodClass, row: NodeRow) -> int:

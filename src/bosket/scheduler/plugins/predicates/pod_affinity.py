@@ -10,7 +10,7 @@ from bosket.scheduler.framework.extension import Exceptions, NodeFilter, ReasonC
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.model.pod_affinity import MatchKey, PodSelector, Role
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.task import ClassIndex, PodClass
 from bosket.scheduler.plugins.domain import NO_ROWS, NONE, DomainCount, domains_of
 from bosket.scheduler.plugins.match_ledger import MatchCount, MatchLedger
 
@@ -27,7 +27,7 @@ class PodAffinity(NodeFilter):
         objections = (AFFINITY, ANTI_AFFINITY, OTHERS_ANTI_AFFINITY)
         self._numbers = dict(zip(objections, session.reason_book.numbers(objections), strict=True))
         self._nothing: ReasonCodes = np.zeros(len(session.snapshot.nodes), dtype=np.int32)
-        self._neighbours: dict[int, _Neighbours] = {}
+        self._neighbours: dict[ClassIndex, _Neighbours] = {}
 
     def concerns(self, pod_class: PodClass) -> bool:
         affinity_terms = pod_class.affinity_terms

@@ -16,7 +16,7 @@ from bosket.scheduler.framework.extension import Exceptions, NodeFilter, ReasonC
 from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.model.pod_affinity import SpreadConstraint
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.task import ClassIndex, PodClass
 from bosket.scheduler.plugins.domain import NO_ROWS, NONE, DomainCount, Domains, domains_of
 from bosket.scheduler.plugins.match_ledger import MatchLedger
 from bosket.scheduler.plugins.predicates.node_selector import own_nodes
@@ -32,7 +32,7 @@ class TopologySpread(NodeFilter):
         self._session, self._ledger = session, ledger
         self._uneven, self._no_label = session.reason_book.numbers((UNEVEN, NO_LABEL))
         self._nothing: ReasonCodes = np.zeros(len(session.snapshot.nodes), dtype=np.int32)
-        self._constraints: dict[int, list[_Constraint]] = {}
+        self._constraints: dict[ClassIndex, list[_Constraint]] = {}
         self._grounds: dict[Hashable, _Ground] = {}
 
     def concerns(self, pod_class: PodClass) -> bool:
@@ -131,7 +131,7 @@ class _Constraint:
         domains, counts = self._count.domains, self._count.per_domain()
         assert counts is not None
         # Only domains with pods are ahead of others, unless the skew itself is nonsense.
-        some = counts.places() if self._allowed >= 0 else np.arange(len(domains))
+        some = counts.indexes() if self._allowed >= 0 else np.arange(len(domains))
         uneven = domains.rows_in(some[counts.at(some) - self._fewest > self._allowed]) if len(some) else NO_ROWS
         return uneven if not len(domains.lacking) else np.concatenate((uneven, domains.lacking))
 

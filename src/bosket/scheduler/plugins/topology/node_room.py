@@ -12,7 +12,7 @@ from bosket.scheduler.framework.session import Session
 from bosket.scheduler.model.gpu_share import GpuShare
 from bosket.scheduler.model.node import Mask, NodeRow
 from bosket.scheduler.model.resource import GPU, PODS
-from bosket.scheduler.model.task import PodClass
+from bosket.scheduler.model.task import ClassIndex, PodClass
 
 
 class NodeState(NamedTuple):
@@ -29,7 +29,7 @@ class NodeRoom:
         self._nodes = session.nodes
         self._session = session
         self._states: dict[NodeRow, NodeState] = {}
-        self._usable: dict[int, Mask] = {}  # by class
+        self._usable: dict[ClassIndex, Mask] = {}
 
     def usable(self, pod_class: PodClass) -> Mask:
         """(node,): whether a node could take a pod of a class, by what was free when the search began."""
@@ -60,8 +60,8 @@ class NodeRoom:
         """How many pods of a class the node could take, `most` at most."""
         state = self.state(row)
         slots = min(most, int(state.amounts[PODS]))
-        for place, amount in pod_class.needs:
-            slots = min(slots, int(state.amounts[place] // amount))
+        for resource, amount in pod_class.needs:
+            slots = min(slots, int(state.amounts[resource] // amount))
         if pod_class.share is None or slots <= 0:
             return max(slots, 0)
         count = 0
@@ -79,8 +79,8 @@ class NodeRoom:
                 state = after
             return state
         amounts = list(state.amounts)
-        for place, amount in pod_class.holds:
-            amounts[place] -= amount * count
+        for resource, amount in pod_class.holds:
+            amounts[resource] -= amount * count
         return NodeState(tuple(amounts), state.rooms)
 
     def _with(self, state: NodeState, pod_class: PodClass, row: NodeRow) -> NodeState | None:
@@ -91,8 +91,8 @@ class NodeRoom:
         if rooms is None:
             return None
         amounts = list(state.amounts)
-        for place, amount in pod_class.holds:
-            amounts[place] -= amount
+        for resource, amount in pod_class.holds:
+            amounts[resource] -= amount
         amounts[GPU] -= len(rooms) - len(state.rooms)
         return NodeState(tuple(amounts), rooms)
 

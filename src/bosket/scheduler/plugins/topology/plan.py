@@ -296,7 +296,7 @@ def _pod_size(pod_class: PodClass) -> tuple[float, ...]:
 
 def _size(part: _Part) -> tuple[float, ...]:
     classes = part.classes().items()
-    return tuple(sum(count * pod_class.charge[place] for pod_class, count in classes) for place in range(3))
+    return tuple(sum(count * pod_class.charge[resource] for pod_class, count in classes) for resource in range(3))
 
 
 def _levels_in(part: _Part) -> Iterator[NDArray[np.intp]]:

@@ -193,7 +193,7 @@ class DeviceClaims:
         made = {each.name: each.resourceClaimName for each in pod.status.resourceClaimStatuses}
         namespace = pod.metadata.namespace
         refs, problem = [], ""
-        for place, each in enumerate(pod.spec.resourceClaims):
+        for index, each in enumerate(pod.spec.resourceClaims):
             own = each.resourceClaimName is None
             name = made.get(each.name) if own else each.resourceClaimName
             if own and each.name in made and not name:
@@ -205,7 +205,7 @@ class DeviceClaims:
                     if template
                     else "names neither a claim nor a template"
                 )
-                problem = problem or f"spec.resourceClaims[{place}] ({each.name}) {what}"
+                problem = problem or f"spec.resourceClaims[{index}] ({each.name}) {what}"
                 continue
             key = ObjectKey(namespace, name)
             refs.append(ClaimRef(each.name, key, own))
